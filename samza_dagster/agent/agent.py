@@ -18,14 +18,14 @@ from samza_dagster.agent import container_log, container_server, hosts_file, pro
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.link import CoordinatorLink
 from samza_dagster.agent.parking import PARKED_S
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.supervisor import Supervisor
 from samza_dagster.version import __version__
 
 LOG = logging.getLogger("samza_dagster.agent")
 
 
-class Settings(NamedTuple):
+class AgentSettings(NamedTuple):
     """What an agent is started with."""
 
     host: str
@@ -70,7 +70,7 @@ class Threads:
             self._on_death()
 
 
-def run(settings: Settings) -> None:
+def run(settings: AgentSettings) -> None:
     """Until SIGTERM or SIGINT. Raises `AlreadyRunning`, `program.Replaced` and `ThreadDied`."""
     directory = settings.directory
     directory.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,7 @@ def run(settings: Settings) -> None:
         directory,
         settings.state_dir,
         settings.host,
-        Ledger(settings.memory_mb, settings.cores),
+        ResourceLedger(settings.memory_mb, settings.cores),
         url_of=lambda execution_id: "http://127.0.0.1:{}/c/{}/".format(bound, execution_id),
         parked_s=settings.parked_s,
         wardens=wardens,

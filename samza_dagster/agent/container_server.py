@@ -32,7 +32,7 @@ class ContainerServer(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(self, port: int, gate: Optional[Gate] = None) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(("127.0.0.1", port), _ContainerHandler)
         self.gate = gate
 
     def server_bind(self) -> None:
@@ -59,7 +59,7 @@ def bind(kept_port: Optional[int], *, patience_s: float = 5.0) -> ContainerServe
     return ContainerServer(0)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ContainerHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 30
     server: ContainerServer  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -34,7 +34,7 @@ _WARDEN_ENDED = "its warden ended before it had started the container"
 _WARDEN_KILLED = "its warden was killed before it had told of a container: {}"
 
 
-class Finding(NamedTuple):
+class ProcessFinding(NamedTuple):
     """A new state, or for `stop_failed` a reason in the old one."""
 
     state: str
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
 def examine(
     found: Incarnation, *, boot_id: str, lease_left_s: Optional[float], now: float
-) -> Optional[Finding]:
+) -> Optional[ProcessFinding]:
     """What is new, None when nothing is. `now` is monotonic.
 
     `lease_left_s` None is a lease that the agent doesn't know: its wardens may know one.
@@ -64,7 +64,7 @@ def examine(
     if container_dead and found.read_end() is not None:
         return _dead(found, "")
     if found.state == LAUNCHING:
-        return Finding(STOPPING if found.stop_asked else RUNNING)
+        return ProcessFinding(STOPPING if found.stop_asked else RUNNING)
     if warden_dead:
         return _take_over(found, container_dead, now)
     if container_dead:
@@ -75,7 +75,7 @@ def examine(
 
 def _examine_launch(
     found: Incarnation, lease_left_s: Optional[float], now: float
-) -> Optional[Finding]:
+) -> Optional[ProcessFinding]:
     # Its warden may write its record between two looks here, and then is taken next time.
     if found.warden is not None:
         ended = found.warden.is_dead()
@@ -87,7 +87,7 @@ def _examine_launch(
                 found.bar(why)
             except OSError as error:  # it was the only one that could have run it
                 LOG.warning("%s: its end can't be recorded: %s", found.execution_id, error)
-                return Finding(FAILED, why)
+                return ProcessFinding(FAILED, why)
     elif found.read_end() is None and not found.bar(_NEVER_STARTED):
         # Started by an agent before this one, and about to write its record, or hung.
         claimant = found.take_claimant()
@@ -96,12 +96,12 @@ def _examine_launch(
     end = found.read_end()
     if end is None or found.read_processes():
         return None
-    return Finding(FAILED, str(end.get("why", "")))
+    return ProcessFinding(FAILED, str(end.get("why", "")))
 
 
 def _kill_launching(
     found: Incarnation, lease_left_s: Optional[float], now: float
-) -> Optional[Finding]:
+) -> Optional[ProcessFinding]:
     """Its warden has told of no container: one that it has forked all the same dies with it."""
     assert found.warden is not None
     why = _overdue(found, lease_left_s, now)
@@ -114,17 +114,17 @@ def _kill_launching(
     return _hangs(found, found.warden.name.pid, now)
 
 
-def _dead(found: Incarnation, why: str) -> Finding:
+def _dead(found: Incarnation, why: str) -> ProcessFinding:
     end = found.read_end() or {}
     status = end.get("status")
-    return Finding(
+    return ProcessFinding(
         DEAD,
         str(end.get("why") or end.get("how") or why),
         exit_status=status if isinstance(status, int) else None,
     )
 
 
-def _take_over(found: Incarnation, container_dead: bool, now: float) -> Optional[Finding]:
+def _take_over(found: Incarnation, container_dead: bool, now: float) -> Optional[ProcessFinding]:
     """The warden is gone without having written an end: kill what is left, then write it."""
     assert found.warden is not None
     assert found.container is not None
@@ -153,7 +153,7 @@ def _hurry_warden(found: Incarnation, now: float) -> None:
 
 def _second_killer(
     found: Incarnation, lease_left_s: Optional[float], now: float
-) -> Optional[Finding]:
+) -> Optional[ProcessFinding]:
     assert found.warden is not None
     assert found.container is not None
     why = _overdue(found, lease_left_s, now)
@@ -175,9 +175,9 @@ def _overdue(found: Incarnation, lease_left_s: Optional[float], now: float) -> O
     return None
 
 
-def _hangs(found: Incarnation, pid: int, now: float) -> Optional[Finding]:
+def _hangs(found: Incarnation, pid: int, now: float) -> Optional[ProcessFinding]:
     hangs = found.give_up_at is not None and found.give_up_at <= now
     if hangs and found.stop_asked and not found.stop_failed:
         text = "pid {} lives on {:.0f} s after SIGKILL".format(pid, GIVE_UP_S)
-        return Finding(found.state, stop_failed=text)
+        return ProcessFinding(found.state, stop_failed=text)
     return None

@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional
 
 from samza_dagster.agent import boot
 from samza_dagster.agent.files import Unreadable, read_record, write_json
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.roster import Roster
 
 LOG = logging.getLogger("samza_dagster.agent")
@@ -17,7 +17,9 @@ LOG = logging.getLogger("samza_dagster.agent")
 class Holdings:
     """What of this host is held, by requests and incarnations; changed only under the lock."""
 
-    def __init__(self, directory: Path, boot_id: str, ledger: Ledger, roster: Roster) -> None:
+    def __init__(
+        self, directory: Path, boot_id: str, ledger: ResourceLedger, roster: Roster
+    ) -> None:
         self.ledger = ledger
         self._directory = directory
         self._boot_id = boot_id
@@ -33,7 +35,7 @@ class Holdings:
         if listed is not None and listed.get("boot_id", self._boot_id) == self._boot_id:
             self.ledger = self.ledger.with_held(listed["held"])
 
-    def put(self, ledger: Ledger) -> None:
+    def put(self, ledger: ResourceLedger) -> None:
         """This is the ledger from here on. Raises `OSError`, with the one before in force."""
         if ledger != self.ledger:
             write_json(
@@ -57,7 +59,7 @@ class Holdings:
                 ledger = ledger.bury(user)
         self._free(ledger)
 
-    def _free(self, ledger: Ledger) -> None:
+    def _free(self, ledger: ResourceLedger) -> None:
         try:
             self.put(ledger)
         except OSError as error:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from samza_dagster.agent.files import read_record, write_json
 from samza_dagster.agent.lease import Grant, Now, read_clocks
 from samza_dagster.agent.protocol import VERSION, Command, ProtocolError, Reply, parse_reply
-from samza_dagster.agent.supervisor import Outcome, Supervisor
+from samza_dagster.agent.supervisor import CommandOutcome, Supervisor
 
 LOG = logging.getLogger("samza_dagster.agent")
 
@@ -65,7 +65,7 @@ class CoordinatorLink:
         self._instance = str(uuid.uuid4())
         self._began_ms = int(clocks().boottime_s * 1000)
         self._sequence = 0
-        self._acks: Dict[str, Outcome] = {}
+        self._acks: Dict[str, CommandOutcome] = {}
         self._seen: Dict[str, None] = {}
         self._pushed = -1
         self._closing = threading.Event()
@@ -198,7 +198,7 @@ class CoordinatorLink:
             self._roster.revision += 1
         self._roster.changed.notify_all()
 
-    def _carry_out(self, command: Command) -> Outcome:
+    def _carry_out(self, command: Command) -> CommandOutcome:
         supervisor = self._supervisor
         try:
             if command.kind == "reserve" and command.request_id is not None:
@@ -215,8 +215,8 @@ class CoordinatorLink:
                 return supervisor.forget(command.execution_id)
         except OSError as error:
             LOG.exception("command %s", command.id)
-            return Outcome(False, "{}: {}".format(type(error).__name__, error))
-        return Outcome(False, command.why)
+            return CommandOutcome(False, "{}: {}".format(type(error).__name__, error))
+        return CommandOutcome(False, command.why)
 
 
 class _Connection:

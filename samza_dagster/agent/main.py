@@ -22,7 +22,7 @@ if __name__ == "__main__":
     _packages = [i for i, p in enumerate(sys.path) if p.endswith("-packages")]
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
-from samza_dagster.agent.agent import AlreadyRunning, Settings, ThreadDied, run
+from samza_dagster.agent.agent import AgentSettings, AlreadyRunning, ThreadDied, run
 from samza_dagster.agent.container_log import KEPT_MB
 from samza_dagster.agent.files import RecordError
 from samza_dagster.agent.parking import PARKED_S
@@ -97,7 +97,7 @@ def _main(arguments: List[str]) -> int:
     )
     try:
         run(
-            Settings(
+            AgentSettings(
                 given.host,
                 directory,
                 (given.state_dir or directory / "state").resolve(),

@@ -14,7 +14,7 @@ class Reservation(NamedTuple):
     execution_id: Optional[str] = None
 
 
-class Ledger(NamedTuple):
+class ResourceLedger(NamedTuple):
     """What the host has and what of it is held."""
 
     memory_mb: int
@@ -56,13 +56,13 @@ class Ledger(NamedTuple):
             return "the resource of request {} is used by {}".format(request_id, held.execution_id)
         return None
 
-    def reserve(self, request_id: str, memory_mb: int, cores: int) -> Ledger:
+    def reserve(self, request_id: str, memory_mb: int, cores: int) -> ResourceLedger:
         """Holds it; the same request again changes nothing. Ask `refusal` first."""
         if self.find(request_id) is not None:
             return self
         return self._replace(held=(*self.held, Reservation(request_id, memory_mb, cores)))
 
-    def use(self, request_id: str, execution_id: str) -> Ledger:
+    def use(self, request_id: str, execution_id: str) -> ResourceLedger:
         """Ties it to an incarnation, until that one's death."""
         return self._replace(
             held=tuple(
@@ -71,7 +71,7 @@ class Ledger(NamedTuple):
             )
         )
 
-    def release(self, request_id: str) -> Ledger:
+    def release(self, request_id: str) -> ResourceLedger:
         """Gives it back, unless an incarnation uses it."""
         return self._replace(
             held=tuple(
@@ -79,7 +79,7 @@ class Ledger(NamedTuple):
             )
         )
 
-    def bury(self, execution_id: str) -> Ledger:
+    def bury(self, execution_id: str) -> ResourceLedger:
         """Frees what a dead incarnation used."""
         return self._replace(held=tuple(r for r in self.held if r.execution_id != execution_id))
 
@@ -104,7 +104,7 @@ class Ledger(NamedTuple):
             for r in self.held
         ]
 
-    def with_held(self, listed: List[Dict[str, Any]]) -> Ledger:
+    def with_held(self, listed: List[Dict[str, Any]]) -> ResourceLedger:
         """The ledger with the reservations that `to_json` listed."""
         return self._replace(
             held=tuple(

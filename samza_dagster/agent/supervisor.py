@@ -21,14 +21,14 @@ from samza_dagster.agent.launching import Place
 from samza_dagster.agent.lease import Grant, Now, read_clocks
 from samza_dagster.agent.program import Program, packaged
 from samza_dagster.agent.protocol import Launch
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.roster import Roster
-from samza_dagster.agent.watch import Watch
+from samza_dagster.agent.watch import IncarnationWatch
 
 LOG = logging.getLogger("samza_dagster.agent")
 
 
-class Outcome(NamedTuple):
+class CommandOutcome(NamedTuple):
     """Whether a command was carried out, and if not, why."""
 
     ok: bool
@@ -43,7 +43,7 @@ class Supervisor:
         directory: Path,
         state_dir: Path,
         host: str,
-        ledger: Ledger,
+        ledger: ResourceLedger,
         *,
         url_of: Callable[[str], str],
         clocks: Callable[[], Now] = read_clocks,
@@ -59,7 +59,7 @@ class Supervisor:
         self.lease = HeldLease(directory, self.boot_id, clocks)
         self.holdings = Holdings(directory, self.boot_id, ledger, self.roster)
         self.gate = Gate(self.roster, self.lease, host)
-        self.watch = Watch(
+        self.watch = IncarnationWatch(
             self.roster,
             self.holdings,
             self.lease,
@@ -99,7 +99,7 @@ class Supervisor:
 
     def reserve(
         self, request_id: str, memory_mb: int, cores: int, launch: Optional[Launch] = None
-    ) -> Outcome:
+    ) -> CommandOutcome:
         """Holds memory and cores, or refuses with what is free.
 
         With `launch` the container to come is parked, when there is room for one more.
@@ -107,21 +107,21 @@ class Supervisor:
         with self.roster.changed:
             why = self.holdings.ledger.refusal(request_id, memory_mb, cores)
             if why is not None:
-                return Outcome(False, why)
+                return CommandOutcome(False, why)
             self.holdings.put(self.holdings.ledger.reserve(request_id, memory_mb, cores))
             if launch is not None:
                 self._park(request_id, launch)
-            return Outcome(True)
+            return CommandOutcome(True)
 
-    def release(self, request_id: str) -> Outcome:
+    def release(self, request_id: str) -> CommandOutcome:
         """Gives back what no incarnation uses; unknown requests are no error."""
         with self.roster.changed:
             for parked in self.roster.lot.of_request(request_id):
                 self.watch.discard(parked, "its reservation was given back")
             self.holdings.put(self.holdings.ledger.release(request_id))
-            return Outcome(True)
+            return CommandOutcome(True)
 
-    def start(self, request_id: str, launch: Launch) -> Outcome:
+    def start(self, request_id: str, launch: Launch) -> CommandOutcome:
         """Starts an incarnation once in its life; a second time changes nothing.
 
         One that is parked by the same launch is given this JobModel, any other is killed first.
@@ -129,12 +129,12 @@ class Supervisor:
         """
         with self.roster.changed:
             if launch.execution_id in self.roster.incarnations:
-                return Outcome(True)
+                return CommandOutcome(True)
             why = self.holdings.ledger.refusal_to_use(request_id)
             if why is None:
                 why = store_owner.refusal(self._place.state_dir, launch)
             if why is not None:
-                return Outcome(False, why)
+                return CommandOutcome(False, why)
             execution_id = launch.execution_id
             lot = self.roster.lot
             parked = lot.claimable(request_id, launch)
@@ -142,7 +142,9 @@ class Supervisor:
                 other = lot.parked[execution_id]
                 self.watch.discard(other, "its start came with another launch")
                 if not parking.kill_now(other):
-                    return Outcome(False, "what was parked as {} lives on".format(execution_id))
+                    return CommandOutcome(
+                        False, "what was parked as {} lives on".format(execution_id)
+                    )
                 lot.take(execution_id)
             self.holdings.put(self.holdings.ledger.use(request_id, execution_id))
             if parked is not None:
@@ -152,9 +154,9 @@ class Supervisor:
             if parked is None:
                 self.watch.spawn(started)
             self.roster.tell()
-            return Outcome(True)
+            return CommandOutcome(True)
 
-    def stop(self, execution_id: str) -> Outcome:
+    def stop(self, execution_id: str) -> CommandOutcome:
         """Begins to stop; its death shows in the report. Not ok when there is no record of it."""
         with self.roster.changed:
             parked = self.roster.lot.find(execution_id)
@@ -162,7 +164,7 @@ class Supervisor:
                 self.watch.discard(parked, "it was stopped before its start came")
             found = self.roster.incarnations.get(execution_id)
             if found is None:
-                return Outcome(
+                return CommandOutcome(
                     False, "unknown: no record of {} on {}".format(execution_id, self.host)
                 )
             if found.is_live:
@@ -171,20 +173,20 @@ class Supervisor:
                     self.watch.stop(found)
                     self.roster.tell()
                 found.mark()  # for the next agent; what can't be written must not keep it alive
-            return Outcome(True)
+            return CommandOutcome(True)
 
-    def forget(self, execution_id: str) -> Outcome:
+    def forget(self, execution_id: str) -> CommandOutcome:
         """Drops the record of a dead incarnation; refuses for a live one."""
         with self.roster.changed:
             found = self.roster.incarnations.get(execution_id)
             if found is not None:
                 if found.is_live:
-                    return Outcome(False, "{} is {}".format(execution_id, found.state))
+                    return CommandOutcome(False, "{} is {}".format(execution_id, found.state))
                 found.close()
                 found.forget()
                 del self.roster.incarnations[execution_id]
                 self.roster.tell()
-            return Outcome(True)
+            return CommandOutcome(True)
 
     def hold_lease(self, grant: Grant) -> None:
         """Takes a grant and passes it to the wardens, unless the one in hand ends later.

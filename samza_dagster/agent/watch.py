@@ -30,7 +30,7 @@ def _looked_at_again(found: Incarnation) -> Generator[None, None, None]:
         LOG.warning("%s is looked at again later: %s", found.execution_id, error)
 
 
-class Watch:
+class IncarnationWatch:
     """One thread is in `run`, and takes the lock itself; all else is called under the lock."""
 
     def __init__(

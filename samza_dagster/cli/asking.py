@@ -1,28 +1,34 @@
-"""What every command that asks a coordinator for something shares: waiting, showing, exit code."""
+"""What every command that asks a coordinator for something shares: options, waiting, showing, exit code."""
 
 from __future__ import annotations
 
+import functools
 import time
+import uuid as uuid_module
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.cli.plan_output import print_plan
+from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 
 if TYPE_CHECKING:
-    from samza_dagster.client import Asked, PlacementClient
+    from samza_dagster.client import Asked, PlacementClient, Plan
+    from samza_dagster.client.checks import Permitted
 
 _EXIT = {StatusCode.SUCCEEDED: 0, StatusCode.FAILED: 1, StatusCode.BAD_REQUEST: 2}
 
-uuid_option = click.option(
+_uuid_option = click.option(
     "--uuid", metavar="UUID", help="The request's UUID; to repeat it asks nothing new."
 )
-wait_option = click.option(
+_wait_option = click.option(
     "--wait/--no-wait", default=True, show_default=True, help="Wait for the outcome."
 )
-timeout_option = click.option(
+_timeout_option = click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=300.0,
@@ -35,7 +41,7 @@ beyond_budget_option = click.option(
     is_flag=True,
     help="With Samza's own AM: ask also where it may end the job for so many stops in a row.",
 )
-dry_run_option = click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
+_dry_run_option = click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 expiry_option = click.option(
     "--request-expiry",
     type=float,
@@ -44,36 +50,191 @@ expiry_option = click.option(
 )
 
 
-def exit_code(responses: Sequence[PlacementResponse]) -> int:
-    """0 done or not waited for, 1 FAILED, 2 BAD_REQUEST; 0 for a status before the last."""
+_PERMITTED = (
+    click.option(
+        "--allow-unknown-host",
+        is_flag=True,
+        help="With Samza's own AM: accept a host that no container has reported yet.",
+    ),
+    click.option(
+        "--or-any-legal",
+        is_flag=True,
+        help="A standby whose destination a rule forbids goes to any legal host.",
+    ),
+    beyond_budget_option,
+)
+
+
+def permitted_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds what is asked for although it would be refused; the command gets `permitted`."""
+
+    @functools.wraps(command)
+    def with_permitted(
+        *args: Any, allow_unknown_host: bool, or_any_legal: bool, beyond_budget: bool, **rest: Any
+    ) -> Any:
+        permitted: Permitted = {
+            "allow_unknown_host": allow_unknown_host,
+            "or_any_legal": or_any_legal,
+            "beyond_budget": beyond_budget,
+        }
+        return command(*args, permitted=permitted, **rest)
+
+    for option in reversed(_PERMITTED):
+        with_permitted = option(with_permitted)
+    return with_permitted
+
+
+def asking_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of every command that asks for something; it gets them as `asking`."""
+
+    @functools.wraps(command)
+    def with_asking(
+        *args: Any,
+        target: Target,
+        uuid: str | None,
+        wait: bool,
+        timeout: float,
+        dry_run: bool,
+        as_json: bool,
+        **rest: Any,
+    ) -> Any:
+        asked = uuid or str(uuid_module.uuid4())
+        return command(*args, asking=Asking(target, asked, wait, timeout, dry_run, as_json), **rest)
+
+    wrapped = target_options(with_asking)
+    for option in (json_option, _dry_run_option, _timeout_option, _wait_option, _uuid_option):
+        wrapped = option(wrapped)
+    return wrapped
+
+
+def leave(responses: Sequence[PlacementResponse]) -> NoReturn:
+    """Ends the command: 0 done or not waited for, 1 FAILED, 2 BAD_REQUEST; 0 for a status before the last."""
+    click.get_current_context().exit(_exit_code(responses))
+
+
+def _exit_code(responses: Sequence[PlacementResponse]) -> int:
     return _EXIT.get(responses[-1].status_code, 0) if responses else 0
 
 
-def watch(
-    client: PlacementClient,
-    uuid: str,
-    timeout: float,
-    *,
-    until: Callable[[PlacementResponse], bool] | None = None,
-) -> list[PlacementResponse]:
-    """Every status up to the final one (or the first that `until` accepts), told as it comes."""
-    responses: list[PlacementResponse] = []
-    began = time.monotonic()
+@dataclass(frozen=True)
+class Asking:
+    """Whom a command asks under which UUID, how long it waits (seconds), and how it shows the end."""
 
-    def on_response(response: PlacementResponse) -> None:
-        responses.append(response)
-        elapsed = time.monotonic() - began
-        notice(f"  {elapsed:6.1f} s  {response.status_code.value:<12} {response.response_message}")
+    target: Target
+    uuid: str
+    wait: bool
+    timeout: float
+    dry_run: bool
+    as_json: bool
 
-    def is_enough(response: PlacementResponse) -> bool:
-        return response.status_code.is_terminal or (until is not None and until(response))
+    def carry_out(
+        self,
+        plan: Callable[[PlacementClient], Plan],
+        ask: Callable[[PlacementClient, str], Asked],
+    ) -> None:
+        """Asks, or shows the plan in a dry run, and ends the command."""
+        if self.dry_run:
+            self.show_plan(plan)
+        _, responses = self.ask(ask)
+        leave(responses)
 
-    with busy(f"Waiting up to {timeout:g} s for the coordinator …"):
-        client.wait(uuid, timeout_s=timeout, on_response=on_response, until=is_enough)
-    return responses
+    def show_plan(self, plan: Callable[[PlacementClient], Plan]) -> NoReturn:
+        """Ends the command, with 2 for what would be refused."""
+        with self.target.client() as client, busy("Reading the job …"):
+            planned = plan(client)
+        print_plan(planned, self.as_json)
+        click.get_current_context().exit(2 if planned.refusal else 0)
+
+    def ask(
+        self,
+        ask: Callable[[PlacementClient, str], Asked | PlacementRequest],
+        *,
+        until: Callable[[PlacementResponse], bool] | None = None,
+        then: str = "",
+    ) -> tuple[Asked | PlacementRequest, list[PlacementResponse]]:
+        """Asks, waits for the end (or what `until` accepts), shows both and returns them.
+
+        `then` is the UUID of a request that is waited for next, after a good end.
+        """
+        written = False
+        with self.target.client() as client:
+            try:
+                with busy("Checking and asking …"):
+                    request = ask(client, self.uuid)
+                written = True
+                responses = _tell_asked(client, request.uuid)
+                if self.wait:
+                    responses = self._watch(client, request.uuid, until)
+                if self.wait and then and _exit_code(responses) == 0:
+                    responses = self._watch(client, then, None)
+            except KeyboardInterrupt:
+                known = "goes on" if written else "may have been written"
+                notice(f"What was asked {known}: samza-dagster status {self.uuid}")
+                raise
+        self._show(request, responses, then or request.uuid, client.wrote(request.uuid))
+        return request, responses
+
+    def _watch(
+        self,
+        client: PlacementClient,
+        uuid: str,
+        until: Callable[[PlacementResponse], bool] | None,
+    ) -> list[PlacementResponse]:
+        """Every status up to the final one (or the first that `until` accepts), told as it comes."""
+        responses: list[PlacementResponse] = []
+        began = time.monotonic()
+
+        def on_response(response: PlacementResponse) -> None:
+            responses.append(response)
+            elapsed = time.monotonic() - began
+            code, message = response.status_code.value, response.response_message
+            notice(f"  {elapsed:6.1f} s  {code:<12} {message}")
+
+        def is_enough(response: PlacementResponse) -> bool:
+            return response.status_code.is_terminal or (until is not None and until(response))
+
+        with busy(f"Waiting up to {self.timeout:g} s for the coordinator …"):
+            client.wait(uuid, timeout_s=self.timeout, on_response=on_response, until=is_enough)
+        return responses
+
+    def _show(
+        self,
+        request: Asked | PlacementRequest,
+        responses: Sequence[PlacementResponse],
+        uuid: str,
+        written: bool,
+    ) -> None:
+        """The request and its last status; `written` is false for one that was asked before."""
+        last = responses[-1] if responses else None
+        if self.as_json:
+            is_wire = isinstance(request, PlacementRequest)
+            print_json(
+                {
+                    "request": request.to_wire() if is_wire else request.to_json(),
+                    "written": written,
+                    "responses": [response.to_wire() for response in responses],
+                    "response": last.to_wire() if last else None,
+                }
+            )
+            return
+        print_table(
+            f"Request {uuid}",
+            ("processor", "destination", "deployment", "asked", "status", "message"),
+            [
+                (
+                    request.processor_id,
+                    request.destination_host,
+                    request.deployment_id,
+                    at(request.timestamp),
+                    last.status_code.value if last else StatusCode.CREATED.value,
+                    last.response_message if last else "",
+                )
+            ],
+            spare=("asked", "deployment"),
+        )
 
 
-def tell_asked(client: PlacementClient, uuid: str) -> list[PlacementResponse]:
+def _tell_asked(client: PlacementClient, uuid: str) -> list[PlacementResponse]:
     """Says that the request is written or, of one that was asked before, what became of it.
 
     Returns the status of one that was asked before, if it has any yet: the first outcome stands.
@@ -92,78 +253,3 @@ def tell_asked(client: PlacementClient, uuid: str) -> list[PlacementResponse]:
         "stands."
     )
     return [] if response is None else [response]
-
-
-def show(
-    request: dict[str, Any],
-    responses: Sequence[PlacementResponse],
-    as_json: bool,
-    *,
-    uuid: str,
-    written: bool,
-    cells: tuple[str, str, str, int],
-) -> None:
-    """The request and its last status; `cells`: processor, destination, deployment, asked at.
-
-    `written` is false for one that was asked before.
-    """
-    if as_json:
-        print_json(
-            {
-                "request": request,
-                "written": written,
-                "responses": [response.to_wire() for response in responses],
-                "response": responses[-1].to_wire() if responses else None,
-            }
-        )
-        return
-    last = responses[-1] if responses else None
-    processor, destination, deployment, asked_ms = cells
-    print_table(
-        f"Request {uuid}",
-        ("processor", "destination", "deployment", "asked", "status", "message"),
-        [
-            (
-                processor,
-                destination,
-                deployment,
-                at(asked_ms),
-                last.status_code.value if last else StatusCode.CREATED.value,
-                last.response_message if last else "",
-            )
-        ],
-        spare=("asked", "deployment"),
-    )
-
-
-def ask_and_watch(
-    client: PlacementClient,
-    ask: Callable[[], Asked],
-    *,
-    uuid: str,
-    wait: bool,
-    timeout: float,
-    as_json: bool,
-) -> int:
-    """Asks for something of our own, waits for its end, shows both; returns the exit code."""
-    written = False
-    try:
-        with busy("Checking and asking …"):
-            asked = ask()
-        written = True
-        responses = tell_asked(client, asked.uuid)
-        responses = watch(client, asked.uuid, timeout) if wait else responses
-    except KeyboardInterrupt:
-        known = "goes on" if written else "may have been written"
-        notice(f"What was asked {known}: samza-dagster status {uuid}")
-        raise
-    cells = (asked.processor_id, asked.destination_host, asked.deployment_id, asked.timestamp)
-    show(
-        asked.to_json(),
-        responses,
-        as_json,
-        uuid=asked.uuid,
-        written=client.wrote(asked.uuid),
-        cells=cells,
-    )
-    return exit_code(responses)

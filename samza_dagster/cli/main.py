@@ -15,7 +15,7 @@ from samza_dagster.version import __version__
 _COMMANDS: dict[str, tuple[str, str, str]] = {
     "place": ("samza_dagster.cli.place:place", "Move or restart a container.", ""),
     "fail-over": (
-        "samza_dagster.cli.fail_over:fail_over",
+        "samza_dagster.cli.own_requests:fail_over",
         "Start an active on the host of its standby.",
         "",
     ),
@@ -30,18 +30,18 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "",
     ),
     "control-standby": (
-        "samza_dagster.cli.control_standby:control_standby",
+        "samza_dagster.cli.own_requests:control_standby",
         "Spin up one more standby, or stop one.",
         "",
     ),
     "commit": (
-        "samza_dagster.cli.about_requests:commit",
+        "samza_dagster.cli.own_requests:commit",
         "Let a held reservation go on.",
         "",
     ),
-    "release": ("samza_dagster.cli.about_requests:release", "Give a held reservation back.", ""),
+    "release": ("samza_dagster.cli.own_requests:release", "Give a held reservation back.", ""),
     "cancel": (
-        "samza_dagster.cli.about_requests:cancel",
+        "samza_dagster.cli.own_requests:cancel",
         "End a request that waits or reserves.",
         "",
     ),

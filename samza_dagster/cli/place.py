@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import uuid as uuid_module
 from typing import TYPE_CHECKING
 
 import click
 
 from samza_dagster.cli.asking import (
-    beyond_budget_option,
-    dry_run_option,
-    exit_code,
+    Asking,
+    asking_options,
     expiry_option,
-    show,
-    tell_asked,
-    timeout_option,
-    uuid_option,
-    wait_option,
-    watch,
+    leave,
+    permitted_options,
 )
-from samza_dagster.cli.options import Target, json_option, target_options
-from samza_dagster.cli.output import busy, notice
-from samza_dagster.cli.plan_output import print_plan
+from samza_dagster.cli.output import notice
+from samza_dagster.client.checks import Permitted
 from samza_dagster.client.plan import instead
 from samza_dagster.client.responses import is_held
 from samza_dagster.model import PlacementRequest, StatusCode
 
 if TYPE_CHECKING:
-    from samza_dagster.client import Asked
+    from samza_dagster.client import Asked, PlacementClient
 
 
 @click.command(short_help="Move or restart a container.")
@@ -42,46 +35,22 @@ if TYPE_CHECKING:
 )
 @expiry_option
 @click.option("--deployment-id", metavar="ID", help="Refuse unless this deployment runs.")
-@uuid_option
-@click.option(
-    "--allow-unknown-host",
-    is_flag=True,
-    help="With Samza's own AM: accept a host that no container has reported yet.",
-)
-@click.option(
-    "--or-any-legal",
-    is_flag=True,
-    help="A standby whose destination a rule forbids goes to any legal host.",
-)
 @click.option(
     "--hold",
     is_flag=True,
     help="Reserve, and wait for `commit` or `release` before the container is touched.",
 )
-@wait_option
-@beyond_budget_option
-@timeout_option
-@dry_run_option
-@json_option
-@target_options
-@click.pass_context
+@permitted_options
+@asking_options
 def place(
-    ctx: click.Context,
     *,
-    target: Target,
+    asking: Asking,
+    permitted: Permitted,
     processor: str,
     destination: str,
     request_expiry: float | None,
     deployment_id: str | None,
-    uuid: str | None,
-    allow_unknown_host: bool,
-    or_any_legal: bool,
     hold: bool,
-    beyond_budget: bool,
-    wait: bool,
-    timeout: float,
-    dry_run: bool,
-    as_json: bool,
 ) -> None:
     """Move or restart the container of PROCESSOR.
 
@@ -96,65 +65,35 @@ def place(
       samza-dagster place 0 --to STANDBY
       samza-dagster place 0 --to host-3 --hold
     """
-    asked = uuid or str(uuid_module.uuid4())
-    if hold and or_any_legal:
+    if hold and permitted.get("or_any_legal"):
         raise click.UsageError("--hold and --or-any-legal don't go together: hold what is legal.")
-    written = False
-    with target.client() as client:
-        if dry_run:
-            with busy("Reading the job …"):
-                plan = client.plan(
-                    processor,
-                    destination,
-                    deployment_id,
-                    allow_unknown_host=allow_unknown_host,
-                    or_any_legal=or_any_legal,
-                    beyond_budget=beyond_budget,
-                    hold=hold,
-                )
-            print_plan(plan, as_json)
-            ctx.exit(2 if plan.refusal else 0)
-        try:
-            with busy("Checking and asking …"):
-                request: PlacementRequest | Asked
-                if hold:
-                    request = client.reserve(
-                        processor,
-                        destination,
-                        deployment_id=deployment_id,
-                        request_expiry_s=request_expiry,
-                        uuid=asked,
-                    )
-                else:
-                    request = client.place(
-                        processor,
-                        destination,
-                        deployment_id=deployment_id,
-                        request_expiry_s=request_expiry,
-                        uuid=asked,
-                        allow_unknown_host=allow_unknown_host,
-                        or_any_legal=or_any_legal,
-                        beyond_budget=beyond_budget,
-                        on_notice=lambda text: notice(f"Notice: {text}"),
-                    )
-            written = True
-            responses = tell_asked(client, request.uuid)
-            if wait:
-                until = is_held if hold else None
-                responses = watch(client, request.uuid, timeout, until=until)
-        except KeyboardInterrupt:
-            known = "goes on" if written else "may have been written"
-            notice(f"What was asked {known}: samza-dagster status {asked}")
-            raise
-    document = request.to_wire() if isinstance(request, PlacementRequest) else request.to_json()
-    cells = (
-        request.processor_id,
-        request.destination_host,
-        request.deployment_id,
-        request.timestamp,
-    )
-    new = client.wrote(request.uuid)
-    show(document, responses, as_json, uuid=request.uuid, written=new, cells=cells)
+    if asking.dry_run:
+        asking.show_plan(
+            lambda client: client.plan(
+                processor, destination, deployment_id, hold=hold, **permitted
+            )
+        )
+
+    def ask(client: PlacementClient, uuid: str) -> PlacementRequest | Asked:
+        if hold:
+            return client.reserve(
+                processor,
+                destination,
+                deployment_id=deployment_id,
+                request_expiry_s=request_expiry,
+                uuid=uuid,
+            )
+        return client.place(
+            processor,
+            destination,
+            deployment_id=deployment_id,
+            request_expiry_s=request_expiry,
+            uuid=uuid,
+            on_notice=lambda text: notice(f"Notice: {text}"),
+            **permitted,
+        )
+
+    request, responses = asking.ask(ask, until=is_held if hold else None)
     if request.destination_host != destination:
         notice(f"Notice: {instead(destination, request.destination_host)}")
     if responses and is_held(responses[-1]):
@@ -168,4 +107,4 @@ def place(
             f"last-failure/{processor}.log beside the host's agent.log; under YARN its container's"
         )
         notice(f"Why: {processor}'s log, {where}")
-    ctx.exit(exit_code(responses))
+    leave(responses)

@@ -17,7 +17,7 @@ from samza_dagster.cli.worker_end import end_with_parent
 from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from samza_dagster.simulation.campaign import Broken, Result
+    from samza_dagster.simulation.campaign import BrokenHistory, CampaignResult
     from samza_dagster.simulation.script import Script
 
 AT_LEAST = 100
@@ -167,7 +167,7 @@ def _search(
     told = [0]
     broken_told = [0]
 
-    def progress(result: Result) -> None:
+    def progress(result: CampaignResult) -> None:
         # At once: whoever gives up on a long run still knows the seed.
         for broken in result.broken[broken_told[0] :]:
             notice(f"\nSeed {broken.seed} breaks {broken.invariant}: {broken.what}")
@@ -214,7 +214,7 @@ def _search(
     return 1 if result.broken or idle or seldom else 0
 
 
-def _show(result: Result, invariants: tuple[str, ...]) -> None:
+def _show(result: CampaignResult, invariants: tuple[str, ...]) -> None:
     from samza_dagster.simulation.coverage import COLUMNS, ROWS, missing
 
     last = result.first_seed + result.histories - 1
@@ -257,7 +257,7 @@ def _show(result: Result, invariants: tuple[str, ...]) -> None:
     )
 
 
-def _tell(broken: Broken, quiet: bool) -> None:
+def _tell(broken: BrokenHistory, quiet: bool) -> None:
     """Shortens a broken history, writes its script beside us, and tells what happens in it."""
     from samza_dagster.simulation.shrinking import shrink
 

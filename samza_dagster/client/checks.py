@@ -10,13 +10,14 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
 
+from samza_dagster.client.legal_hosts import Placing, roomiest
 from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import LEAVING_STATE, UNKNOWN_STATE, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused, some_of
-from samza_dagster.legal_hosts import Placing
 from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import (
@@ -164,20 +165,66 @@ def _check_read(view: JobView, processor_id: str) -> None:
         )
 
 
-def check_destination(
-    view: JobView, processor: ProcessorView, destination: str, *, allow_unknown_host: bool = False
-) -> tuple[str | None, tuple[str, ...]]:
-    """The host that `destination` stands for (None: any), and what the operator should know.
+class Permitted(TypedDict, total=False):
+    """What is asked for by somebody's word although it would be refused.
 
-    Raises `InvalidInput` for a host that isn't known and `Refused` for one that a
-    rule forbids. Where Samza's AM coordinates, the metadata doesn't name every host of
-    the cluster: `allow_unknown_host` then lets a host pass that no container reported.
+    `allow_unknown_host`: a host that no container has reported, where Samza's AM coordinates and the
+    metadata doesn't name every host of the cluster. `or_any_legal`: a standby whose destination a
+    rule forbids goes to any legal host (SEP-22). `beyond_budget`: also where Samza's AM may end the
+    job for so many stops (`StopBudget`).
     """
-    pid = processor.processor_id
-    _check_startable(view, pid)
-    _check_read(view, pid)
+
+    allow_unknown_host: bool
+    or_any_legal: bool
+    beyond_budget: bool
+
+
+@dataclass(frozen=True)
+class LegalDestination:
+    """What to ask for, the host that it stands for (None: any), what the operator should know."""
+
+    asked: str
+    host: str | None
+    notices: tuple[str, ...] = ()
+
+
+def legal_destination(
+    view: JobView,
+    processor: ProcessorView,
+    destination: str,
+    verdicts: Sequence[HostVerdict] | None = None,
+    **permitted: Unpack[Permitted],
+) -> LegalDestination:
+    """The destination to ask for: `destination`, or any legal host in its place.
+
+    Raises `InvalidInput` for a host that isn't known and `Refused` for one that a rule forbids,
+    where no other is taken in its place. `verdicts` are those of `judge_all`, where they are at hand.
+    """
+    judged = judge_all(view, processor) if verdicts is None else verdicts
+    _check_startable(view, processor.processor_id)
+    _check_read(view, processor.processor_id)
     _check_am_takes_it(view, processor)
-    verdicts = judge_all(view, processor)
+    try:
+        unknown = permitted.get("allow_unknown_host", False)
+        return _legal(view, processor, destination, judged, allow_unknown_host=unknown)
+    except Refused as refused:
+        if not permitted.get("or_any_legal") or processor.mode is not TaskMode.STANDBY:
+            raise
+        try:
+            return _legal(view, processor, ANY_HOST, judged)
+        except Refused:
+            raise refused from None
+
+
+def _legal(
+    view: JobView,
+    processor: ProcessorView,
+    destination: str,
+    verdicts: Sequence[HostVerdict],
+    *,
+    allow_unknown_host: bool = False,
+) -> LegalDestination:
+    pid = processor.processor_id
     notices: list[str] = []
     if view.takes_any_host:
         notices.append(
@@ -185,22 +232,25 @@ def check_destination(
         )
     if destination == STANDBY:
         host, told = _standby_host(view, processor, verdicts)
-        return host, (
-            *notices,
-            "the standby gives way first: it starts on another legal host",
-            *told,
-        )
+        notices += ["the standby gives way first: it starts on another legal host", *told]
+        return LegalDestination(destination, host, tuple(notices))
     if destination in (LAST_SEEN, FORCE_RESTART_LAST_SEEN):
         if processor.last_seen_host is None:
             notices.append(f"{pid} has never reported a host: the coordinator takes any")
         if destination == FORCE_RESTART_LAST_SEEN:
             notices.append("stops the container before its resource is reserved")
         host = processor.host or processor.last_seen_host
-        return None if view.takes_any_host else host, tuple(notices)
+        host = None if view.takes_any_host else host
+        return LegalDestination(destination, host, tuple(notices))
     if destination == ANY_HOST:
-        if not view.takes_any_host:
-            _most_roomy(view, processor, verdicts)
-        return None, tuple(notices)
+        if view.takes_any_host:
+            return LegalDestination(destination, None, tuple(notices))
+        chosen = _most_roomy(view, processor, verdicts)
+        if view.coordinator != "samza":
+            return LegalDestination(destination, None, tuple(notices))
+        destination = (
+            chosen  # the AM would look at the rules only after it has stopped the container
+        )
     if not _HOST_FORM.fullmatch(destination):
         raise InvalidInput(
             "destination host",
@@ -213,7 +263,7 @@ def check_destination(
             notices.append(
                 f"no container reported {destination} yet; if the cluster has no such host the AM answers FAILED when the request expires, and the container stays"
             )
-            return destination, tuple(notices)
+            return LegalDestination(destination, destination, tuple(notices))
         hint = f"did you mean {nearest!r}?" if nearest else "one of the hosts seen"
         if view.coordinator == "samza":
             hint += " If the cluster has this host: --allow-unknown-host"
@@ -227,7 +277,7 @@ def check_destination(
         peers_alone = verdict.rule in (SAME_HOST_RULE, SAME_DOMAIN)
         if peers_alone and _peer_leaves(view, processor, destination):
             notices.append(f"{verdict.seen}, and an action that comes first moves it")
-            return destination, tuple(notices)
+            return LegalDestination(destination, destination, tuple(notices))
         legal = [v.host for v in verdicts if v.legal]
         raise Refused(
             f"place {pid} --to {destination}: {verdict.rule}",
@@ -236,18 +286,14 @@ def check_destination(
         )
     if not verdict.ready:
         notices.append(f"{destination}: {verdict.seen}; {verdict.fix}")
-    return None if view.takes_any_host else destination, tuple(notices)
+    host = None if view.takes_any_host else destination
+    return LegalDestination(destination, host, tuple(notices))
 
 
-def _most_roomy(
-    view: JobView, processor: ProcessorView, verdicts: Iterable[HostVerdict]
-) -> HostVerdict:
-    """Of the legal hosts where it isn't: one with room, with most of it, with fewest containers.
-
-    Raises `Refused` when there is none.
-    """
+def _most_roomy(view: JobView, processor: ProcessorView, verdicts: Iterable[HostVerdict]) -> str:
+    """The `roomiest` of the legal hosts where it isn't; raises `Refused` when there is none."""
     others = [v for v in verdicts if v.host != processor.host]
-    legal = [v for v in others if v.legal]
+    legal = {v.host: v.ready for v in others if v.legal}
     if not legal:
         fix = next((v.fix for v in others if v.fix), "start an agent on another host")
         if view.coordinator == "samza":
@@ -257,13 +303,7 @@ def _most_roomy(
             seen="; ".join(f"{v.host}: {v.seen}" for v in others) or "no other host",
             fix=fix,
         )
-    load = Counter(p.host for p in view.processors.values())
-
-    def rank(verdict: HostVerdict) -> tuple[bool, int, int, str]:
-        free = view.hosts[verdict.host].free_memory_mb or 0
-        return (not verdict.ready, -free, load[verdict.host], verdict.host)
-
-    return min(legal, key=rank)
+    return roomiest(view, legal)
 
 
 def check_budget(view: JobView, processor_id: str, *, beyond_budget: bool = False) -> str:
@@ -278,35 +318,6 @@ def check_budget(view: JobView, processor_id: str, *, beyond_budget: bool = Fals
     if refusal is not None:
         raise refusal
     return budget.notice()
-
-
-def legal_destination(
-    view: JobView,
-    processor: ProcessorView,
-    destination: str,
-    *,
-    allow_unknown_host: bool = False,
-    or_any_legal: bool = False,
-) -> str:
-    """The destination to ask for: `destination`, or any legal host in its place.
-
-    With `or_any_legal` a standby whose destination a rule forbids goes to any legal host
-    (SEP-22). Where Samza's AM coordinates that is a host that is named: it would look at the rules
-    for `ANY_HOST` only after it has stopped the container. Raises as `check_destination` does, with
-    the first refusal.
-    """
-    try:
-        check_destination(view, processor, destination, allow_unknown_host=allow_unknown_host)
-    except Refused as refused:
-        if not or_any_legal or processor.mode is not TaskMode.STANDBY:
-            raise
-        try:
-            return legal_destination(view, processor, ANY_HOST)
-        except Refused:
-            raise refused from None
-    if destination == ANY_HOST and view.coordinator == "samza" and view.host_affinity:
-        return _most_roomy(view, processor, judge_all(view, processor)).host
-    return destination
 
 
 def _standby_host(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from samza_dagster.client.checks import check_destination, find_processor
+from samza_dagster.client.checks import find_processor, legal_destination
 from samza_dagster.client.verdicts import judge_all, peers_of
 from samza_dagster.client.views import ActionView, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused
@@ -109,8 +109,7 @@ def check_start_standby(
                 fix="start an agent on another host",
             )
         return active, standby, ()
-    _, notices = check_destination(view, standby, destination)
-    return active, standby, notices
+    return active, standby, legal_destination(view, standby, destination).notices
 
 
 def check_stop_standby(view: JobView, processor_id: str) -> ProcessorView:

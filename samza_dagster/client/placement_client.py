@@ -10,12 +10,13 @@ import uuid as uuid_module
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from samza_dagster.client import tidying
 from samza_dagster.client.access import JobAccess, wall_clock_ms
 from samza_dagster.client.audit_history import AuditSource
 from samza_dagster.client.checks import (
+    Permitted,
     check_budget,
     expiry_ms,
     find_deployment,
@@ -186,10 +187,8 @@ class PlacementClient(Following, OwnAsking):
         destination: str,
         deployment_id: str | None = None,
         *,
-        allow_unknown_host: bool = False,
-        or_any_legal: bool = False,
-        beyond_budget: bool = False,
         hold: bool = False,
+        **permitted: Unpack[Permitted],
     ) -> Plan:
         """What `place`, or with `hold` `reserve`, would ask, and a verdict on every host. Nothing is written.
 
@@ -201,10 +200,8 @@ class PlacementClient(Following, OwnAsking):
             processor_id,
             destination,
             deployment_id,
-            allow_unknown_host=allow_unknown_host,
-            or_any_legal=or_any_legal,
-            beyond_budget=beyond_budget,
             hold=hold,
+            **permitted,
         )
 
     def place(
@@ -215,17 +212,14 @@ class PlacementClient(Following, OwnAsking):
         deployment_id: str | None = None,
         request_expiry_s: float | None = None,
         uuid: str | None = None,
-        allow_unknown_host: bool = False,
-        or_any_legal: bool = False,
-        beyond_budget: bool = False,
         on_notice: Callable[[str], None] = lambda _: None,
+        **permitted: Unpack[Permitted],
     ) -> PlacementRequest:
         """Writes one placement request, after every rule that can be checked was.
 
-        With `or_any_legal` a standby whose destination a rule forbids goes to any legal
-        host, as SEP-22 has it; the request then says `ANY_HOST`, or the host that this is
-        (`legal_destination`). With `beyond_budget` it is also asked where Samza's AM may end the
-        job for it (`StopBudget`). `on_notice` is told, before it is asked, how much of that is spent.
+        Where any legal host is taken instead (`Permitted`), the request says `ANY_HOST`, or the host
+        that this is. `on_notice` is told, before it is asked, how much is spent of the stops that
+        Samza's AM allows.
 
         Returns it as written. A `uuid` that the stream knows already writes nothing and
         returns what stands: to repeat a call is safe. Raises `InvalidInput` (processor,
@@ -239,7 +233,7 @@ class PlacementClient(Following, OwnAsking):
             known = self._known(asked)
             if known is not None:
                 chosen = known.destination_host not in DESTINATION_WORDS - {ANY_HOST}
-                if chosen and (or_any_legal or destination == ANY_HOST):
+                if chosen and (permitted.get("or_any_legal") or destination == ANY_HOST):
                     destination = known.destination_host
                 return same_request(known, processor_id, destination)
         view, state = self._view()
@@ -247,14 +241,9 @@ class PlacementClient(Following, OwnAsking):
         taken = state is not None and asked in state.uuids  # its response was cleaned up since
         if not taken:
             processor = find_processor(view, processor_id)
-            destination = legal_destination(
-                view,
-                processor,
-                destination,
-                allow_unknown_host=allow_unknown_host,
-                or_any_legal=or_any_legal,
-            )
-            spent = check_budget(view, processor_id, beyond_budget=beyond_budget)
+            destination = legal_destination(view, processor, destination, **permitted).asked
+            beyond = permitted.get("beyond_budget", False)
+            spent = check_budget(view, processor_id, beyond_budget=beyond)
             if spent:
                 on_notice(spent)
         request = PlacementRequest(

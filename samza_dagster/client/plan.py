@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Unpack
 
 from samza_dagster.client.checks import (
+    Permitted,
     check_budget,
-    check_destination,
     find_deployment,
     find_processor,
     legal_destination,
@@ -49,10 +50,8 @@ def make_plan(
     destination: str,
     deployment_id: str | None = None,
     *,
-    allow_unknown_host: bool = False,
-    or_any_legal: bool = False,
-    beyond_budget: bool = False,
     hold: bool = False,
+    **permitted: Unpack[Permitted],
 ) -> Plan:
     """The plan of one request; a destination that is refused is a plan that says why.
 
@@ -60,26 +59,20 @@ def make_plan(
     """
     processor = find_processor(view, processor_id)
     deployment = find_deployment(view, deployment_id)
+    verdicts = judge_all(view, processor)
     refusal: str | None = None
     notices: tuple[str, ...] = ()
     host: str | None = None
     try:
         if hold:
             require_our_coordinator(view, f"place {processor_id} --hold", RequestKind.PLACE)
-        legal = legal_destination(
-            view,
-            processor,
-            destination,
-            allow_unknown_host=allow_unknown_host,
-            or_any_legal=or_any_legal,
-        )
-        host, notices = check_destination(
-            view, processor, legal, allow_unknown_host=allow_unknown_host
-        )
-        if legal != destination:
-            notices = (instead(destination, legal), *notices)
-            destination = legal
-        spent = check_budget(view, processor_id, beyond_budget=beyond_budget)
+        legal = legal_destination(view, processor, destination, verdicts, **permitted)
+        host, notices = legal.host, legal.notices
+        if legal.asked != destination:
+            notices = (instead(destination, legal.asked), *notices)
+            destination = legal.asked
+        beyond = permitted.get("beyond_budget", False)
+        spent = check_budget(view, processor_id, beyond_budget=beyond)
         notices = (*notices, spent) if spent else notices
     except InvalidInput as error:
         refusal = str(error)
@@ -93,7 +86,7 @@ def make_plan(
         deployment_id=deployment,
         coordinator=view.coordinator,
         steps=() if refusal else _steps(processor, destination, host, len(waits)),
-        hosts=judge_all(view, processor),
+        hosts=verdicts,
         waits_for=waits,
         notices=notices,
         refusal=refusal,

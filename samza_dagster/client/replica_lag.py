@@ -59,7 +59,7 @@ class StoreReplica:
         """The offset that a standby reports as applied."""
         if sample is None or self.processor.mode is not TaskMode.STANDBY:
             return None
-        return sample.offsets.get(f"{self.store.system}-{self.store.topic}-{self.partition}-offset")
+        return sample.offsets.get(self.store.offset_gauge(self.partition))
 
 
 def store_replicas(
@@ -158,13 +158,11 @@ def _lag(
     if isinstance(span, Unreachable):
         reason = span.seen
     else:
-        # What the changelog no longer holds isn't to be read: a replica before it begins with it.
-        place = applied if applied is None else max(applied, span.start - 1)
         end = span.end
-        if basis == "metrics" and sample is not None and place is not None:
+        if basis == "metrics" and sample is not None and applied is not None:
             at = (one.store.topic, one.partition, sample.came_ms)
-            end = _end_then(span, place, at, patience_ms, first_since)
-        lag, since = records_behind(span.start, end, place), span.end - end
+            end = _end_then(span, applied, at, patience_ms, first_since)
+        lag, since = records_behind(span.start, end, applied), span.end - end
     return ReplicaLag(
         processor_id=processor.processor_id,
         task_name=one.task,
@@ -200,4 +198,4 @@ def _end_then(
     topic, partition, came_ms = came
     if (topic, partition, came_ms + patience_ms) in first_since:
         return span.end
-    return min(max(first_since.get(came, span.end), applied + 1), span.end)
+    return min(max(first_since.get(came, span.end), applied + 1, span.start), span.end)

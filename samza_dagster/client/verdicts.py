@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.client.views import (
     LOST_STATE,
     ActionView,
@@ -12,7 +13,6 @@ from samza_dagster.client.views import (
     ProcessorView,
     View,
 )
-from samza_dagster.legal_hosts import Placing
 from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model.naming import active_task_of, group_of
 

@@ -94,7 +94,7 @@ class _Server(ThreadingHTTPServer):
         self, listen: socket.socket, token: bytes, on_sync: Callable[[bytes], Answer]
     ) -> None:
         # Without the look-up of our own name that http.server makes, which can take seconds.
-        super().__init__(listen.getsockname()[:2], _Handler, bind_and_activate=False)
+        super().__init__(listen.getsockname()[:2], _AgentHandler, bind_and_activate=False)
         self.socket.close()
         self.socket = listen
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
@@ -104,7 +104,7 @@ class _Server(ThreadingHTTPServer):
         self.closed = False
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _AgentHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     timeout = 60

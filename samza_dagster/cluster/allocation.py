@@ -28,7 +28,7 @@ class ResourceAsk:
 
 
 @dataclass(frozen=True)
-class HostView:
+class KnownHost:
     """A host as it looks from here; `lost_for_s` is the silence of a lost one."""
 
     host: str
@@ -46,7 +46,7 @@ class HostView:
         )
 
 
-def choose_host(ask: ResourceAsk, hosts: Iterable[HostView]) -> str | None:
+def choose_host(ask: ResourceAsk, hosts: Iterable[KnownHost]) -> str | None:
     """The host with the most free memory, then the fewest containers, then by name."""
     fitting = [
         view
@@ -61,7 +61,7 @@ def choose_host(ask: ResourceAsk, hosts: Iterable[HostView]) -> str | None:
 
 def explain(
     ask: ResourceAsk,
-    hosts: Mapping[str, HostView],
+    hosts: Mapping[str, KnownHost],
     refusals: Mapping[str, str],
     *,
     gathering: bool = False,
@@ -81,7 +81,7 @@ def explain(
     )
 
 
-def _seen(ask: ResourceAsk, name: str, view: HostView | None, refusal: str | None) -> str:
+def _seen(ask: ResourceAsk, name: str, view: KnownHost | None, refusal: str | None) -> str:
     if name in ask.excluded_hosts:
         return "left out by a rule of placement"
     if view is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samza_dagster.cluster.agent_messages import ReportedContainer, Resources, Sync
-from samza_dagster.cluster.allocation import HostView
+from samza_dagster.cluster.allocation import KnownHost
 from samza_dagster.cluster.interface import ClusterCallbacks, HostResources
 
 Notice = Callable[[ClusterCallbacks], None]
@@ -133,7 +133,7 @@ class HostBook:
             self.boot_id,
         )
 
-    def view(self, now: float) -> HostView | None:
+    def view(self, now: float) -> KnownHost | None:
         """The host as a candidate; what is on its way to be reserved counts as taken."""
         if self.resources is None:
             return None
@@ -142,7 +142,7 @@ class HostBook:
             for c in self.commands.values()
             if c["kind"] == "reserve" and c["request_id"] not in self.reservations
         ]
-        return HostView(
+        return KnownHost(
             host=self.host,
             free_memory_mb=self.resources.free_memory_mb - sum(c["memory_mb"] for c in coming),
             free_cores=self.resources.free_cores - sum(c["cores"] for c in coming),

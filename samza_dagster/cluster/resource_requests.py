@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from samza_dagster.cluster.agent_messages import launch_to_wire
-from samza_dagster.cluster.allocation import HostView, ResourceAsk, choose_host, explain
+from samza_dagster.cluster.allocation import KnownHost, ResourceAsk, choose_host, explain
 from samza_dagster.cluster.gathering import Gathering
 from samza_dagster.cluster.host_book import HostBook, Notice
 
@@ -217,7 +217,7 @@ class ResourceRequests:
     def _waits_for_hosts(self, ask: ResourceAsk) -> bool:
         return ask.host is None and not self._gathering.over
 
-    def _views(self, now: float) -> dict[str, HostView]:
+    def _views(self, now: float) -> dict[str, KnownHost]:
         return {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}
 
     def _granted(self, request_id: str, pending: _Pending, host: str) -> None:

@@ -19,9 +19,20 @@ OUTAGE_MS = 60_000
 """An absence of brokers or coordinator that no lease should be too short for."""
 
 
+def shortest_left_ms(limits: Limits) -> int:
+    """What is left of every lease at least, while a leader commits and the agents hear of it.
+
+    The longest absence of the coordinator, or of the brokers, that ends no container. A
+    beat may be due and an agent's next word, too (it waits for a quarter of the lease, or
+    of the time after which a host is lost).
+    """
+    longest_silence_ms = min(limits.lease_ms, limits.host_timeout_ms) // 4
+    return max(0, limits.lease_ms - leases.beat_every_ms(limits) - longest_silence_ms)
+
+
 def outlived(limits: Limits) -> str:
     """What the lease lives through at the worst moment, for a person."""
-    left_s = leases.shortest_left_ms(limits) // 100 / 10
+    left_s = shortest_left_ms(limits) // 100 / 10
     lease_s = limits.lease_ms / 1000
     return f"{left_s:g} s without brokers or coordinator, by a lease of {lease_s:g} s"
 
@@ -29,14 +40,14 @@ def outlived(limits: Limits) -> str:
 def short_lease(limits: Limits) -> str:
     """What a lease that an outage of a minute outlasts may lead to, and the least that doesn't; else empty.
 
-    A leader without brokers doesn't renew (decision 8), so containers end with their leases.
+    A leader without brokers doesn't renew, so containers end with their leases.
     """
-    if leases.shortest_left_ms(limits) >= OUTAGE_MS:
+    if shortest_left_ms(limits) >= OUTAGE_MS:
         return ""
     enough_s = next(
         seconds
         for seconds in count(1)
-        if leases.shortest_left_ms(replace(limits, lease_ms=seconds * 1000)) >= OUTAGE_MS
+        if shortest_left_ms(replace(limits, lease_ms=seconds * 1000)) >= OUTAGE_MS
     )
     return (
         f"containers are sure to live through {outlived(limits)}: a minute without them may end "

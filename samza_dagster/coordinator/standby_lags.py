@@ -48,7 +48,7 @@ def store_parts(
             name,
             store.topic,
             task.changelog_partition,
-            f"{store.system}-{store.topic}-{task.changelog_partition}-offset",
+            store.offset_gauge(task.changelog_partition),
         )
         for name, task in container.tasks.items()
         for store in stores
@@ -232,7 +232,9 @@ def _part(
         report.stands.pop(part.gauge, None)
     if span is None or records is None:
         return None, None
-    place = Applied(report.sample.at_ms, span.end - records, span.end)
+    # By what it reports: a beginning that moves on isn't applied by a standby that stands still.
+    at = applied + 1 if applied is not None and records else span.end
+    place = Applied(report.sample.at_ms, at, span.end)
     last = report.applied.setdefault(part.gauge, deque(maxlen=REMEMBERED))
     if last and place.applied < last[-1].applied:  # another changelog of the same name
         last.clear()

@@ -21,6 +21,10 @@ class StoreChangelog:
     system: str
     topic: str
 
+    def offset_gauge(self, partition: int) -> str:
+        """The gauge by which a standby reports the offset that it applied last."""
+        return f"{self.system}-{self.topic}-{partition}-offset"
+
 
 def store_changelogs(config: Mapping[str, str]) -> tuple[StoreChangelog, ...]:
     """Stores with a changelog: `stores.<name>.changelog` is set.

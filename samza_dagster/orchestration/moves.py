@@ -14,7 +14,7 @@ from samza_dagster.model.naming import (
     is_standby,
 )
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.views import HostView, JobView, ProcessorView
+from samza_dagster.orchestration.views import JobView, ProcessorView
 
 LOST = "lost"
 RUNNING = "running"
@@ -217,14 +217,13 @@ def host_for_standby(
     """Where a standby goes so that it is away from the source and the destination.
 
     Alive, not the source, not the destination, without another member of the group there or in
-    its fault domain; with `makes_room` also once the active is on the destination;
-    one with room for a container if there is any, of these the one with most free
-    memory, then with fewest containers, then by name. A host is
-    named instead of ANY_HOST because a coordinator may choose the source for that.
-    `allowed`, unless empty, are the only hosts to choose from.
+    its fault domain; with `makes_room` also once the active is on the destination; of these
+    the `roomiest`. A host is named instead of ANY_HOST because a coordinator may choose the
+    source for that. `allowed`, unless empty, are the only hosts to choose from.
     Raises `Refused` with the rule that each host breaks.
     """
-    from samza_dagster.legal_hosts import Placing  # late: it would delay each run's start
+    # Late: it would delay each run's start.
+    from samza_dagster.client.legal_hosts import Placing, roomiest
 
     members = {p.host: p.processor_id for p in _members(view, standby) if p.host is not None}
     placing = [Placing(view, only=group_of(standby))]
@@ -232,7 +231,8 @@ def host_for_standby(
         placing.append(Placing(view, only=group_of(standby)))
         placing[1].put(group_of(standby), destination)
     why_not: dict[str, str] = {}
-    legal: list[HostView] = []
+    ready: dict[str, bool] = {}
+    needed = view.container_memory_mb or 0
     for name, host in sorted(view.hosts.items()):
         if host.state == LOST:
             why_not[name] = f"{name} is lost"
@@ -247,8 +247,9 @@ def host_for_standby(
         elif broken := next(filter(None, (p.violation(standby, name) for p in placing)), None):
             why_not[name] = broken.seen
         else:
-            legal.append(host)
-    if not legal:
+            free = host.free_memory_mb
+            ready[name] = free is None or free >= needed
+    if not ready:
         who = f"standby {standby}" if is_standby(standby) else standby
         raise Refused(
             f"a host for {who} away from {' and '.join(dict.fromkeys((str(source), destination)))}",
@@ -257,17 +258,7 @@ def host_for_standby(
             + (", nor one in its fault domain" if knows_domains(view) else "")
             + ("" if view.coordinator == OURS else _NAME_ONE),
         )
-    load = dict.fromkeys(view.hosts, 0)
-    for processor in view.processors.values():
-        if processor.host in load:
-            load[processor.host] += 1
-    needed = view.container_memory_mb or 0
-
-    def rank(host: HostView) -> tuple[bool, int, int, str]:
-        free = host.free_memory_mb
-        return (free is not None and free < needed, -(free or 0), load[host.host], host.host)
-
-    return min(legal, key=rank).host
+    return roomiest(view, ready)
 
 
 def knows_domains(view: JobView) -> bool:

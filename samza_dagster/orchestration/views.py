@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from samza_dagster.client.legal_hosts import SeenGhost
     from samza_dagster.errors import Refused
-    from samza_dagster.legal_hosts import SeenGhost
 
 
 class ProcessorView(Protocol):

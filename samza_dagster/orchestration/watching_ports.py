@@ -12,7 +12,7 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.asked import Asked
-    from samza_dagster.legal_hosts import SeenGhost
+    from samza_dagster.client.legal_hosts import SeenGhost
 
 
 class ProcessorView(views.ProcessorView, Protocol):

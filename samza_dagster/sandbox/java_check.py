@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samza_dagster.errors import MissingPrerequisite
-from samza_dagster.java_releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
+from samza_dagster.java.releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
 
 _VERSION = re.compile(r'version "([^"]+)"')
 

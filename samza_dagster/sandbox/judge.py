@@ -19,7 +19,7 @@ from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError, Unreachabl
 from samza_dagster.metadata.kept_client import KeptClient
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import INPUT_TOPIC, OUTPUT_TOPIC
-from samza_dagster.sandbox.ledger import Gap, Ledger
+from samza_dagster.sandbox.ledger import Gap, LoadLedger
 
 _SILENT_S = 20.0
 """A client that reads nothing for so long, where there is more, is given up."""
@@ -65,7 +65,7 @@ class Judge:
         wall_clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        self.ledger = Ledger()
+        self.ledger = LoadLedger()
         self._clock = clock
         self._wall_clock_ms = wall_clock_ms
         own = {

@@ -45,7 +45,7 @@ class Gap:
 
 
 @dataclass
-class Ledger:
+class LoadLedger:
     """Grows with inputs and outputs, in any order between the two topics."""
 
     parts: int = PARTS

@@ -185,13 +185,13 @@ def fill(
 
 
 @dataclass(frozen=True)
-class Position:
+class LoadPosition:
     """How far the steady stream is: visits begun, all of their due parts acknowledged."""
 
     visits: int
 
     @classmethod
-    def read(cls, path: Path) -> Position:
+    def read(cls, path: Path) -> LoadPosition:
         """The position in a file, the start when there is none; raises `InvalidInput`."""
         try:
             return cls(int(json.loads(path.read_text())["visits"]))
@@ -218,7 +218,7 @@ def steady(
     The position is written each second and, after a flush, at the end: what a killed
     load sent since is sent twice, which the Joiner takes for the same parts.
     """
-    first = Position.read(position_file).visits
+    first = LoadPosition.read(position_file).visits
     visits = first
     interval = plan.parts / plan.rate
     started = noted = clock()
@@ -236,9 +236,9 @@ def steady(
             noted = clock()
             with contextlib.suppress(DeadlineExceeded):  # the broker is away: note it later
                 sender.flush(1.0)
-                Position(visits).write(position_file)
+                LoadPosition(visits).write(position_file)
     sender.flush()
-    Position(visits).write(position_file)
+    LoadPosition(visits).write(position_file)
     return visits
 
 

@@ -13,7 +13,7 @@ import zipfile
 from importlib import resources
 from pathlib import Path
 
-from samza_dagster.java_releases import OLDEST
+from samza_dagster.java.releases import OLDEST
 from samza_dagster.sandbox.class_archive import keep_file
 from samza_dagster.sandbox.java_check import Java
 

@@ -10,7 +10,7 @@ from samza_dagster.simulation.twins import twin
 
 
 @dataclass(slots=True)
-class Brokers:
+class VirtualBrokers:
     """Kafka as everybody shares it. It loses nothing that was acknowledged.
 
     `calls` are fences on their way: execution id and the epoch of the leader that asked.
@@ -34,7 +34,7 @@ class Brokers:
     fencers: set[int] = field(default_factory=set[int])
     lease_ms: int = 0
 
-    def copy(self) -> Brokers:
+    def copy(self) -> VirtualBrokers:
         """An independent one."""
         return twin(
             self,

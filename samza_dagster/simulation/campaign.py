@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samza_dagster.simulation.coverage import COLUMNS, ROWS, Pair, missing
-from samza_dagster.simulation.driver import History, Profile, simulate
+from samza_dagster.simulation.driver import Profile, SimulatedHistory, simulate
 from samza_dagster.simulation.script import Script
 
 EVENTS_A_HISTORY = 250
@@ -17,7 +17,7 @@ _HISTORIES_A_TURN = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenHistory:
     """A seed whose history broke a rule."""
 
     seed: int
@@ -27,7 +27,7 @@ class Broken:
 
 
 @dataclass(slots=True)
-class Result:
+class CampaignResult:
     """Sums over every history; seeds are those from `first_seed` on, without a gap."""
 
     first_seed: int
@@ -40,9 +40,9 @@ class Result:
     seconds: float = 0.0
     coverage: Counter[Pair] = field(default_factory=Counter[Pair])
     premises: Counter[str] = field(default_factory=Counter[str])
-    broken: list[Broken] = field(default_factory=list[Broken])
+    broken: list[BrokenHistory] = field(default_factory=list[BrokenHistory])
 
-    def add(self, history: History) -> None:
+    def add(self, history: SimulatedHistory) -> None:
         """Takes in one more."""
         self.histories += 1
         self.events += history.events
@@ -52,9 +52,11 @@ class Result:
         self.premises.update(history.premises)
         found = history.violation
         if found is not None:
-            self.broken.append(Broken(history.seed, found.invariant, found.what, history.script))
+            self.broken.append(
+                BrokenHistory(history.seed, found.invariant, found.what, history.script)
+            )
 
-    def merge(self, other: Result) -> None:
+    def merge(self, other: CampaignResult) -> None:
         """Takes in a worker's sums."""
         self.histories += other.histories
         self.events += other.events
@@ -98,9 +100,9 @@ class Result:
         }
 
 
-def _turn(task: tuple[int, int, int, Profile | None, int]) -> Result:
+def _turn(task: tuple[int, int, int, Profile | None, int]) -> CampaignResult:
     first, count, steps, profile, laws_every = task
-    result = Result(first)
+    result = CampaignResult(first)
     for seed in range(first, first + count):
         by_law = seed % laws_every == 0
         result.judged_by_law += by_law
@@ -117,10 +119,10 @@ def run(
     profile: Profile | None = None,
     most_broken: int = 10,
     laws_every: int = 1,
-    progress: Callable[[Result], None] | None = None,
+    progress: Callable[[CampaignResult], None] | None = None,
     clock: Callable[[], float],
     begins: Callable[[], None] | None = None,
-) -> Result:
+) -> CampaignResult:
     """Histories from `first_seed` on until `events` were taken, or too many are broken.
 
     The laws judge every `laws_every`th history, the invariants each: laws in all of them
@@ -128,7 +130,7 @@ def run(
     With several workers the seeds are the same, only their order of ending differs; `begins`
     is the first that each of them calls.
     """
-    result = Result(first_seed)
+    result = CampaignResult(first_seed)
     began = clock()
 
     def tasks() -> Iterator[tuple[int, int, int, Profile | None, int]]:
@@ -137,7 +139,7 @@ def run(
             yield seed, _HISTORIES_A_TURN, steps, profile, laws_every
             seed += _HISTORIES_A_TURN
 
-    def take(part: Result) -> None:
+    def take(part: CampaignResult) -> None:
         result.merge(part)
         result.seconds = clock() - began
         if progress is not None:

@@ -36,7 +36,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class LeaseGrant:
     """A leader's word that containers may live for `lease_ms` from when it was asked.
 
     As in `agent/lease.py`: of boot time and wall time the one that says more has passed counts.
@@ -48,7 +48,7 @@ class Grant:
     wall_ms: int
 
 
-class HostClock:
+class HostClocks:
     """CLOCK_BOOTTIME of a host, and its wall clock, which can be set."""
 
     __slots__ = ("boot", "wall_offset")
@@ -57,12 +57,12 @@ class HostClock:
         self.boot = Clock(true_ms, 0, ppm)
         self.wall_offset = wall_offset
 
-    def asked(self, true_ms: int, epoch: int, lease_ms: int) -> Grant:
+    def asked(self, true_ms: int, epoch: int, lease_ms: int) -> LeaseGrant:
         """A grant for an ask that is made now."""
         boot = self.boot.read(true_ms)
-        return Grant(epoch, lease_ms, boot, boot + self.wall_offset)
+        return LeaseGrant(epoch, lease_ms, boot, boot + self.wall_offset)
 
-    def remaining(self, true_ms: int, grant: Grant | None) -> int:
+    def remaining(self, true_ms: int, grant: LeaseGrant | None) -> int:
         """Milliseconds of the lease that are left by this host's clocks; 0 when it is over."""
         if grant is None:
             return 0
@@ -70,7 +70,7 @@ class HostClock:
         elapsed = max(boot - grant.boot_ms, boot + self.wall_offset - grant.wall_ms, 0)
         return max(0, grant.lease_ms - elapsed)
 
-    def ends_at(self, true_ms: int, grant: Grant) -> int:
+    def ends_at(self, true_ms: int, grant: LeaseGrant) -> int:
         """The true time at which the lease is over, if no clock is set meanwhile."""
         left = self.remaining(true_ms, grant)
         return self.boot.when(self.boot.read(true_ms) + left)
@@ -81,8 +81,8 @@ class HostClock:
         self.boot.base -= lost
         self.wall_offset += lost
 
-    def copy(self) -> HostClock:
+    def copy(self) -> HostClocks:
         """An independent one."""
-        twin = HostClock.__new__(HostClock)
+        twin = HostClocks.__new__(HostClocks)
         twin.boot, twin.wall_offset = self.boot.copy(), self.wall_offset
         return twin

@@ -15,7 +15,7 @@ from samza_dagster.placement.state import AskKind, PlacementAsk, Role
 from samza_dagster.simulation import happenings
 from samza_dagster.simulation.coverage import COLUMNS, RARE, RAREST, Pair, column_of, rows_of
 from samza_dagster.simulation.fingerprint import state_digest
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script
@@ -43,7 +43,8 @@ from samza_dagster.simulation.tempers import (
     TEMPERS,
 )
 from samza_dagster.simulation.wishes import label
-from samza_dagster.simulation.world import Reducer, World
+from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import Reducer
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ class Profile:
 
 
 @dataclass(slots=True)
-class History:
+class SimulatedHistory:
     """What came of a seed. `premises` count per invariant how often it had something to judge."""
 
     seed: int
@@ -86,17 +87,17 @@ def simulate(
     *,
     heart: Reducer = step,
     by_law: bool = True,
-) -> History:
+) -> SimulatedHistory:
     """A history of about `steps` events, then the world left to settle. Same seed, same history.
 
     Without `by_law` the ten invariants judge it alone.
     """
     lots = random.Random(seed)  # noqa: S311 - a history is to be repeated, not kept secret
     setup = skewed(draw(lots), seed)
-    judge = Judge() if by_law else Judge(by_law=False)
+    judge = InvariantJudge() if by_law else InvariantJudge(by_law=False)
     driver = _Driver(lots, profile or Profile(), setup, seed)
     moves: list[Move] = []
-    history = History(seed, Script(setup, ()))
+    history = SimulatedHistory(seed, Script(setup, ()))
     world: World | None = None
     try:
         world = setup.build(judge, heart)
@@ -116,7 +117,7 @@ def simulate(
     return history
 
 
-def _digest(history: History, world: World) -> str:
+def _digest(history: SimulatedHistory, world: World) -> str:
     text = json.dumps(
         [history.script.to_json(), history.events, world.true_ms, state_digest(world.committed)]
     )
@@ -173,7 +174,7 @@ class _Driver:
             return Move("read", (*move.ids, "the coordinator stream can't be read"))
         return move
 
-    def count(self, world: World, move: Move, history: History) -> None:
+    def count(self, world: World, move: Move, history: SimulatedHistory) -> None:
         """Enters a fault in the table, under all that is under way when it comes."""
         column = column_of(move)
         if column is None or (column == "reorder" and move.ids[-1] == 0 and move.kind != "late"):

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import Fencing, JobState
 from samza_dagster.simulation.coordinators import Coordinator, Notice, Standing
-from samza_dagster.simulation.hosts import HostCommand, Reserve, VirtualHost
+from samza_dagster.simulation.host_messages import HostCommand, Reserve
+from samza_dagster.simulation.hosts import VirtualHost
+from samza_dagster.simulation.world_state import WorldState
 
-if TYPE_CHECKING:
-    from samza_dagster.simulation.world import World
 
-
-def act(world: World, leader: Coordinator, effects: list[cmd.Effect], *, trapped: bool) -> None:
+def act(
+    world: WorldState, leader: Coordinator, effects: list[cmd.Effect], *, trapped: bool
+) -> None:
     """Sends effects in order; a trap that was set ends or pauses the leader between two."""
     trap = leader.trap
     if trap is not None and trapped and trap.later:
@@ -31,7 +30,7 @@ def act(world: World, leader: Coordinator, effects: list[cmd.Effect], *, trapped
         leader.unsent = effects[count:]
 
 
-def carry_out(world: World, leader: Coordinator, effect: cmd.Effect) -> None:
+def carry_out(world: WorldState, leader: Coordinator, effect: cmd.Effect) -> None:
     """One effect leaves the coordinator's process."""
     requests = leader.requests
 
@@ -72,7 +71,7 @@ def carry_out(world: World, leader: Coordinator, effect: cmd.Effect) -> None:
             pass
 
 
-def place(world: World, leader: Coordinator) -> None:
+def place(world: WorldState, leader: Coordinator) -> None:
     """The cluster asks hosts for what is open."""
     if leader.requests.pending:
         leader.requests.place(
@@ -82,7 +81,7 @@ def place(world: World, leader: Coordinator) -> None:
         )
 
 
-def reconcile(world: World, leader: Coordinator, host: VirtualHost) -> None:
+def reconcile(world: WorldState, leader: Coordinator, host: VirtualHost) -> None:
     """By a host's word the cluster finds what is held there for nobody, or for no longer.
 
     As in `cluster/resource_requests.py`, at each word of the host.
@@ -101,12 +100,12 @@ def reconcile(world: World, leader: Coordinator, host: VirtualHost) -> None:
             leader.notices.append((Notice.ALLOCATED, request_id))
 
 
-def registered(world: World, leader: Coordinator) -> list[VirtualHost]:
+def registered(world: WorldState, leader: Coordinator) -> list[VirtualHost]:
     """Hosts that registered with it and aren't lost."""
     return [world.hosts[name] for name, book in leader.books.items() if book.talks]
 
 
-def forget_lost(world: World, leader: Coordinator, before: JobState) -> None:
+def forget_lost(world: WorldState, leader: Coordinator, before: JobState) -> None:
     """What would start something on a host that is lost now is taken back."""
     for name, host in world.committed.hosts.items():
         earlier = before.hosts.get(name)

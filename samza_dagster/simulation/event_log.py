@@ -28,7 +28,7 @@ from samza_dagster.simulation.event_codec import (
 )
 from samza_dagster.simulation.fingerprint import state_digest
 from samza_dagster.simulation.term_start import Difference, TermStart, not_passed_on
-from samza_dagster.simulation.world import Reducer
+from samza_dagster.simulation.world_state import Reducer
 
 __all__ = ["LogReplayed", "decode_event", "encode_event", "line_of", "replay_log", "state_digest"]
 

@@ -15,7 +15,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import get_context
 
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.violation import RECOVERY_EQUIVALENT, InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.small_world import LADDER, Budget, Rung, SmallWorld, is_whole, outcome
@@ -23,7 +23,7 @@ from samza_dagster.simulation.world import World
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Counterexample:
     """A rule that is broken, and the fewest moves that lead there."""
 
     invariant: str
@@ -46,7 +46,7 @@ class Exploration:
     quiescent: int = 0
     closed: bool = False
     seconds: float = 0.0
-    finding: Finding | None = None
+    finding: Counterexample | None = None
     premises: Counter[str] = field(default_factory=Counter[str])
     outcomes: dict[tuple[object, ...], tuple[Move, ...]] = field(
         default_factory=dict[tuple[object, ...], tuple[Move, ...]]
@@ -154,7 +154,7 @@ def _compare(crashed: Exploration, calm: Exploration) -> None:
     for end, path in crashed.outcomes.items():
         if crashed.finding is None and end not in calm.outcomes:
             what = f"only a crash leads to {end}"
-            crashed.finding = Finding(RECOVERY_EQUIVALENT, what, path)
+            crashed.finding = Counterexample(RECOVERY_EQUIVALENT, what, path)
 
 
 def _expand(
@@ -180,7 +180,7 @@ def _expand(
             key = hash((twin.canonical(), left))
         except InvariantViolated as violated:
             path = (*ways.path(number), move)
-            seen.finding = Finding(violated.invariant, violated.what, path)
+            seen.finding = Counterexample(violated.invariant, violated.what, path)
             _count(seen, twin)
             return False
         if key not in known:
@@ -201,5 +201,5 @@ def _end(seen: Exploration, ways: _Ways, world: World, number: int) -> None:
 
 def _count(seen: Exploration, world: World) -> None:
     """Keeps the highest count of each premise on any one way."""
-    if isinstance(world.judge, Judge):
+    if isinstance(world.judge, InvariantJudge):
         seen.premises |= world.judge.premises

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from samza_dagster.placement.leases import beat_every_ms, grant_ms
 from samza_dagster.simulation import host_faults, passing, registrations
-from samza_dagster.simulation.clocks import Grant
+from samza_dagster.simulation.clocks import LeaseGrant
 from samza_dagster.simulation.coordinators import Standing, Trap
 from samza_dagster.simulation.hosts import Trouble, VirtualHost
 from samza_dagster.simulation.moves import Move
-
-if TYPE_CHECKING:
-    from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import WorldState
 
 
-def possible(world: World) -> list[Move]:
+def possible(world: WorldState) -> list[Move]:
     """Every fault that can happen now, and every end of one that lasts."""
     found: list[Move] = []
     leader = world.leader
@@ -45,7 +42,7 @@ def possible(world: World) -> list[Move]:
     return found
 
 
-def _possible_at(world: World, name: str, host: VirtualHost, found: list[Move]) -> None:
+def _possible_at(world: WorldState, name: str, host: VirtualHost, found: list[Move]) -> None:
     if host.reports:
         found += [Move("delay", (name,)), Move("duplicate", (name,))]
         if len(host.reports) > 1 and world.leader.standing is Standing.LEADING:
@@ -63,7 +60,7 @@ def _possible_at(world: World, name: str, host: VirtualHost, found: list[Move]) 
     found += host_faults.possible(world, name, host)
 
 
-def mend_all(world: World) -> None:
+def mend_all(world: WorldState) -> None:
     """Every fault ends. What was late is still late, and a leader that is gone stays so."""
     for name, host in world.hosts.items():
         mend(world, name)
@@ -81,7 +78,7 @@ def mend_all(world: World) -> None:
     world.old = None
 
 
-def mend(world: World, name: str) -> bool:
+def mend(world: WorldState, name: str) -> bool:
     """Every fault of a host ends."""
     host = world.hosts.get(name)
     if host is None:
@@ -96,7 +93,7 @@ def mend(world: World, name: str) -> bool:
 # -- messages --------------------------------------------------------------------------
 
 
-def delay(world: World, name: str) -> bool:
+def delay(world: WorldState, name: str) -> bool:
     """The next report is held up; others overtake it."""
     host = world.hosts.get(name)
     if host is None or not host.reports:
@@ -105,7 +102,7 @@ def delay(world: World, name: str) -> bool:
     return True
 
 
-def duplicate(world: World, name: str) -> bool:
+def duplicate(world: WorldState, name: str) -> bool:
     """The next report will come a second time, some time."""
     host = world.hosts.get(name)
     if host is None or not host.reports:
@@ -114,7 +111,7 @@ def duplicate(world: World, name: str) -> bool:
     return True
 
 
-def reread(world: World, uuid: str) -> bool:
+def reread(world: WorldState, uuid: str) -> bool:
     """The stream gives a request again, also one that was deleted."""
     if uuid not in world.brokers.asked or world.leader.standing is Standing.DEAD:
         return False
@@ -122,7 +119,7 @@ def reread(world: World, uuid: str) -> bool:
     return True
 
 
-def expire(world: World, place: int) -> bool:
+def expire(world: WorldState, place: int) -> bool:
     """The cluster gives up on a request before its time."""
     leader = world.leader
     if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.requests.pending):
@@ -131,7 +128,7 @@ def expire(world: World, place: int) -> bool:
     return True
 
 
-def late_grant(world: World, name: str) -> bool:
+def late_grant(world: WorldState, name: str) -> bool:
     """The host's last renewal was a beat ago; the reply to its ask of now is on its way, late.
 
     Nothing else gets through meanwhile.
@@ -146,13 +143,13 @@ def late_grant(world: World, name: str) -> bool:
     host.late_grant = host.clock.asked(world.true_ms, leader.epoch, lease_ms)
     held, beat = host.grant, beat_every_ms(own)
     if held is not None:
-        host.grant = Grant(held.epoch, held.lease_ms, held.boot_ms - beat, held.wall_ms - beat)
+        host.grant = LeaseGrant(held.epoch, held.lease_ms, held.boot_ms - beat, held.wall_ms - beat)
     host.cut_in = host.cut_out = True
     world.touched()
     return True
 
 
-def fence_unanswered(world: World, place: int) -> bool:
+def fence_unanswered(world: WorldState, place: int) -> bool:
     """The brokers refuse a principal, and their answer is lost."""
     brokers = world.brokers
     if not 0 <= place < len(brokers.calls):
@@ -165,7 +162,7 @@ def fence_unanswered(world: World, place: int) -> bool:
 # -- links -----------------------------------------------------------------------------
 
 
-def cut(world: World, name: str, way: str) -> bool:
+def cut(world: WorldState, name: str, way: str) -> bool:
     """The host's word ("out"), the leader's replies ("in"), or both don't arrive."""
     host = world.hosts.get(name)
     if host is None or host.cut_out or host.cut_in:
@@ -174,7 +171,7 @@ def cut(world: World, name: str, way: str) -> bool:
     return True
 
 
-def join(world: World, name: str) -> bool:
+def join(world: WorldState, name: str) -> bool:
     """The link works again."""
     host = world.hosts.get(name)
     if host is None or not (host.cut_out or host.cut_in):
@@ -183,7 +180,7 @@ def join(world: World, name: str) -> bool:
     return True
 
 
-def silence(world: World, name: str) -> bool:
+def silence(world: WorldState, name: str) -> bool:
     """The link is down for as long as it takes the leader to give the host up."""
     if not cut(world, name, "both"):
         return False
@@ -195,7 +192,7 @@ def silence(world: World, name: str) -> bool:
 
 
 def _trap(standing: Standing) -> Callable[..., bool]:
-    def set_trap(world: World, count: int) -> bool:
+    def set_trap(world: WorldState, count: int) -> bool:
         if world.leader.standing is not Standing.LEADING or world.leader.trap is not None:
             return False
         world.leader.trap = Trap(standing, count)
@@ -207,7 +204,7 @@ def _trap(standing: Standing) -> Callable[..., bool]:
 def _heir_trap(standing: Standing) -> Callable[..., bool]:
     """Of whoever takes over next, in its first step or, as it deploys, in its second."""
 
-    def set_trap(world: World, count: int, later: int) -> bool:
+    def set_trap(world: WorldState, count: int, later: int) -> bool:
         if world.leader.heir_trap is not None:
             return False
         world.leader.heir_trap = Trap(standing, count, later)
@@ -217,7 +214,7 @@ def _heir_trap(standing: Standing) -> Callable[..., bool]:
 
 
 def _leader_becomes(standing: Standing) -> Callable[..., bool]:
-    def become(world: World) -> bool:
+    def become(world: WorldState) -> bool:
         if world.leader.standing is not Standing.LEADING:
             return False
         world.leader.standing = standing

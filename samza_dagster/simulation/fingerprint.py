@@ -8,12 +8,10 @@ import json
 from collections.abc import Hashable, Mapping
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from samza_dagster.placement.state import JobState
-
-if TYPE_CHECKING:
-    from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import WorldState
 
 Canonical = Hashable
 
@@ -163,7 +161,7 @@ def _skeleton(value: Any, is_time: bool, prefix: str, ids: list[str], times: lis
     return tuple(parts)
 
 
-def canonical(world: World) -> Canonical:
+def canonical(world: WorldState) -> Canonical:
     """Equal for two worlds from which the same can follow."""
     state, leader = world.committed, world.leader
     rename = _Renaming(f"{state.job}-", world.now_ms)

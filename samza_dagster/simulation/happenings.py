@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.simulation.coordinators import Book, Notice, Standing
 from samza_dagster.simulation.effects import carry_out
 from samza_dagster.simulation.effects import place as place_all
-from samza_dagster.simulation.hosts import (
-    Entry,
-    Life,
-    Report,
-    Reserve,
-    Saying,
-    Trouble,
-    VirtualHost,
-)
+from samza_dagster.simulation.host_messages import Report, Reserve, Saying
+from samza_dagster.simulation.hosts import Entry, Life, Trouble, VirtualHost
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.passing import grant_now, stir
 from samza_dagster.simulation.settings import is_own
+from samza_dagster.simulation.steps import handle, replace_leader
+from samza_dagster.simulation.world_state import WorldState
 
-if TYPE_CHECKING:
-    from samza_dagster.simulation.world import World
 
-
-def due(world: World) -> list[Move]:
+def due(world: WorldState) -> list[Move]:
     """Every fair move but the passing of time; the first is what a tidy world does next."""
     leader, found = world.leader, list[Move]()
     leads = leader.standing is Standing.LEADING
@@ -48,7 +39,7 @@ def due(world: World) -> list[Move]:
     return found
 
 
-def _due_at(world: World, host: VirtualHost, leads: bool, found: list[Move]) -> None:
+def _due_at(world: WorldState, host: VirtualHost, leads: bool, found: list[Move]) -> None:
     name = host.name
     talks = world.talks(host)
     if leads and host.speaks:
@@ -66,7 +57,7 @@ def _due_at(world: World, host: VirtualHost, leads: bool, found: list[Move]) -> 
     _due_in(world, host, found)
 
 
-def _due_in(world: World, host: VirtualHost, found: list[Move]) -> None:
+def _due_in(world: WorldState, host: VirtualHost, found: list[Move]) -> None:
     if host.frozen is not None:
         return
     for entry in host.books.values():
@@ -75,7 +66,7 @@ def _due_in(world: World, host: VirtualHost, found: list[Move]) -> None:
             found.append(Move(kind, (host.name, entry.processor_id)))
 
 
-def _next_of(world: World, host: VirtualHost, entry: Entry) -> str:
+def _next_of(world: WorldState, host: VirtualHost, entry: Entry) -> str:
     life = entry.life
     if life is Life.DEAD or life is Life.NEVER:
         return ""
@@ -92,7 +83,7 @@ def _next_of(world: World, host: VirtualHost, entry: Entry) -> str:
     return "release" if host.may_release(world.true_ms, entry) else ""
 
 
-def may_obey(world: World, host: VirtualHost) -> bool:
+def may_obey(world: WorldState, host: VirtualHost) -> bool:
     """Whether a leader's reply can bring its next command: it follows the one who sent it."""
     if not host.runs or host.cut_in:
         return False
@@ -104,7 +95,7 @@ def may_obey(world: World, host: VirtualHost) -> bool:
 # -- the coordinator's side ------------------------------------------------------------
 
 
-def register(world: World, name: str) -> bool:
+def register(world: WorldState, name: str) -> bool:
     """The agent names its books to the leader, and follows it from now on."""
     host, leader = world.hosts.get(name), world.leader
     if host is None or not host.converses or leader.standing is not Standing.LEADING:
@@ -135,14 +126,14 @@ def register(world: World, name: str) -> bool:
     host.tell_all()
     world.touched()
     domain = host.fault_domain if leader.heeds_domains else ""
-    world.handle(ev.HostRegistered(now, name, frozenset(host.books), domain, *agent))
+    handle(world, ev.HostRegistered(now, name, frozenset(host.books), domain, *agent))
     host.unnamed = host.older_release
     if leader.standing is Standing.LEADING:
         place_all(world, leader)
     return True
 
 
-def deliver(world: World, name: str, place: int) -> bool:
+def deliver(world: WorldState, name: str, place: int) -> bool:
     """A report reaches the leader."""
     host = world.hosts.get(name)
     if host is None or not 0 <= place < len(host.reports) or not _hears(world, host):
@@ -151,7 +142,7 @@ def deliver(world: World, name: str, place: int) -> bool:
     return True
 
 
-def late(world: World, name: str, place: int) -> bool:
+def late(world: WorldState, name: str, place: int) -> bool:
     """A report that was held up, or its second copy, reaches the leader."""
     host = world.hosts.get(name)
     if host is None or not 0 <= place < len(host.late) or not _hears(world, host):
@@ -160,11 +151,11 @@ def late(world: World, name: str, place: int) -> bool:
     return True
 
 
-def _hears(world: World, host: VirtualHost) -> bool:
+def _hears(world: WorldState, host: VirtualHost) -> bool:
     return host.speaks and world.leader.standing is Standing.LEADING and world.talks(host)
 
 
-def take(world: World, host: VirtualHost, report: Report) -> None:
+def take(world: WorldState, host: VirtualHost, report: Report) -> None:
     """The leader's cluster turns a report into what the heart is told."""
     said, ident = report
     leader, now, name = world.leader, world.now_ms, host.name
@@ -198,12 +189,12 @@ def take(world: World, host: VirtualHost, report: Report) -> None:
             if requests.found(ident, name, send):
                 event = ev.ResourceAllocated(now, ident, name)
     if event is not None:
-        world.handle(event)
+        handle(world, event)
     if leader.standing is Standing.LEADING:
         place_all(world, leader)
 
 
-def notice(world: World, place: int) -> bool:
+def notice(world: WorldState, place: int) -> bool:
     """The leader hears from its own cluster or from the brokers."""
     leader = world.leader
     if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.notices):
@@ -211,25 +202,25 @@ def notice(world: World, place: int) -> bool:
     what, ident = leader.notices.pop(place)
     now = world.now_ms
     if what is Notice.FENCED:
-        world.handle(ev.PrincipalFenced(now, ident))
+        handle(world, ev.PrincipalFenced(now, ident))
     elif what is Notice.EXPIRED:
-        world.handle(ev.RequestExpired(now, ident, "no host has room"))
+        handle(world, ev.RequestExpired(now, ident, "no host has room"))
     elif ident in leader.requests.held:
-        world.handle(ev.ResourceAllocated(now, ident, leader.requests.held[ident]))
+        handle(world, ev.ResourceAllocated(now, ident, leader.requests.held[ident]))
     return True
 
 
-def read(world: World, place: int, no_start_because: str = "") -> bool:
+def read(world: WorldState, place: int, no_start_because: str = "") -> bool:
     """The leader reads a request off the stream, while a container could start, or none could."""
     leader = world.leader
     if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.unread):
         return False
     ask = world.brokers.asked[leader.unread.pop(place)]
-    world.handle(ev.RequestArrived(world.now_ms, ask, no_start_because))
+    handle(world, ev.RequestArrived(world.now_ms, ask, no_start_because))
     return True
 
 
-def fence(world: World, place: int) -> bool:
+def fence(world: WorldState, place: int) -> bool:
     """The brokers refuse a principal from now on, and answer who asked if it still leads."""
     brokers = world.brokers
     if not 0 <= place < len(brokers.calls):
@@ -242,7 +233,7 @@ def fence(world: World, place: int) -> bool:
     return True
 
 
-def take_over(world: World, wall_jump_ms: int = 0, changes: str = "") -> bool:
+def take_over(world: WorldState, wall_jump_ms: int = 0, changes: str = "") -> bool:
     """A coordinator takes over from one that doesn't lead: dead, paused, or cut off.
 
     It was started with `changes` of the settings that are a coordinator's own; with another
@@ -250,11 +241,11 @@ def take_over(world: World, wall_jump_ms: int = 0, changes: str = "") -> bool:
     """
     if world.leader.standing is Standing.LEADING or not is_own(changes):
         return False
-    world.take_over(wall_jump_ms, changes)
+    replace_leader(world, wall_jump_ms, changes)
     return True
 
 
-def wake(world: World) -> bool:
+def wake(world: WorldState) -> bool:
     """A leader that was paused or cut off goes on: nobody took over meanwhile."""
     leader = world.leader
     if leader.standing not in (Standing.PAUSED, Standing.CUT):
@@ -267,7 +258,7 @@ def wake(world: World) -> bool:
     return True
 
 
-def wake_old(world: World) -> bool:
+def wake_old(world: WorldState) -> bool:
     """A deposed leader goes on: effects that it had committed leave it, and it answers agents."""
     old = world.old
     if old is None or old.standing is not Standing.PAUSED:
@@ -279,7 +270,7 @@ def wake_old(world: World) -> bool:
     return True
 
 
-def end_old(world: World) -> bool:
+def end_old(world: WorldState) -> bool:
     """A deposed leader's commit is refused, so it ends."""
     if world.old is None:
         return False
@@ -290,7 +281,7 @@ def end_old(world: World) -> bool:
 # -- the hosts' side -------------------------------------------------------------------
 
 
-def obey(world: World, name: str) -> bool:
+def obey(world: WorldState, name: str) -> bool:
     """The host carries out the next command of the leader that it follows."""
     host = world.hosts.get(name)
     if host is None or not host.commands or not may_obey(world, host):
@@ -310,7 +301,7 @@ def obey(world: World, name: str) -> bool:
     return False
 
 
-def grant(world: World, name: str) -> bool:
+def grant(world: WorldState, name: str) -> bool:
     """A reply with a grant arrives late; the lease counts from when the agent asked."""
     host = world.hosts.get(name)
     if host is None or host.late_grant is None or not host.runs:
@@ -323,7 +314,7 @@ def grant(world: World, name: str) -> bool:
 
 
 def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callable[..., bool]:
-    def move(world: World, name: str, processor_id: str) -> bool:
+    def move(world: WorldState, name: str, processor_id: str) -> bool:
         host = world.hosts.get(name) or world.shades.get(name)
         if host is None or host.frozen is not None:
             return False

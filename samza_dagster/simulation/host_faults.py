@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from samza_dagster.simulation import passing, registrations
 from samza_dagster.simulation.hosts import Trouble, VirtualHost
 from samza_dagster.simulation.moves import Move
-
-if TYPE_CHECKING:
-    from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import WorldState
 
 CLOCK_STEPS_MS = (-60_000, -5_000, 2_000, 40_000)
 RATES_PPM = (-15_000, 0, 15_000)
 """Two clocks that run apart by this much stay within the default bound of a lease."""
 
 
-def possible(world: World, name: str, host: VirtualHost) -> list[Move]:
+def possible(world: WorldState, name: str, host: VirtualHost) -> list[Move]:
     """Every fault of the host itself that can happen now, and the end of a freeze."""
     if host.frozen is not None:
         return [Move("thaw", (name,)), Move("other-machine", (name,))]
@@ -35,7 +32,7 @@ def possible(world: World, name: str, host: VirtualHost) -> list[Move]:
     return found
 
 
-def trouble(world: World, name: str, what: str) -> bool:
+def trouble(world: WorldState, name: str, what: str) -> bool:
     """A host begins to do something wrong."""
     host = world.hosts.get(name)
     if host is None or what in host.troubles:
@@ -44,7 +41,7 @@ def trouble(world: World, name: str, what: str) -> bool:
     return True
 
 
-def calm(world: World, name: str) -> bool:
+def calm(world: WorldState, name: str) -> bool:
     """A host does everything right again."""
     host = world.hosts.get(name)
     if host is None or not host.troubles:
@@ -54,7 +51,7 @@ def calm(world: World, name: str) -> bool:
     return True
 
 
-def freeze(world: World, name: str, how: str) -> bool:
+def freeze(world: WorldState, name: str, how: str) -> bool:
     """Nothing on the host runs: suspended, or its machine paused from outside."""
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
@@ -66,7 +63,7 @@ def freeze(world: World, name: str, how: str) -> bool:
     return True
 
 
-def thaw(world: World, name: str) -> bool:
+def thaw(world: WorldState, name: str) -> bool:
     """It can run again; whatever runs first, its wardens look at the clocks before it."""
     host = world.hosts.get(name) or world.shades.get(name)
     if host is None or host.frozen is None:
@@ -77,7 +74,7 @@ def thaw(world: World, name: str) -> bool:
     return True
 
 
-def kill(world: World, name: str, processor_id: str) -> bool:
+def kill(world: WorldState, name: str, processor_id: str) -> bool:
     """A container dies by itself."""
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
@@ -91,7 +88,7 @@ def kill(world: World, name: str, processor_id: str) -> bool:
     return stirred
 
 
-def agent_restart(world: World, name: str) -> bool:
+def agent_restart(world: WorldState, name: str) -> bool:
     """The agent ends, another adopts its records."""
     host = world.hosts.get(name)
     if host is None or not host.runs:
@@ -101,7 +98,7 @@ def agent_restart(world: World, name: str) -> bool:
     return True
 
 
-def agent_down(world: World, name: str) -> bool:
+def agent_down(world: WorldState, name: str) -> bool:
     """The agent ends; wardens and containers live on."""
     host = world.hosts.get(name)
     if host is None or not host.runs:
@@ -113,7 +110,7 @@ def agent_down(world: World, name: str) -> bool:
     return True
 
 
-def agent_up(world: World, name: str) -> bool:
+def agent_up(world: WorldState, name: str) -> bool:
     """An agent is there again."""
     host = world.hosts.get(name)
     if host is None or host.agent_up or host.frozen is not None:
@@ -123,7 +120,7 @@ def agent_up(world: World, name: str) -> bool:
 
 
 def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
-    def reboot(world: World, name: str) -> bool:
+    def reboot(world: WorldState, name: str) -> bool:
         host = world.hosts.get(name)
         if host is None:
             return False
@@ -136,7 +133,7 @@ def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
     return reboot
 
 
-def other_directory(world: World, name: str) -> bool:
+def other_directory(world: WorldState, name: str) -> bool:
     """The agent ends, another begins in an empty directory; wardens and containers live on.
 
     Not of an older release, nor before an agent has registered that tells an id: to whom the
@@ -150,7 +147,7 @@ def other_directory(world: World, name: str) -> bool:
     return True
 
 
-def other_machine(world: World, name: str) -> bool:
+def other_machine(world: WorldState, name: str) -> bool:
     """A new machine gets the name; the one that had it lives on, out of the leader's reach."""
     host = world.hosts.get(name)
     if host is None:
@@ -163,18 +160,18 @@ def other_machine(world: World, name: str) -> bool:
     return True
 
 
-def _goes_on(world: World, shade: VirtualHost) -> None:
+def _goes_on(world: WorldState, shade: VirtualHost) -> None:
     if any(shade.live()):
         world.shades[shade.name] = shade
     world.touched()
 
 
-def _on_machine(world: World, host: VirtualHost) -> list[VirtualHost]:
+def _on_machine(world: WorldState, host: VirtualHost) -> list[VirtualHost]:
     """The host, and what runs on its machine from its agents' earlier directories."""
     return [host, *(s for s in world.shades.values() if s.shade_of == host.name)]
 
 
-def set_clock(world: World, name: str, ms: int) -> bool:
+def set_clock(world: WorldState, name: str, ms: int) -> bool:
     """Its wall clock is set, back or forth."""
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
@@ -187,7 +184,7 @@ def set_clock(world: World, name: str, ms: int) -> bool:
     return True
 
 
-def set_rate(world: World, name: str, ppm: int) -> bool:
+def set_rate(world: WorldState, name: str, ppm: int) -> bool:
     """Its clocks run faster or slower from now on."""
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:

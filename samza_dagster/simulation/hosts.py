@@ -13,7 +13,8 @@ from enum import StrEnum
 
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
-from samza_dagster.simulation.clocks import Grant, HostClock
+from samza_dagster.simulation.clocks import HostClocks, LeaseGrant
+from samza_dagster.simulation.host_messages import HostCommand, Report, Reserve, Saying
 from samza_dagster.simulation.twins import twin
 
 
@@ -35,37 +36,6 @@ class Trouble(StrEnum):
     STUBBORN = "stops-fail"
     SLOW_STOP = "slow-stops"
     LOST_ACKS = "lost-acks"
-
-
-class Saying(StrEnum):
-    """What a host reports."""
-
-    LAUNCHED = "launched"
-    CHECKED_IN = "checked-in"
-    STOPPED = "stopped"
-    START_FAILED = "start-failed"
-    STOP_FAILED = "stop-failed"
-    RESERVED = "reserved"
-    REFUSED = "refused"
-    HELD = "held"
-
-
-Report = tuple[Saying, str]
-"""What, and of which incarnation or request."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """The cluster's own command: hold memory and cores for a request."""
-
-    request_id: str
-    memory_mb: int
-    cores: int
-
-
-HostCommand = (
-    Reserve | cmd.StartContainer | cmd.StopContainer | cmd.ForgetContainer | cmd.ReleaseResource
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +90,7 @@ class VirtualHost:
     """
 
     name: str
-    clock: HostClock
+    clock: HostClocks
     fault_domain: str = ""
     memory_mb: int = 1_536
     cores: int = 4
@@ -139,8 +109,8 @@ class VirtualHost:
     older_release: bool = False
     unnamed: bool = False
     shade_of: str = ""
-    grant: Grant | None = None
-    late_grant: Grant | None = None
+    grant: LeaseGrant | None = None
+    late_grant: LeaseGrant | None = None
     troubles: frozenset[Trouble] = frozenset()
     books: dict[str, Entry] = field(default_factory=dict[str, Entry])
     ledger: dict[str, Hold] = field(default_factory=dict[str, Hold])
@@ -310,7 +280,7 @@ class VirtualHost:
                 self.die(entry)
         return looked
 
-    def take_grant(self, true_ms: int, offered: Grant) -> None:
+    def take_grant(self, true_ms: int, offered: LeaseGrant) -> None:
         """Keeps the grant that ends later; a newer leader's always wins."""
         held = self.grant
         if offered.epoch < self.epoch:
@@ -333,7 +303,7 @@ class VirtualHost:
         if not keeps_disk:
             self.books.clear()
             self.directory += 1
-        self.clock = HostClock(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
+        self.clock = HostClocks(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
         self.grant = self.late_grant = None
         self.frozen, self.stale, self.missed_until, self.agent_up = None, False, None, True
         self.begin_anew()
@@ -364,7 +334,7 @@ class VirtualHost:
         self.cut_in = self.cut_out = False
         if by_a_machine:
             self.boot += 1
-            self.clock = HostClock(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
+            self.clock = HostClocks(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
             self.frozen, self.stale, self.missed_until = None, False, None
         self.begin_anew()
         return shade

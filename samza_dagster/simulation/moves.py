@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from samza_dagster.simulation.world import World
+from typing import NamedTuple
 
 Id = str | int
 
@@ -18,10 +15,6 @@ class Move(NamedTuple):
 
     kind: str
     ids: tuple[Id, ...] = ()
-
-    def apply(self, world: World) -> bool:
-        """Does it; False, and nothing happens, when it isn't possible there."""
-        return world.do(self)
 
     def __str__(self) -> str:
         return " ".join(map(str, (self.kind, *self.ids)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.leases import grant_ms, over_ms
@@ -12,21 +11,20 @@ from samza_dagster.simulation.coordinators import Coordinator, Standing
 from samza_dagster.simulation.effects import place, reconcile
 from samza_dagster.simulation.hosts import VirtualHost
 from samza_dagster.simulation.judges.violation import InvariantViolated
-
-if TYPE_CHECKING:
-    from samza_dagster.simulation.world import World
+from samza_dagster.simulation.steps import handle
+from samza_dagster.simulation.world_state import WorldState
 
 STUCK_DEADLINE = "a-deadline-that-time-does-not-clear"
 
 
-def grant_now(world: World, leader: Coordinator, host: VirtualHost) -> None:
+def grant_now(world: WorldState, leader: Coordinator, host: VirtualHost) -> None:
     """The host asks, and the leader answers at once, for as long as its last commit allows."""
     now = leader.clock.read(world.true_ms)
     lease_ms = grant_ms(world.own_limits(leader), now, leader.last_commit_ms)
     host.take_grant(world.true_ms, host.clock.asked(world.true_ms, leader.epoch, lease_ms))
 
 
-def stir(world: World, host: VirtualHost) -> bool:
+def stir(world: WorldState, host: VirtualHost) -> bool:
     """Something on a host that was frozen runs again: its wardens, before anything else."""
     if not host.stale:
         return False
@@ -36,7 +34,7 @@ def stir(world: World, host: VirtualHost) -> bool:
     return True
 
 
-def advance(world: World, until_ms: int, *, busy: bool = False) -> None:
+def advance(world: WorldState, until_ms: int, *, busy: bool = False) -> None:
     """Time passes to a true time. A busy leader looks at its own deadlines only in the end."""
     while True:
         due = until_ms
@@ -57,7 +55,7 @@ def advance(world: World, until_ms: int, *, busy: bool = False) -> None:
             return
 
 
-def renew(world: World) -> None:
+def renew(world: WorldState) -> None:
     """Every host that is in touch with a coordinator has asked it just now."""
     leader, old = world.leader, world.old
     if leader.answers:
@@ -81,12 +79,12 @@ def renew(world: World) -> None:
                 grant_now(world, old, host)
 
 
-def next_due_ms(world: World) -> int | None:
+def next_due_ms(world: WorldState) -> int | None:
     """The true time at which something is due by time alone; None when nothing waits."""
     return min(_due_times(world, busy=False), default=None)
 
 
-def _due_times(world: World, *, busy: bool) -> Iterator[int]:
+def _due_times(world: WorldState, *, busy: bool) -> Iterator[int]:
     leader = world.leader
     leads = leader.standing is Standing.LEADING
     for host in world.machines():
@@ -114,7 +112,7 @@ def _due_times(world: World, *, busy: bool) -> Iterator[int]:
             yield clock.when(book.heard_ms + timeout + 1)
 
 
-def _look_at_deadlines(world: World) -> None:
+def _look_at_deadlines(world: WorldState) -> None:
     leader, limits = world.leader, world.committed.limits
     requests = leader.requests
     now = world.now_ms
@@ -129,29 +127,29 @@ def _look_at_deadlines(world: World) -> None:
         if book.talks and now - book.heard_ms > limits.host_timeout_ms:
             book.lost = True
             requests.host_lost(name)
-            world.handle(ev.HostLost(now, name, book.granted_ms))
+            handle(world, ev.HostLost(now, name, book.granted_ms))
             if not world.led():
                 return
             place(world, leader)
     deadline = next_deadline_ms(world.committed)
     if deadline is not None and deadline <= now:
-        world.handle(ev.TimePassed(now))
+        handle(world, ev.TimePassed(now))
         deadline = next_deadline_ms(world.committed)
         if deadline is not None and deadline <= now:
             raise InvariantViolated(STUCK_DEADLINE, f"{deadline} at {now}")
 
 
-def expire(world: World, request_id: str) -> None:
+def expire(world: WorldState, request_id: str) -> None:
     """The cluster gives up on a request."""
     leader = world.leader
 
     leader.requests.expire(
         request_id, lambda to, command: world.hosts[to].commands.append((leader.epoch, command))
     )
-    world.handle(ev.RequestExpired(world.now_ms, request_id, "no host has room"))
+    handle(world, ev.RequestExpired(world.now_ms, request_id, "no host has room"))
 
 
-def tick(world: World) -> bool:
+def tick(world: WorldState) -> bool:
     """Time goes on to whatever is due next; False when nothing is.
 
     Then all that may still happen is that hosts say the same again, and are corrected.
@@ -165,13 +163,13 @@ def tick(world: World) -> bool:
     return True
 
 
-def wait(world: World, ms: int) -> bool:
+def wait(world: WorldState, ms: int) -> bool:
     """So much time passes, and everything that is due in it happens on time."""
     advance(world, world.true_ms + ms)
     return True
 
 
-def leap(world: World, ms: int) -> bool:
+def leap(world: WorldState, ms: int) -> bool:
     """So much time passes in which the leader looks at none of its deadlines."""
     advance(world, world.true_ms + ms, busy=True)
     return True

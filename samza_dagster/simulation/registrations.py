@@ -7,14 +7,11 @@ same directory; wardens and containers live on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from samza_dagster.simulation import passing
 from samza_dagster.simulation.hosts import VirtualHost
 from samza_dagster.simulation.moves import Move
-
-if TYPE_CHECKING:
-    from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import WorldState
 
 CONTAINER_MB = 384
 """A container's memory, MiB, before any deployment changes it."""
@@ -22,7 +19,7 @@ FEW = 1
 """Containers that a host has room for whose agent tells less than it had at first."""
 
 
-def possible(world: World, host: VirtualHost) -> list[Move]:
+def possible(world: WorldState, host: VirtualHost) -> list[Move]:
     """One change of each kind, there and back."""
     name = host.name
     room = host.begun_with[1] if host.cores == FEW else FEW
@@ -33,7 +30,7 @@ def possible(world: World, host: VirtualHost) -> list[Move]:
     ]
 
 
-def _other_rack(world: World, host: VirtualHost) -> str:
+def _other_rack(world: WorldState, host: VirtualHost) -> str:
     """That of the next host, or one of its own; then the one that it had at first."""
     first = host.begun_with[0]
     if host.fault_domain != first:
@@ -52,7 +49,7 @@ def as_at_first(host: VirtualHost) -> None:
 
 
 def _restart(change: Callable[..., bool]) -> Callable[..., bool]:
-    def restart(world: World, name: str, to: str | int) -> bool:
+    def restart(world: WorldState, name: str, to: str | int) -> bool:
         host = world.hosts.get(name)
         if host is None or not host.runs:
             return False

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from samza_dagster.placement.commands import ReleaseResource, RequestResource
-from samza_dagster.simulation.hosts import Reserve, VirtualHost
+from samza_dagster.simulation.host_messages import Reserve
+from samza_dagster.simulation.hosts import VirtualHost
 from samza_dagster.simulation.twins import twin
 
 ASK_AGAIN_MS = 500

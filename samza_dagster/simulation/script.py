@@ -10,11 +10,12 @@ from typing import Any
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.setup import Setup
-from samza_dagster.simulation.world import Reducer, World
+from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import Reducer
 
 VERSION = 1
 
@@ -71,7 +72,7 @@ def play(
 
     `told` gets a line per move, event and command.
     """
-    judge = Judge()
+    judge = InvariantJudge()
     applied: list[Move] = []
     world: World | None = None
     try:

@@ -9,7 +9,8 @@ from typing import Any
 
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Fencing, Limits
-from samza_dagster.simulation.world import Reducer, Referee, World
+from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import Reducer, Referee
 
 SKEWS_MS = (-150_000, -5_000, 0, 0, 5_000, 150_000, 4_000_000)
 

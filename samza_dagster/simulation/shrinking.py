@@ -7,7 +7,7 @@ from collections.abc import Callable
 from samza_dagster.placement.reducer import step
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script, play
-from samza_dagster.simulation.world import Reducer
+from samza_dagster.simulation.world_state import Reducer
 
 
 def shrink(script: Script, invariant: str, *, heart: Reducer = step, tries: int = 2_000) -> Script:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from samza_dagster.model import naming
 from samza_dagster.placement.state import Fencing, Limits, PlacementAsk
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.wishes import label
 from samza_dagster.simulation.world import World
@@ -60,7 +60,7 @@ class SmallWorld:
 
     def begin(self) -> World:
         """The world in its first state, with a judge."""
-        world = World.of(self.hosts, slots=self.slots, judge=Judge(by_law=False))
+        world = World.of(self.hosts, slots=self.slots, judge=InvariantJudge(by_law=False))
         world.emitted = None
         for host in self.hosts:
             world.register(host)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import AskKind, Lag, PlacementAsk
 from samza_dagster.simulation.coordinators import Standing
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.settings import is_own
-
-if TYPE_CHECKING:
-    from samza_dagster.simulation.world import World
+from samza_dagster.simulation.steps import handle, replace_leader
+from samza_dagster.simulation.world_state import WorldState
 
 OPTIONS_HOLD, OPTIONS_OWN, OPTION_OF = "hold", "own", "of="
 
@@ -40,7 +38,7 @@ def label(ask: PlacementAsk) -> Move:
 
 
 def ask(
-    world: World,
+    world: WorldState,
     uuid: str,
     deployment_id: str,
     kind: str,
@@ -74,7 +72,7 @@ def ask(
     return True
 
 
-def refuse(world: World, uuid: str) -> bool:
+def refuse(world: WorldState, uuid: str) -> bool:
     """The leader answers what it can't read, or has no room for, and deletes it.
 
     It came under this uuid; what the leader has read of it already is delivered still.
@@ -82,30 +80,30 @@ def refuse(world: World, uuid: str) -> bool:
     if world.leader.standing is not Standing.LEADING:
         return False
     world.brokers.topic.pop(uuid, None)
-    world.handle(ev.RequestRefused(world.now_ms, uuid))
+    handle(world, ev.RequestRefused(world.now_ms, uuid))
     return True
 
 
-def lag(world: World, processor_id: str, records: int, ready_in_ms: int) -> bool:
+def lag(world: WorldState, processor_id: str, records: int, ready_in_ms: int) -> bool:
     """A sample of a standby's lag reaches the leader; a negative forecast is none."""
     if world.leader.standing is not Standing.LEADING:
         return False
     now = world.now_ms
     sample = Lag(processor_id, records, None if ready_in_ms < 0 else ready_in_ms, now)
-    world.handle(ev.LagObserved(now, (sample,)))
+    handle(world, ev.LagObserved(now, (sample,)))
     return True
 
 
-def stall(world: World, execution_id: str) -> bool:
+def stall(world: WorldState, execution_id: str) -> bool:
     """A sample shows, rightly or not, that an incarnation lives and applies nothing."""
     if world.leader.standing is not Standing.LEADING:
         return False
-    world.handle(ev.StandbyStalled(world.now_ms, execution_id, "it stands still"))
+    handle(world, ev.StandbyStalled(world.now_ms, execution_id, "it stands still"))
     return True
 
 
 def deploy(
-    world: World, deployment_id: str, layout: str, grouping: str = "", changes: str = ""
+    world: WorldState, deployment_id: str, layout: str, grouping: str = "", changes: str = ""
 ) -> bool:
     """A new run of the job: its coordinator takes over and deploys. Layout: `0,0-0;1,1-0`.
 
@@ -117,7 +115,7 @@ def deploy(
         return False
     if world.committed.deployment_id:
         world.leader.standing = Standing.DEAD
-        world.take_over(changes=changes)
+        replace_leader(world, changes=changes)
         if not world.led():
             return True
     groups = {
@@ -125,11 +123,11 @@ def deploy(
     }
     seen = {pid: host for pid, host in world.brokers.locality.items() if host in world.hosts}
     limits = world.committed.limits
-    world.handle(ev.JobDeployed(world.now_ms, deployment_id, groups, seen, limits, grouping))
+    handle(world, ev.JobDeployed(world.now_ms, deployment_id, groups, seen, limits, grouping))
     return True
 
 
-def restart(world: World, changes: str) -> bool:
+def restart(world: WorldState, changes: str) -> bool:
     """A coordinator with other settings of its own goes on with the deployment.
 
     It is started in the stead of one that is ended for it, or takes over from one that
@@ -139,7 +137,7 @@ def restart(world: World, changes: str) -> bool:
         return False
     if world.leader.standing is Standing.LEADING:
         world.leader.standing = Standing.DEAD
-    world.take_over(changes=changes)
+    replace_leader(world, changes=changes)
     return True
 
 

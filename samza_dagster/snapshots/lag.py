@@ -19,14 +19,15 @@ _CAME = "gauge: string, came_ms: bigint, first_since: bigint, is_old: boolean"
 # Where the changelog ended when the report came, as in `client.replica_lag`.
 _END_THEN = (
     "IF(former OR came_ms IS NULL OR coalesce(is_old, false), end_now, "
-    "least(end_now, greatest(coalesce(first_since, end_now), applied_offset + 1)))"
+    "least(end_now, greatest(coalesce(first_since, end_now), applied_offset + 1, beginning_offset)))"
 )
 # `readiness.records_behind` as an expression.
 _RECORDS_BEHIND = (
     "CASE WHEN end_offset IS NULL THEN NULL "
     "WHEN beginning_offset >= end_offset THEN 0 "
     "WHEN applied_offset >= end_offset THEN NULL "
-    "ELSE end_offset - 1 - applied_offset END"
+    "WHEN applied_offset IS NULL THEN NULL "
+    "ELSE end_offset - greatest(applied_offset + 1, beginning_offset) END"
 )
 
 
@@ -75,7 +76,7 @@ def reports_came(
     `is_old`: it was written to `patience_ms` after the report and later. See docs/decisions/0018.
     """
     at = {
-        f"{c.system}-{c.topic}-{partition}-offset": (c.topic, partition)
+        c.offset_gauge(partition): (c.topic, partition)
         for c in changelogs
         for partition in range(partitions.get(c.topic, 0))
     }

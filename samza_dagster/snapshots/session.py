@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import MissingPrerequisite
-from samza_dagster.java_releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
+from samza_dagster.java.releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
 from samza_dagster.snapshots.connector import EXCLUDED_PACKAGES, PACKAGE
 
 if TYPE_CHECKING:

@@ -106,3 +106,8 @@ def tags_of(instance: dg.DagsterInstance, result: dg.ExecuteJobResult) -> dict[s
     run = instance.get_run_by_id(result.run_id)
     assert run is not None
     return dict(run.tags)
+
+
+def log_of(instance: dg.DagsterInstance, result: dg.ExecuteJobResult) -> str:
+    """All that the run has told."""
+    return " ".join(entry.user_message for entry in instance.all_logs(result.run_id))

@@ -429,7 +429,7 @@ class FakeClient:
         if uuid not in self.world.requests or uuid in self.world.dropped:
             destination = legal_destination(
                 view, find_processor(view, processor_id), destination, allow_unknown_host=unknown
-            )
+            ).asked
             self._wrote.add(uuid)
         self.world.ask(kind, processor_id, destination, uuid, expiry or 0)
         return self.world.requests[uuid]

@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import cast
 
 import dagster as dg
 import pytest
 from dagster import serialize_value
-from dagster._core.events import DagsterEvent
-from fake_bounce import bounce, in_virtual_time, metadata, tags_of
+from fake_bounce import bounce, in_virtual_time, log_of, metadata, tags_of
 
-from samza_dagster.errors import Refused, Unreachable
+from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.order import order_of
-from samza_dagster.orchestration.bounce.plan import Judge
-from samza_dagster.orchestration.bounce.record import KEY, check_result, former_plan, recorded
+from samza_dagster.orchestration.bounce.record import KEY, former_plan, recorded
 from samza_dagster.orchestration.bounce.runs import PROGRESS
-from samza_dagster.orchestration.checks.events import InstanceChecks
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_restart
 
@@ -158,93 +150,6 @@ def test_the_budget_of_failures_ends_the_run_with_the_whole_table(
     assert world.order() == ["0-0", "1-0", "1-0", "0", "1"]
 
 
-def test_a_canary_s_failure_ends_it_whatever_the_budget(
-    world: BounceWorld, instance: dg.DagsterInstance
-) -> None:
-    """Nobody else was touched."""
-    world.far = {"0-0"}
-    result = bounce(instance, canaries=1, stop_after_failures=100, lag_timeout_s=60)
-    assert not result.success
-    assert "the canary failed: 0-0" in metadata(result, "bounce")["what"]
-    assert world.order() == ["0-0"]
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize("passed", [True, False])
-def test_an_asset_check_judges_the_canary(
-    world: BounceWorld, instance: dg.DagsterInstance, passed: bool
-) -> None:
-    """Its newest result, if it is from after the bake: the one before it doesn't count.
-
-    Whoever evaluates it has a clock of its own, here an hour ahead of the bounce's.
-    """
-
-    def evaluate(when: bool) -> None:
-        key = dg.AssetKey(["shop", "orders"])
-        instance.report_runless_asset_event(
-            dg.AssetCheckEvaluation(check_name="fresh", passed=when, asset_key=key, metadata={})
-        )
-
-    world.now_ms = time.time_ns() // 1_000_000 - 3_600_000
-    evaluate(not passed)
-
-    told: list[int] = []
-    before = world.now_ms
-
-    def judge(world: BounceWorld) -> None:
-        if world.now_ms > before + 60_000 and not told:
-            told.append(1)
-            evaluate(passed)
-
-    world.on_sleep = judge
-    config = {"judge_asset": "shop/orders", "judge_check": "fresh", "judge_timeout_s": 500}
-    result = bounce(instance, canaries=1, bake_s=25, **config)
-    assert result.success is passed
-    assert len(world.order()) == (4 if passed else 1)
-
-
-def in_one_chain(instance: dg.DagsterInstance) -> dg.OpExecutionContext:
-    """What goes on with the same bounce each time."""
-    tags = {**rolling_bounce_job("demo/1").tags, bounce_runs.ROOT: "judged"}
-    run = instance.create_run_for_job(rolling_bounce_job("demo/1"), tags=tags)
-    return cast("dg.OpExecutionContext", SimpleNamespace(instance=instance, run=run))
-
-
-def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
-    instance: dg.DagsterInstance,
-) -> None:
-    """Dagster notes a check when a run that will evaluate it is made: that is no result, and what
-    a run finds counts by when it was found.
-    """
-    key = dg.AssetKey(["shop", "orders"])
-
-    @dg.asset_check(asset=key, name="fresh")
-    def fresh() -> dg.AssetCheckResult:
-        return dg.AssetCheckResult(passed=True)
-
-    looks = dg.define_asset_job("looks", dg.AssetSelection.checks(fresh))
-    job = dg.Definitions(asset_checks=[fresh], jobs=[looks]).resolve_job_def("looks")
-    judge, log = Judge("shop/orders", "fresh", 60.0), InstanceChecks(instance)
-    looks, goes_on = in_one_chain(instance), in_one_chain(instance)
-    slow = instance.create_run_for_job(job)
-    assert check_result(looks, judge) is None
-    assert log.latest("shop/orders", "fresh") is None
-    no, yes = (
-        dg.AssetCheckEvaluation(check_name="fresh", passed=passed, asset_key=key, metadata={})
-        for passed in (False, True)
-    )
-    instance.report_runless_asset_event(no)
-    instance.create_run_for_job(job)
-    assert check_result(looks, judge) is False
-    assert log.latest("shop/orders", "fresh") == no
-    found = DagsterEvent(
-        dg.DagsterEventType.ASSET_CHECK_EVALUATION.value, "looks", event_specific_data=yes
-    )
-    instance.report_dagster_event(found, slow.run_id)
-    assert check_result(looks, judge) is True
-    assert check_result(goes_on, judge) is True
-
-
 @pytest.mark.longdagster
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize(
@@ -365,7 +270,7 @@ def test_a_run_that_is_cancelled_gives_back_what_it_only_holds(
     result = bounce(instance, at_once=2)
     assert not result.success
     assert world.released == ["1-0"]
-    log = " ".join(e.user_message for e in instance.all_logs(result.run_id))
+    log = log_of(instance, result)
     assert "bounced: nobody" in log
     assert "not bounced: 1-0, 0, 1" in log
     assert "in flight: 0-0: request" in log
@@ -394,7 +299,7 @@ def test_a_bounce_cancelled_while_the_broker_is_away_is_aborted_and_says_how_far
     assert data is not None
     assert data.error is not None
     assert data.error.cls_name == "DagsterExecutionInterruptedError"
-    log = " ".join(e.user_message for e in instance.all_logs(result.run_id))
+    log = log_of(instance, result)
     assert "isn't released: the broker" in log
     assert "in flight: 0-0: request" in log
 
@@ -411,85 +316,8 @@ def test_a_bounce_that_stops_while_the_broker_is_away_still_says_how_far_it_was(
     monkeypatch.setattr("samza_dagster.orchestration.bounce.job.host_map", away)
     result = bounce(instance)
     assert tags_of(instance, result)["samza/bounce"] == "stopped"
-    log = " ".join(e.user_message for e in instance.all_logs(result.run_id))
+    log = log_of(instance, result)
     assert "not bounced: 1-0, 0, 1" in log
-
-
-def test_two_bounces_of_a_job_are_never_at_work_at_once(
-    world: BounceWorld, instance: dg.DagsterInstance
-) -> None:
-    """The younger one is refused, with the progress of the older."""
-    other: list[dg.ExecuteJobResult] = []
-
-    def launch(world: BounceWorld) -> None:
-        if world.restarts() and not other:
-            world.on_sleep = None
-            other.append(bounce(instance))
-
-    world.on_sleep = launch
-    first = bounce(instance)
-    assert first.success
-    told = metadata(other[0], "plan_bounce")
-    assert told["asked"] == "one bounce of demo/1 at a time"
-    assert first.run_id in told["seen"]
-    assert len(world.requests) == 4
-
-
-def made_run(instance: dg.DagsterInstance, status: str, **config: object) -> dg.DagsterRun:
-    """A bounce's run that has said nothing of itself yet."""
-    job = rolling_bounce_job("demo/1")
-    return instance.create_run_for_job(
-        job,
-        run_config={"ops": {"plan_bounce": {"config": config}}},
-        tags=job.tags,
-        status=dg.DagsterRunStatus[status],
-    )
-
-
-def test_an_older_run_that_is_being_started_wins(
-    world: BounceWorld, instance: dg.DagsterInstance
-) -> None:
-    """It has no tag of its own yet; a faster younger one would pass it, and both would bounce."""
-    older = made_run(instance, "STARTING")
-    result = bounce(instance)
-    assert f"run {older.run_id} is starting" in metadata(result, "plan_bounce")["seen"]
-    assert world.requests == {}
-
-
-@pytest.mark.parametrize("first", ["plan_bounce", "bounce"])
-def test_an_older_run_that_starts_late_finds_the_younger_one_that_bounces(
-    instance: dg.DagsterInstance, first: str
-) -> None:
-    """Whichever order they come in, at whichever of the two checks: never both go on."""
-    older, younger = made_run(instance, "NOT_STARTED"), made_run(instance, "STARTED")
-    bounce_runs.begin(instance, younger, bounce_runs.PLANNED)
-    bounce_runs.check_alone(instance, younger)
-    if first == "bounce":
-        bounce_runs.begin(instance, younger, bounce_runs.RUNNING)
-        bounce_runs.check_alone(instance, younger)
-    started = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, older.job_name)
-    instance.report_dagster_event(started, older.run_id)
-    bounce_runs.begin(instance, older, bounce_runs.PLANNED)
-    if first == "bounce":
-        with pytest.raises(Refused, match=younger.run_id):
-            bounce_runs.check_alone(instance, older)
-        return
-    bounce_runs.check_alone(instance, older)
-    bounce_runs.begin(instance, younger, bounce_runs.RUNNING)
-    with pytest.raises(Refused, match=older.run_id):
-        bounce_runs.check_alone(instance, younger)
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize("state", ["", "dry-run", "skipped"])
-def test_a_run_that_restarts_nobody_is_no_bounce_beside_another(
-    world: BounceWorld, instance: dg.DagsterInstance, state: str
-) -> None:
-    """A dry run by its config, before it has said so; what a blackout has skipped."""
-    other = made_run(instance, "STARTING", dry_run=not state)
-    if state:
-        instance.add_run_tags(other.run_id, {bounce_runs.BOUNCE: state})
-    assert bounce(instance, only=["0-0"]).success
 
 
 @pytest.mark.longdagster

@@ -1,16 +1,24 @@
-"""The asset check that is to judge a bounce's canary, looked up as the bounce is planned."""
+"""The asset check that judges a bounce's canary: looked up as the bounce is planned, and its results."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import dagster as dg
 import fake_bounce
 import pytest
 from dagster._core.definitions.reconstruct import ReconstructableRepository
-from fake_bounce import in_virtual_time, metadata
+from dagster._core.events import DagsterEvent
+from fake_bounce import bounce, in_virtual_time, metadata
 
+from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce.plan import Judge
+from samza_dagster.orchestration.bounce.record import check_result
+from samza_dagster.orchestration.checks.events import InstanceChecks
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -129,3 +137,79 @@ def test_without_a_canary_nobody_is_judged_and_no_check_is_looked_up(
     """The field has no effect."""
     assert judged(instance, "shop/orders", "frsh", canaries=0, dry_run=False).success
     assert len(world.requests) == 4
+
+
+@pytest.mark.longdagster
+@pytest.mark.parametrize("passed", [True, False])
+def test_an_asset_check_judges_the_canary(
+    world: BounceWorld, instance: dg.DagsterInstance, passed: bool
+) -> None:
+    """Its newest result, if it is from after the bake: the one before it doesn't count.
+
+    Whoever evaluates it has a clock of its own, here an hour ahead of the bounce's.
+    """
+
+    def evaluate(when: bool) -> None:
+        key = dg.AssetKey(["shop", "orders"])
+        instance.report_runless_asset_event(
+            dg.AssetCheckEvaluation(check_name="fresh", passed=when, asset_key=key, metadata={})
+        )
+
+    world.now_ms = time.time_ns() // 1_000_000 - 3_600_000
+    evaluate(not passed)
+
+    told: list[int] = []
+    before = world.now_ms
+
+    def judge(world: BounceWorld) -> None:
+        if world.now_ms > before + 60_000 and not told:
+            told.append(1)
+            evaluate(passed)
+
+    world.on_sleep = judge
+    config = {"judge_asset": "shop/orders", "judge_check": "fresh", "judge_timeout_s": 500}
+    result = bounce(instance, canaries=1, bake_s=25, **config)
+    assert result.success is passed
+    assert len(world.order()) == (4 if passed else 1)
+
+
+def in_one_chain(instance: dg.DagsterInstance) -> dg.OpExecutionContext:
+    """What goes on with the same bounce each time."""
+    tags = {**rolling_bounce_job("demo/1").tags, bounce_runs.ROOT: "judged"}
+    run = instance.create_run_for_job(rolling_bounce_job("demo/1"), tags=tags)
+    return cast("dg.OpExecutionContext", SimpleNamespace(instance=instance, run=run))
+
+
+def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
+    instance: dg.DagsterInstance,
+) -> None:
+    """Dagster notes a check when a run that will evaluate it is made: that is no result, and what
+    a run finds counts by when it was found.
+    """
+    key = dg.AssetKey(["shop", "orders"])
+
+    @dg.asset_check(asset=key, name="fresh")
+    def fresh() -> dg.AssetCheckResult:
+        return dg.AssetCheckResult(passed=True)
+
+    looks = dg.define_asset_job("looks", dg.AssetSelection.checks(fresh))
+    job = dg.Definitions(asset_checks=[fresh], jobs=[looks]).resolve_job_def("looks")
+    judge, log = Judge("shop/orders", "fresh", 60.0), InstanceChecks(instance)
+    looks, goes_on = in_one_chain(instance), in_one_chain(instance)
+    slow = instance.create_run_for_job(job)
+    assert check_result(looks, judge) is None
+    assert log.latest("shop/orders", "fresh") is None
+    no, yes = (
+        dg.AssetCheckEvaluation(check_name="fresh", passed=passed, asset_key=key, metadata={})
+        for passed in (False, True)
+    )
+    instance.report_runless_asset_event(no)
+    instance.create_run_for_job(job)
+    assert check_result(looks, judge) is False
+    assert log.latest("shop/orders", "fresh") == no
+    found = DagsterEvent(
+        dg.DagsterEventType.ASSET_CHECK_EVALUATION.value, "looks", event_specific_data=yes
+    )
+    instance.report_dagster_event(found, slow.run_id)
+    assert check_result(looks, judge) is True
+    assert check_result(goes_on, judge) is True

@@ -28,8 +28,6 @@ EQUIVALENT: dict[Place, str] = {
         "if processor.request is not None and processor.request.allocated_host is None:",
         "operand 2 dropped",
     ): "what takes an expired request leaves one alone that has its host",
-    ("leases.py", "outage_ms: int = 0", "0 → -1"): "of a set without hosts, which nobody asks",
-    ("leases.py", "outage_ms: int = 0", "0 → 1"): "of a set without hosts, which nobody asks",
     ("audit_form.py", "super().__init__(rule, seen)", "statement removed"): (
         "`BaseException.__new__` has kept the arguments by then"
     ),
@@ -62,11 +60,6 @@ EQUIVALENT: dict[Place, str] = {
         )
         for change in ("evolves without request", "statement removed")
     },
-    (
-        "leases.py",
-        "return max(0, limits.lease_ms - beat_every_ms(limits) - longest_silence_ms)",
-        "0 → -1",
-    ): "a third and a quarter of a lease, which is 1 ms at least, are never more than it",
     ("index_draft.py", "GROUP, HOST = 0, 1", "0 → -1"): (
         "two numbers that tell kinds apart; at the same time the group is still first"
     ),

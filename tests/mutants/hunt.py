@@ -42,9 +42,9 @@ def without_laws() -> None:
     from functools import partial
 
     from samza_dagster.simulation import driver
-    from samza_dagster.simulation.judges.invariants import Judge
+    from samza_dagster.simulation.judges.invariants import InvariantJudge
 
-    vars(driver)["Judge"] = partial(Judge, by_law=False)
+    vars(driver)["InvariantJudge"] = partial(InvariantJudge, by_law=False)
 
 
 def hunt(

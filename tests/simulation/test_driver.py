@@ -18,7 +18,7 @@ from samza_dagster.simulation.faults import HANDLERS
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script, play
 from samza_dagster.simulation.shrinking import shrink
-from samza_dagster.simulation.world import HEART_RAISED
+from samza_dagster.simulation.steps import HEART_RAISED
 
 pytestmark = pytest.mark.simulator
 

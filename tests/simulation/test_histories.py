@@ -7,7 +7,7 @@ import time
 import pytest
 
 from samza_dagster.simulation import campaign
-from samza_dagster.simulation.campaign import Result
+from samza_dagster.simulation.campaign import CampaignResult
 from samza_dagster.simulation.coverage import COLUMNS, ROWS, missing
 from samza_dagster.simulation.judges.violation import JUDGES
 
@@ -18,26 +18,26 @@ FIRST_SEED = 1
 
 
 @pytest.fixture(scope="module")
-def result() -> Result:
+def result() -> CampaignResult:
     return campaign.run(FIRST_SEED, EVENTS, workers=2, clock=time.monotonic)
 
 
-def test_no_history_breaks_a_rule(result: Result) -> None:
+def test_no_history_breaks_a_rule(result: CampaignResult) -> None:
     """The seed and its script, should one do."""
     assert [(b.seed, b.invariant, b.what) for b in result.broken] == []
     assert result.events >= EVENTS
 
 
-def test_every_invariant_was_put_to_the_test(result: Result) -> None:
+def test_every_invariant_was_put_to_the_test(result: CampaignResult) -> None:
     """A judge that is never asked proves nothing."""
     assert [name for name in JUDGES if not result.premises[name]] == []
 
 
-def test_faults_come_often(result: Result) -> None:
+def test_faults_come_often(result: CampaignResult) -> None:
     """At least one to fifty events that changed the state."""
     assert result.faults * 50 >= result.changes
 
 
-def test_faults_meet_nearly_every_transition(result: Result) -> None:
+def test_faults_meet_nearly_every_transition(result: CampaignResult) -> None:
     """The long run meets each pair a hundred times; this one nearly all at least once."""
     assert len(missing(result.coverage, 1)) <= len(ROWS) * len(COLUMNS) // 50

@@ -4,124 +4,42 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from samza_dagster.coordinator.durable import Record, changed, host_record
-from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.reducer import Step, step
+from samza_dagster.placement.reducer import step
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import (
-    End,
-    Ended,
-    Group,
-    Incarnation,
     JobState,
-    Limits,
-    Phase,
-    Processor,
-    Role,
 )
-from samza_dagster.simulation.driver import History, simulate
+from samza_dagster.simulation.driver import SimulatedHistory, simulate
 from samza_dagster.simulation.event_log import LogReplayed, line_of, replay_log
-from samza_dagster.simulation.judges.invariants import Judge
 from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.steps import handle
 from samza_dagster.simulation.term_start import start_line_of
-from samza_dagster.simulation.world import World
-from tests.unit.placement.scenes import GROUPS, HOSTS, PLACES, QUICK, Scene, ask
+from tests.rig.recorded_terms import (
+    JOB,
+    Recorded,
+    lines_of,
+    record_two_terms,
+    recorded,
+    starts,
+)
+from tests.unit.placement.scenes import QUICK, Scene
 
 pytestmark = pytest.mark.simulator
-
-JOB = "demo"
-
-
-class Recorded:
-    """A world whose leaders keep a state topic and record what they take, as `Term` does."""
-
-    def __init__(self, world: World, log: Path) -> None:
-        self.world, self.log = world, log
-        self.topic: dict[str, Any] = {}
-        self.stored = JobState(world.job)
-        self.term = 0
-        world.heard = self._heard
-
-    def begin(self, limits: Limits | None = None) -> None:
-        """The leader reads the topic, under its own config's limits."""
-        self.term = self.world.leader.epoch
-        self.stored = restore(self.topic, self.world.job)
-        state = self.stored if limits is None else replace(self.stored, limits=limits)
-        self.recorder = JsonLinesRecorder.open(self.log)
-        self.recorder.begin(self.term, self.topic, state)
-
-    def take_over(self, log: Path | None = None) -> None:
-        """The leader is killed; the next one appends to the same file, or to its own."""
-        self.log = log or self.log
-        assert self.world.do(Move("kill-leader"))
-        assert self.world.do(Move("take-over"))
-
-    def _heard(self, event: ev.Event, taken: Step) -> None:
-        if self.term != self.world.leader.epoch:
-            self.begin(taken.state.limits)  # a take-over leaves those of its leader
-        self.recorder.record(event, taken.state)
-        self.commit(taken.state)
-
-    def commit(self, state: JobState) -> None:
-        """Every record that the step changed, as text and back."""
-        records: list[Record] = changed(self.stored, state, leader_epoch=self.term)
-        records += [host_record(host, None) for host in state.hosts.values()]
-        for key, value in records:
-            if value is None:
-                self.topic.pop(key, None)
-            else:
-                self.topic[key] = json.loads(json.dumps(value))
-        self.stored = state
-
-
-def recorded(path: Path) -> tuple[Scene, Recorded]:
-    """A job that runs, recorded from its deployment on."""
-    scene = Scene.of(HOSTS, slots=4, job=JOB, judge=Judge())
-    assert isinstance(scene, Scene)
-    scene.steps_told = []
-    kept = Recorded(scene, path)
-    scene.deploy(GROUPS, last_seen=PLACES, limits=QUICK)
-    for host in HOSTS:
-        scene.register(host)
-    scene.until_all_run()
-    return scene, kept
 
 
 @pytest.fixture
 def two_terms(tmp_path: Path) -> tuple[Path, int]:
-    """A log of two terms, the first killed in a move; and the number of the second's first line."""
-    path = tmp_path / "events.jsonl"
-    scene, kept = recorded(path)
-    scene.submit(ask("0", "host-3"))
-    scene.until_phase("0", Phase.STOPPING)
-    kept.take_over()
-    scene.until_all_run()
-    return path, starts(path)[1]
-
-
-def lines_of(path: Path) -> list[str]:
-    return path.read_text().splitlines()
-
-
-def starts(path: Path) -> list[int]:
-    """Numbers of the lines that a term begins with."""
-    return [n for n, line in enumerate(lines_of(path), 1) if "records" in json.loads(line)]
-
-
-def edited(lines: list[str], number: int, edit: Callable[[dict[str, Any]], None]) -> LogReplayed:
-    """The replay of a log one line of which was changed."""
-    line = json.loads(lines[number - 1])
-    edit(line)
-    return replay_log([*lines[: number - 1], json.dumps(line), *lines[number:]])
+    """A log of two terms, and the number of the second's first line."""
+    return record_two_terms(tmp_path)
 
 
 def test_one_term_is_replayed_from_its_beginning(tmp_path: Path) -> None:
@@ -153,7 +71,7 @@ def test_a_log_is_replayed_from_a_take_over(tmp_path: Path) -> None:
         assert replayed.events == len(lines_of(path)) - 1 > 5
 
 
-def many_terms() -> list[History]:
+def many_terms() -> list[SimulatedHistory]:
     """Five in each of which leaders are killed or paused, and replaced."""
     drawn = (simulate(seed, 150, by_law=False) for seed in range(1, 100))
     replaced = (h for h in drawn if sum(m.kind == "take-over" for m in h.script.moves) > 3)
@@ -172,7 +90,7 @@ def test_histories_of_many_terms_are_replayed_whole(tmp_path: Path) -> None:
         kept.begin()
         # As if it had just restored what the setup made: from here on the log is whole.
         world.committed = kept.stored
-        world.handle(ev.CoordinatorRestarted(world.now_ms))
+        handle(world, ev.CoordinatorRestarted(world.now_ms))
         for move in history.script.moves:
             world.do(move)
         replayed = replay_log(path)
@@ -282,124 +200,6 @@ def test_a_job_that_begins_anew_is_not_judged_by_its_first_life(tmp_path: Path) 
     assert (replayed.differs, replayed.terms, replayed.judged) == (None, 2, 0)
 
 
-# -- tampering -------------------------------------------------------------------------------
-
-
-def test_every_changed_digest_is_named(two_terms: tuple[Path, int]) -> None:
-    """The line, and no other: of events and of what a term began with."""
-    path, _ = two_terms
-    lines = lines_of(path)
-    for number in range(1, len(lines) + 1):
-        replayed = edited(lines, number, lambda line: line.update(state="0" * 64))
-        assert (replayed.differs, replayed.expected) == (number, "0" * 64)
-
-
-def test_every_changed_time_of_an_event_is_named(two_terms: tuple[Path, int]) -> None:
-    """An event that came at another time gives another state."""
-    path, _ = two_terms
-    lines = lines_of(path)
-
-    def later(line: dict[str, Any]) -> None:
-        line["event"]["at_ms"] += 1
-
-    numbers = set(range(1, len(lines) + 1)) - set(starts(path))
-    assert {edited(lines, number, later).differs == number for number in numbers} == {True}
-
-
-def _moved(records: dict[str, Any]) -> None:
-    records["group/0"]["group"]["processors"]["0"]["phase"] = "running"
-
-
-def _without_a_group(records: dict[str, Any]) -> None:
-    del records["group/1"]
-
-
-def _dead_host(records: dict[str, Any]) -> None:
-    records["host/host-2"]["alive"] = False
-
-
-def _forgotten(records: dict[str, Any]) -> None:
-    del records["uuid/u1"]
-
-
-def _numbered_back(records: dict[str, Any]) -> None:
-    records["job"]["state"]["next_epoch"] -= 1
-
-
-@pytest.mark.parametrize(
-    ("tamper", "where", "expected", "seen"),
-    [
-        (_moved, "groups.0.processors.0.phase", '"stopping"', '"running"'),
-        (_without_a_group, "groups.1", None, "nothing"),
-        (_dead_host, "hosts.host-2.alive", "true", "false"),
-        (_forgotten, "uuids.u1", "0", "nothing"),
-        (_numbered_back, "next_epoch", "5", "4"),
-    ],
-)
-def test_a_start_that_the_term_before_did_not_leave_is_named(
-    two_terms: tuple[Path, int],
-    tamper: Callable[[dict[str, Any]], None],
-    where: str,
-    expected: str | None,
-    seen: str,
-) -> None:
-    """With the first field that differs. Alone, the line is found by its own digest."""
-    path, start = two_terms
-    lines = lines_of(path)
-    replayed = edited(lines, start, lambda line: tamper(line["records"]))
-    assert (replayed.differs, replayed.where, replayed.seen) == (start, where, seen)
-    assert expected is None or replayed.expected == expected
-    alone = edited(lines[start - 1 :], 1, lambda line: tamper(line["records"]))
-    assert (alone.differs, alone.where) == (1, "")
-
-
-def test_a_step_that_was_cut_out_is_found(two_terms: tuple[Path, int]) -> None:
-    """Unless it changed nothing: the last of a term at the next one's start, others before."""
-    path, start = two_terms
-    lines = lines_of(path)
-    digests = [json.loads(line)["state"] for line in lines]
-    for number in range(2, len(lines)):
-        if number not in starts(path) and digests[number - 1] != digests[number - 2]:
-            cut = replay_log([*lines[: number - 1], *lines[number:]])
-            assert cut.differs == number, (number, cut)
-    assert replay_log([*lines[: start - 2], *lines[start - 1 :]]).where.startswith("groups.0.")
-
-
-@pytest.mark.parametrize(
-    ("edit", "seen"),
-    [
-        (lambda line: line.pop("limits"), "line 1.limits: None"),
-        (lambda line: line.pop("job"), "line 1.job: None"),
-        (lambda line: line.update(term="1"), "line 1.term: '1'"),
-        (lambda line: line.update(records=[]), r"line 1.records: \[\]"),
-        (lambda line: line["records"].update(job=1), "line 1.records.job: 1"),
-        (
-            lambda line: line["records"]["job"].clear(),
-            "line 1.records: key job: field state: it is missing",
-        ),
-        (lambda line: line["limits"].update(more=1), "line 1.limits.more"),
-        (
-            lambda line: line["records"]["group/0"]["group"].update(more=1),
-            "line 1.records: key group/0: field group.more",
-        ),
-    ],
-)
-def test_a_malformed_start_is_refused(
-    two_terms: tuple[Path, int], edit: Callable[[dict[str, Any]], None], seen: str
-) -> None:
-    """With line and field."""
-    path, start = two_terms
-    with pytest.raises(MalformedRecord, match=seen):
-        edited(lines_of(path)[start - 1 :], 1, edit)
-
-
-def test_a_line_of_a_term_that_never_began_is_refused(two_terms: tuple[Path, int]) -> None:
-    """No guess at which state it belongs to."""
-    path, _ = two_terms
-    with pytest.raises(MalformedRecord, match="line 2: term 9"):
-        edited(lines_of(path), 2, lambda line: line.update(term=9))
-
-
 # -- a writer that was killed within a line ----------------------------------------------------
 
 
@@ -443,51 +243,3 @@ def test_an_unreadable_line_elsewhere_is_refused(tmp_path: Path, ending: str) ->
         out.write(line[:40] + ending.replace("{}", line))
     with pytest.raises(MalformedRecord, match=f"line {number}"):
         replay_log(path)
-
-
-# -- what it costs -----------------------------------------------------------------------------
-
-
-def test_a_start_of_a_thousand_containers_is_of_some_megabytes() -> None:
-    """Once a term, with as many requests as are remembered."""
-    topic: dict[str, Any] = {}
-    state = JobState(JOB, "run-1")
-    groups = {str(n): a_group(n) for n in range(500)}
-    state = replace(state, groups=state.groups.update(groups))
-    for key, value in changed(JobState(JOB), state, leader_epoch=1):
-        topic[key] = {"version": 2, **(value or {})}
-    for number in range(state.limits.remembered_uuids):
-        uuid = f"88b0d30c-d518-4307-9e8e-{number:012}"
-        topic[f"uuid/{uuid}"] = {"version": 2, "at_ms": 1_700_000_000_000}
-    line = start_line_of(1, topic, restore(topic, JOB))
-    assert 1_000_000 < len(line) < 4_000_000, f"{len(line):,}"
-
-
-def a_group(number: int) -> Group:
-    active, standby = (
-        Processor(
-            processor_id,
-            role,
-            Phase.RUNNING,
-            Incarnation(
-                number + 1,
-                f"demo-{processor_id}-{number:06}",
-                f"host-{number % 50}.example.org",
-                f"demo-{number:06}",
-                "b" * 32,
-                "c" * 36,
-            ),
-            last_seen_host=f"host-{number % 50}.example.org",
-            last_end=End(
-                f"demo-{processor_id}-{number:06}",
-                number,
-                "host-1.example.org",
-                Ended.DEAD,
-                1_700_000_000_000,
-                "host-1.example.org saw it dead, exit status 137",
-            ),
-            avoid_hosts=("host-1.example.org", "host-2.example.org"),
-        )
-        for processor_id, role in ((str(number), Role.ACTIVE), (f"{number}-0", Role.STANDBY))
-    )
-    return Group(str(number), {active.processor_id: active, standby.processor_id: standby})

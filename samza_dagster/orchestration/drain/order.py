@@ -26,7 +26,7 @@ from samza_dagster.orchestration.views import JobView, ProcessorView
 from samza_dagster.orchestration.waits.conditions import behind
 
 if TYPE_CHECKING:
-    from samza_dagster.legal_hosts import Placing
+    from samza_dagster.client.legal_hosts import Placing
 
 RELOCATE, SWAP, MOVE, VIA_NEW = "relocate", "swap", "move", "via-new-standby"
 _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
@@ -83,7 +83,7 @@ def drain_units(view: JobView, host: str, sight: Sight, rules: DrainRules) -> li
     then those for which a standby is spun up. Raises `Refused` for a host that is unknown or
     lost, for a name that is no host, and when a container would have no legal host: what is missing.
     """
-    from samza_dagster.legal_hosts import Placing  # late: it would delay each run's start
+    from samza_dagster.client.legal_hosts import Placing  # late: it would delay each run's start
 
     _require_alive(view, host)
     _require_known(view, host, rules)

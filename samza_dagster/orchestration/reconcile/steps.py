@@ -22,7 +22,7 @@ from samza_dagster.orchestration.units.order import Kind, Step, Unit
 from samza_dagster.orchestration.views import JobView
 
 if TYPE_CHECKING:
-    from samza_dagster.legal_hosts import Placing
+    from samza_dagster.client.legal_hosts import Placing
 
 LEFT_OVER, SHARED_HOST, PINNED, MISSING = "left over", "shared host", "pinned", "missing standby"
 
@@ -121,7 +121,9 @@ class _World:
 
     @classmethod
     def of(cls, view: JobView, allowed: tuple[str, ...]) -> _World:
-        from samza_dagster.legal_hosts import Placing  # late: it would delay each run's start
+        from samza_dagster.client.legal_hosts import (
+            Placing,  # late: it would delay each run's start
+        )
 
         at = {p.processor_id: p.host for p in view.processors.values() if p.host is not None}
         free = {name: host.free_memory_mb for name, host in view.hosts.items()}

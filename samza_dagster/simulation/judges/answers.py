@@ -10,7 +10,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import AskKind, Group, JobState, Phase, PlacementAsk, Stage
-from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Asked, Chronicle
+from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
 from samza_dagster.simulation.judges.legality import subject_of
 from samza_dagster.simulation.judges.truth import Truth
 from samza_dagster.simulation.judges.violation import (
@@ -68,7 +68,7 @@ def _by_time_alone(before: JobState, event: ev.RequestArrived) -> Sequence[cmd.C
 
 def judge_response(
     chronicle: Chronicle, response: cmd.WriteResponse, *, again: bool
-) -> Asked | None:
+) -> SeenRequest | None:
     """Each request has one outcome. `again`: a new coordinator says the last one anew.
 
     Returns the request when this is its outcome, else None.
@@ -103,7 +103,7 @@ def judge_response(
     return asked if ended else None
 
 
-def judge_success(chronicle: Chronicle, asked: Asked, after: JobState, truth: Truth) -> None:
+def judge_success(chronicle: Chronicle, asked: SeenRequest, after: JobState, truth: Truth) -> None:
     """SUCCEEDED is true: the container has checked in where it was told to go, or is gone."""
     ask = asked.ask
     if ask.kind in CONTROLS:
@@ -222,7 +222,7 @@ def _judge_incarnation(before: Group | None, ask: PlacementAsk) -> None:
         )
 
 
-def _judge_control(chronicle: Chronicle, asked: Asked) -> None:
+def _judge_control(chronicle: Chronicle, asked: SeenRequest) -> None:
     ask = asked.ask
     other = chronicle.asked.get(ask.refers_to)
     if other is None:
@@ -241,7 +241,7 @@ def _judge_control(chronicle: Chronicle, asked: Asked) -> None:
         )
 
 
-def _is_where_told(asked: Asked, host: str) -> bool:
+def _is_where_told(asked: SeenRequest, host: str) -> bool:
     ask, source = asked.ask, asked.source[1] if asked.source is not None else None
     if ask.kind is AskKind.FAIL_OVER:
         return True  # the place of whichever standby it came to be: no host was asked for
@@ -275,7 +275,7 @@ def _could_begin(before: Group | None, ask: PlacementAsk) -> bool:
     return processor is not None and processor.phase is Phase.RUNNING
 
 
-def _touched(chronicle: Chronicle, asked: Asked) -> frozenset[str]:
+def _touched(chronicle: Chronicle, asked: SeenRequest) -> frozenset[str]:
     """Where its container ran, and the host that it names."""
     hosts: set[str] = set()
     if asked.source is not None and asked.source[0] in chronicle.checked_in:

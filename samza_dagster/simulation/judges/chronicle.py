@@ -18,7 +18,7 @@ CONTROLS = frozenset({"commit", "release", "cancel"})
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SeenRequest:
     """A request of this deployment, and what became of it.
 
     `group_id` is "" when no processor had this id. `subject` is the processor that it is
@@ -86,7 +86,7 @@ class Chronicle:
     """
 
     premises: Counter[str] = field(default_factory=Counter[str])
-    asked: dict[str, Asked] = field(default_factory=dict[str, Asked])
+    asked: dict[str, SeenRequest] = field(default_factory=dict[str, SeenRequest])
     newest: dict[str, Started] = field(default_factory=dict[str, Started])
     started: dict[str, tuple[str, Started]] = field(default_factory=dict[str, tuple[str, Started]])
     ended: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
@@ -258,7 +258,7 @@ class Chronicle:
 
     def arrived(self, ask: PlacementAsk, group_id: str) -> None:
         """A request of this deployment was taken for the first time, or after it was forgotten."""
-        self.asked[ask.uuid] = Asked(ask, self.arrivals, group_id, ask.processor_id)
+        self.asked[ask.uuid] = SeenRequest(ask, self.arrivals, group_id, ask.processor_id)
         self.arrivals += 1
         self.forgotten = max(self.forgotten, self.arrivals - self.limits.remembered_uuids)
         self.overtaken.discard(ask.uuid)
@@ -277,7 +277,7 @@ class Chronicle:
             return True
         return known is not None and (not known.terminal or known.place >= self.forgotten)
 
-    def begun(self, uuid: str, group: Group) -> Asked:
+    def begun(self, uuid: str, group: Group) -> SeenRequest:
         """A request's action began; raises when it is not the first time."""
         asked = self.asked.get(uuid)
         if asked is None:

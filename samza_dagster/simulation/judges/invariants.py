@@ -22,7 +22,7 @@ from samza_dagster.simulation.judges.truth import Truth
 from samza_dagster.simulation.judges.violation import ONE_OWNER, InvariantViolated
 
 
-class Judge:
+class InvariantJudge:
     """Raises `InvariantViolated` at the first thing that breaks a rule.
 
     It is shown every step that was committed, once, in order, before the effects of the
@@ -40,9 +40,9 @@ class Judge:
         """Per invariant, how often there was something to judge: 0 shows an idle check."""
         return self._chronicle.premises
 
-    def fork(self) -> Judge:
+    def fork(self) -> InvariantJudge:
         """A judge with the same memory that goes its own way."""
-        return Judge(self._chronicle.fork(), by_law=self._by_law)
+        return InvariantJudge(self._chronicle.fork(), by_law=self._by_law)
 
     def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
         """One committed step of the heart. Costs about what changed."""

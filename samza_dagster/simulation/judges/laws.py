@@ -14,7 +14,6 @@ from samza_dagster.simulation.judges.kept_down import judge_kept_down
 from samza_dagster.simulation.judges.lacking import judge_lacking
 from samza_dagster.simulation.judges.phrases import judge_words
 from samza_dagster.simulation.judges.readiness import judge_ahead, judge_starting
-from samza_dagster.simulation.judges.renewals import judge_renewals
 from samza_dagster.simulation.judges.rungs import judge_places
 from samza_dagster.simulation.judges.shape import judge_shape
 from samza_dagster.simulation.judges.starts import judge_certificates
@@ -89,7 +88,6 @@ def judge_end(chronicle: Chronicle, state: JobState) -> None:
         chronicle.premises[AUDIT_VERIFIES] += 1
         judge_trail(chronicle.trail, state)
     judge_copy(state)
-    judge_renewals(state.limits, state.now_ms + chronicle.steps)
     if chronicle.steps % LACKING_EVERY == 0:
         judge_lacking()
     if chronicle.steps % TAMPER_EVERY == 0:

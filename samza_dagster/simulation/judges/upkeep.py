@@ -8,7 +8,7 @@ from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor, Role
 from samza_dagster.simulation.judges import origins
-from samza_dagster.simulation.judges.chronicle import Asked, Chronicle
+from samza_dagster.simulation.judges.chronicle import Chronicle, SeenRequest
 from samza_dagster.simulation.judges.violation import (
     FAILURE_LEAVES_RUNNING,
     NOTHING_FORGOTTEN,
@@ -62,7 +62,7 @@ def judge_stop(
 
 def judge_failure(
     chronicle: Chronicle,
-    asked: Asked,
+    asked: SeenRequest,
     after: JobState,
     *,
     stopped_now: frozenset[str],
@@ -197,7 +197,7 @@ def judge_turns(after: JobState, due_ms: int | None) -> None:
         raise _forgotten(waiting, "nobody has the turn that it waits for")
 
 
-def _has_another_reason(group: Group, asked: Asked) -> bool:
+def _has_another_reason(group: Group, asked: SeenRequest) -> bool:
     """The next action has begun, or the active takes the place of this standby."""
     action, failover = group.action, group.failover
     return (action is not None and action.ask.uuid != asked.ask.uuid) or (
@@ -205,7 +205,7 @@ def _has_another_reason(group: Group, asked: Asked) -> bool:
     )
 
 
-def _was_taken_down(chronicle: Chronicle, asked: Asked, execution_id: str) -> bool:
+def _was_taken_down(chronicle: Chronicle, asked: SeenRequest, execution_id: str) -> bool:
     """Whether the action stopped the container, or started another one in its place."""
     newest = chronicle.newest.get(asked.subject)
     return execution_id in chronicle.told_to_stop or (

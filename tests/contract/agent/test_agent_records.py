@@ -17,7 +17,7 @@ from samza_dagster.agent.files import write_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.lease import Grant, read_clocks
 from samza_dagster.agent.protocol import Launch
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.supervisor import Supervisor
 from tests.contract.agent.rig import Rig
 from tests.rig.pace import PACE
@@ -82,7 +82,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Su
     """One incarnation with a process on a host without a lease, and its agent's server."""
     monkeypatch.setattr(container_server, "HOLD_NEWLINE_S", 0.1)
     supervisor = Supervisor(
-        tmp_path, tmp_path / "state", "host-1", Ledger(1, 1), url_of=lambda _: ""
+        tmp_path, tmp_path / "state", "host-1", ResourceLedger(1, 1), url_of=lambda _: ""
     )
     found = record(tmp_path, "e1", ("true",))
     process = subprocess.Popen(["sleep", "600"])

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.coordinator.leases import shortest_left_ms
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
-from samza_dagster.placement.leases import shortest_left_ms
 from samza_dagster.placement.state import Limits
 from samza_dagster.sandbox.broker import start_broker
 from tests.contract.coordinator.test_leadership import log_of

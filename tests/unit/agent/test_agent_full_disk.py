@@ -13,7 +13,7 @@ from samza_dagster.agent import ending, holdings, incarnation, parking, procfs
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.lease import Grant, read_clocks
 from samza_dagster.agent.protocol import Launch
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.supervisor import Supervisor
 
 pytestmark = pytest.mark.unit
@@ -64,7 +64,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Supervisor:
-    made = Supervisor(tmp_path, tmp_path / "state", "h", Ledger(1000, 4), url_of=lambda _: "")
+    made = Supervisor(
+        tmp_path, tmp_path / "state", "h", ResourceLedger(1000, 4), url_of=lambda _: ""
+    )
     made.hold_lease(Grant(1, 100.0, read_clocks(), made.boot_id))
     made.reserve("r1", 100, 1)
     return made

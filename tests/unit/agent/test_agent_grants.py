@@ -12,7 +12,7 @@ import pytest
 from samza_dagster.agent import grants, procfs
 from samza_dagster.agent.files import write_json
 from samza_dagster.agent.lease import Grant, Now
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.supervisor import Supervisor
 
 pytestmark = pytest.mark.unit
@@ -117,7 +117,7 @@ def test_the_next_agent_holds_what_was_passed_on_in_place(path: Path) -> None:
     with full(path):
         grants.write(path, given)
     found = Supervisor(
-        path.parent, path.parent / "state", "h", Ledger(1000, 4), url_of=lambda _: ""
+        path.parent, path.parent / "state", "h", ResourceLedger(1000, 4), url_of=lambda _: ""
     )
     found.adopt()
     assert found.lease.grant == given

@@ -13,7 +13,7 @@ import pytest
 from samza_dagster.agent import grants, link
 from samza_dagster.agent.agent import Threads
 from samza_dagster.agent.link import CoordinatorLink
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.supervisor import Supervisor
 
 pytestmark = pytest.mark.unit
@@ -23,7 +23,7 @@ RESERVE = {"id": "c1", "kind": "reserve", "request_id": "r1", "memory_mb": 100, 
 
 def linked(tmp_path: Path) -> tuple[Supervisor, CoordinatorLink]:
     watched = Supervisor(
-        tmp_path, tmp_path / "state", "host-1", Ledger(1000, 4), url_of=lambda _: ""
+        tmp_path, tmp_path / "state", "host-1", ResourceLedger(1000, 4), url_of=lambda _: ""
     )
     return watched, CoordinatorLink(
         watched, url_file=tmp_path / "url", token_file=tmp_path / "token", wait_s=0.0

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.agent.incarnation import overlaps
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 
 pytestmark = pytest.mark.unit
 
 
 def test_a_refusal_says_what_is_free_and_what_is_needed() -> None:
     """For a person to read in the coordinator's answer."""
-    ledger = Ledger(1000, 2).reserve("r1", 800, 1)
+    ledger = ResourceLedger(1000, 2).reserve("r1", 800, 1)
     assert ledger.refusal("r2", 256, 1) == (
         "full: 200 MiB and 1 cores are free of 1000 MiB and 2, 256 MiB and 1 are needed"
     )
@@ -24,17 +24,17 @@ def test_a_refusal_says_what_is_free_and_what_is_needed() -> None:
 
 def test_the_same_request_again_holds_nothing_more() -> None:
     """Commands are repeated until they are acknowledged."""
-    once = Ledger(1000, 2).reserve("r1", 800, 1)
+    once = ResourceLedger(1000, 2).reserve("r1", 800, 1)
     assert once.refusal("r1", 800, 1) is None
     assert once.reserve("r1", 800, 1) == once
 
 
 def test_a_used_reservation_is_freed_by_death_and_not_by_a_release() -> None:
     """A release that comes late must not let two containers share the memory of one."""
-    used = Ledger(1000, 2).reserve("r1", 800, 1).use("r1", "e1")
+    used = ResourceLedger(1000, 2).reserve("r1", 800, 1).use("r1", "e1")
     assert used.release("r1") == used
-    assert used.bury("e1") == Ledger(1000, 2)
-    assert Ledger(1000, 2).reserve("r1", 800, 1).release("r1") == Ledger(1000, 2)
+    assert used.bury("e1") == ResourceLedger(1000, 2)
+    assert ResourceLedger(1000, 2).reserve("r1", 800, 1).release("r1") == ResourceLedger(1000, 2)
 
 
 requests = st.lists(
@@ -45,7 +45,7 @@ requests = st.lists(
 @given(requests)
 def test_never_is_more_held_than_there_is(history: list[tuple[str, int, int, bool]]) -> None:
     """For every history of reserves and releases; and what is on disk reads back the same."""
-    ledger = Ledger(1000, 4)
+    ledger = ResourceLedger(1000, 4)
     for request_id, memory_mb, cores, releases in history:
         if releases:
             ledger = ledger.release(request_id)
@@ -53,7 +53,7 @@ def test_never_is_more_held_than_there_is(history: list[tuple[str, int, int, boo
             ledger = ledger.reserve(request_id, memory_mb, cores)
         assert ledger.free_memory_mb >= 0
         assert ledger.free_cores >= 0
-        assert Ledger(1000, 4).with_held(ledger.to_json()) == ledger
+        assert ResourceLedger(1000, 4).with_held(ledger.to_json()) == ledger
 
 
 def test_store_directories_collide_when_one_lies_in_the_other() -> None:

@@ -10,7 +10,7 @@ import pytest
 from samza_dagster.agent import store_owner
 from samza_dagster.agent.lease import Grant, read_clocks
 from samza_dagster.agent.protocol import Launch
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.supervisor import Supervisor
 
 pytestmark = pytest.mark.unit
@@ -59,7 +59,7 @@ def test_an_agent_starts_no_container_over_another_jobs_stores(tmp_path: Path) -
     state = tmp_path / "state"
     state.mkdir()
     assert store_owner.refusal(state, launch("orders", "eu-1")) is None
-    host = Supervisor(tmp_path / "agent", state, "h", Ledger(1000, 4), url_of=lambda _: "")
+    host = Supervisor(tmp_path / "agent", state, "h", ResourceLedger(1000, 4), url_of=lambda _: "")
     host.directory.mkdir()
     host.hold_lease(Grant(1, 100.0, read_clocks(), host.boot_id))
     host.reserve("r1", 100, 1)

@@ -12,7 +12,7 @@ from samza_dagster.agent import grants, procfs
 from samza_dagster.agent.files import RecordError, read_json
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.protocol import Launch
-from samza_dagster.agent.reservations import Ledger
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.stop_all import stop_all
 from samza_dagster.agent.supervisor import Supervisor
 
@@ -44,7 +44,9 @@ def no_file(path: Path) -> None:
 
 
 def host(directory: Path) -> Supervisor:
-    return Supervisor(directory, directory / "state", "h", Ledger(1000, 4), url_of=lambda _: "")
+    return Supervisor(
+        directory, directory / "state", "h", ResourceLedger(1000, 4), url_of=lambda _: ""
+    )
 
 
 def recorded(directory: Path) -> None:

@@ -14,7 +14,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import JobState
-from samza_dagster.simulation.campaign import Result
+from samza_dagster.simulation.campaign import CampaignResult
 from samza_dagster.simulation.coverage import COLUMNS, ROWS
 from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.event_log import line_of
@@ -57,7 +57,7 @@ def test_a_long_run_in_which_a_fault_hardly_met_a_transition_fails(
     coverage = Counter({(row, column): 321 for row in ROWS for column in COLUMNS})
     coverage["queued", "freeze"] = met
     premises = Counter(dict.fromkeys(JUDGES, 1))
-    result = Result(1, histories=1, coverage=coverage, premises=premises)
+    result = CampaignResult(1, histories=1, coverage=coverage, premises=premises)
     monkeypatch.setattr("samza_dagster.simulation.campaign.run", lambda *_, **__: result)
     events = "5000000" if long_run else "4999999"
     told = runner.invoke(cli, ["simulate", "--events", events, "--report", "report.json"])

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.client.checks import check_destination
+from samza_dagster.client.checks import legal_destination
 from samza_dagster.client.job_view import view_of_stream, with_state
 from samza_dagster.client.own_checks import check_start_standby
 from samza_dagster.client.verdicts import judge_all
@@ -127,7 +127,7 @@ def test_a_standbys_place_is_refused_in_the_words_of_the_heart(
     if said.legal or not any("-" in pid and p.incarnation for pid, p in group.processors.items()):
         return  # whether the standby has where to go, and whether there is one, is asked apart
     with pytest.raises(Refused) as refused:
-        check_destination(view, view.processors["0"], "STANDBY")
+        legal_destination(view, view.processors["0"], "STANDBY")
     for candidate in said.candidates:
         assert candidate.seen in refused.value.seen
         assert candidate.change in refused.value.fix
@@ -140,7 +140,7 @@ def test_a_standby_that_starts_is_no_destination_for_a_client_either() -> None:
     hosts = {name: Host(name) for name in NAMES}
     view = view_of(group, hosts)
     with pytest.raises(Refused) as refused:
-        check_destination(view, view.processors["0"], "STANDBY")
+        legal_destination(view, view.processors["0"], "STANDBY")
     assert refused.value.asked == "place 0 --to STANDBY: standby-runs"
     assert (refused.value.seen, refused.value.fix) == (
         "0-0 on h3 is starting",
@@ -148,7 +148,7 @@ def test_a_standby_that_starts_is_no_destination_for_a_client_either() -> None:
     )
     asked = PlacementAsk("u1", "run-1", "0-0", "LAST_SEEN", 1)
     waiting = view_of(group.evolve(queue=(asked,)), hosts)
-    _, notices = check_destination(waiting, waiting.processors["0"], "STANDBY")
+    notices = legal_destination(waiting, waiting.processors["0"], "STANDBY").notices
     assert any("0-0 on h3 is starting" in notice for notice in notices)
     assert "heart" not in view.to_json()
 
@@ -173,7 +173,7 @@ def test_a_host_of_another_members_rack_is_refused_before_anything_is_written() 
     """As the coordinator would answer; and those that are legal are named."""
     view = in_racks({"0": "h1", "0-0": "h3"})
     with pytest.raises(Refused) as refused:
-        check_destination(view, view.processors["0-0"], "h2")
+        legal_destination(view, view.processors["0-0"], "h2")
     assert refused.value.asked == "place 0-0 --to h2: same-fault-domain"
     assert refused.value.seen == (
         "h2 is in fault domain A as h1 is, and 0 of the same group is running on h1"
@@ -184,7 +184,7 @@ def test_a_host_of_another_members_rack_is_refused_before_anything_is_written() 
 def test_a_host_of_its_own_rack_is_legal() -> None:
     """It leaves as it comes."""
     view = in_racks({"0": "h1", "0-0": "h3"})
-    assert check_destination(view, view.processors["0"], "h2")[0] == "h2"
+    assert legal_destination(view, view.processors["0"], "h2").host == "h2"
 
 
 def test_a_peer_that_leaves_the_rack_first_is_left_to_the_coordinator() -> None:
@@ -192,11 +192,11 @@ def test_a_peer_that_leaves_the_rack_first_is_left_to_the_coordinator() -> None:
     away, about = (ActionView(f"u-{to}", "0", to, "reserving", 1) for to in ("h5", "h2"))
     standby = in_racks({"0": "h1", "0-0": "h3"}).processors["0-0"]
     leaves = in_racks({"0": "h1", "0-0": "h3"}, actions=(away,))
-    _, notices = check_destination(leaves, standby, "h2")
+    notices = legal_destination(leaves, standby, "h2").notices
     assert any("an action that comes first moves it" in notice for notice in notices)
     stays = in_racks({"0": "h1", "0-0": "h3"}, actions=(about,))
     with pytest.raises(Refused, match="same-fault-domain"):
-        check_destination(stays, standby, "h2")
+        legal_destination(stays, standby, "h2")
 
 
 def test_a_swap_needs_a_place_for_the_standby_beside_its_active() -> None:
@@ -204,11 +204,11 @@ def test_a_swap_needs_a_place_for_the_standby_beside_its_active() -> None:
     view = in_racks({"0": "h1", "0-0": "h3"})
     two = {name: host for name, host in view.hosts.items() if name != "h5"}
     view = in_racks({"0": "h1", "0-0": "h3"}, hosts=two)
-    assert check_destination(view, view.processors["0"], "STANDBY")[0] == "h3"
+    assert legal_destination(view, view.processors["0"], "STANDBY").host == "h3"
     alone = {name: host for name, host in two.items() if name != "h4"}
     view = in_racks({"0": "h1", "0-0": "h3"}, hosts=alone)
     with pytest.raises(Refused, match="the standby needs a new host first"):
-        check_destination(view, view.processors["0"], "STANDBY")
+        legal_destination(view, view.processors["0"], "STANDBY")
 
 
 def test_one_more_standby_goes_to_a_rack_that_has_none_of_its_group() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.cluster.allocation import HostView, ResourceAsk, choose_host, explain
+from samza_dagster.cluster.allocation import KnownHost, ResourceAsk, choose_host, explain
 
 pytestmark = pytest.mark.unit
 
@@ -15,8 +15,8 @@ def ask(host: str | None = None, *excluded: str, memory_mb: int = 100) -> Resour
     return ResourceAsk("r", host, excluded, memory_mb, 1, 5.0)
 
 
-def view(host: str, free: int, containers: int = 0, cores: int = 2, **more: float) -> HostView:
-    return HostView(host, free, cores, containers, more.get("lost_for_s"))
+def view(host: str, free: int, containers: int = 0, cores: int = 2, **more: float) -> KnownHost:
+    return KnownHost(host, free, cores, containers, more.get("lost_for_s"))
 
 
 def test_the_most_free_memory_then_the_fewest_containers_then_the_name() -> None:
@@ -42,7 +42,7 @@ def test_excluded_lost_and_full_hosts_are_left_out() -> None:
 @given(
     st.lists(
         st.builds(
-            HostView,
+            KnownHost,
             st.sampled_from("abcdef"),
             st.integers(0, 500),
             st.integers(0, 4),
@@ -55,7 +55,7 @@ def test_excluded_lost_and_full_hosts_are_left_out() -> None:
     st.sets(st.sampled_from("abcdef")),
 )
 def test_a_chosen_host_is_legal_and_no_legal_one_is_freer(
-    hosts: list[HostView], host: str | None, excluded: set[str]
+    hosts: list[KnownHost], host: str | None, excluded: set[str]
 ) -> None:
     """None is answered only when no host is legal."""
     wanted = ResourceAsk("r", host, tuple(excluded), 200, 2, 5.0)

@@ -14,7 +14,7 @@ from samza_dagster.cluster.agent_messages import LONGEST_WHY, Sync, parse_sync
 from samza_dagster.cluster.host_book import HostBook
 from samza_dagster.errors import InvalidInput
 from samza_dagster.placement.codec import group_from_json, group_to_json
-from tests.unit.coordinator.test_term import Bench, everything_runs
+from tests.rig.term_bench import Bench, everything_runs
 
 pytestmark = pytest.mark.unit
 

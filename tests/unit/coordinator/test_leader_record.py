@@ -9,7 +9,7 @@ import pytest
 from samza_dagster.coordinator.durable import LEADER
 from samza_dagster.errors import Unreachable
 from samza_dagster.placement import events
-from tests.unit.coordinator.test_term import Bench, everything_runs
+from tests.rig.term_bench import Bench, everything_runs
 
 pytestmark = pytest.mark.unit
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from samza_dagster.agent.examination import LOOK_AGAIN_S, WARDEN_MARGIN_S
 from samza_dagster.coordinator.deployment import fingerprint
+from samza_dagster.coordinator.leases import shortest_left_ms
 from samza_dagster.coordinator.limits import (
     FAIL_JOB,
     FAULT_DOMAINS,
@@ -25,7 +26,6 @@ from samza_dagster.coordinator.limits import (
     parks_starts,
 )
 from samza_dagster.errors import InvalidInput
-from samza_dagster.placement.leases import shortest_left_ms
 from samza_dagster.placement.state import Fencing
 
 pytestmark = pytest.mark.unit

@@ -140,6 +140,20 @@ def test_how_long_one_stands_still_is_counted_by_the_leaders_clock(set_by_ms: in
         assert (None if stall is None else stall.for_ms) == (66_000 if second == 66 else None)
 
 
+def test_a_beginning_that_moves_on_is_nothing_that_a_standby_applied() -> None:
+    """What the changelog no longer holds doesn't count as lag, and hides no stall."""
+    lags = StandbyLags(current_ms=15_000)
+    for second in (0, 30, 66):
+        now = 1_000_000 + 1_000 * second
+        lags.note(report(0, 4, now) | report(2, 9, now), now)
+        spans = {("log", 0): OffsetRange(50 + second, 200 + second), ("log", 2): OffsetRange(0, 10)}
+        (lag,) = told(lags, spans, now)
+        assert lag.records == 150
+    stall = lags.stalled(PARTS["0-0"], 60_000)
+    assert stall is not None
+    assert stall.for_ms == 66_000
+
+
 def test_a_report_of_an_earlier_incarnation_tells_nothing_of_this_one() -> None:
     """Nor does its speed; an older Samza that names none is believed."""
     lags = StandbyLags(current_ms=15_000)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView
 from samza_dagster.errors import Refused
-from samza_dagster.legal_hosts import Placing
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units
 from samza_dagster.orchestration.moves import host_for_standby

@@ -23,10 +23,10 @@ from samza_dagster.placement.state import (
     Processor,
     Stage,
 )
-from samza_dagster.simulation.clocks import Grant
+from samza_dagster.simulation.clocks import LeaseGrant
 from samza_dagster.simulation.effects import place
 from samza_dagster.simulation.hosts import Hold, Trouble
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.world import World
 
@@ -89,7 +89,7 @@ class Scene(World):
         book.heard_ms = book.granted_ms = self.now_ms - silent_ms
         grant = lost.grant
         assert grant is not None
-        lost.grant = Grant(
+        lost.grant = LeaseGrant(
             grant.epoch, grant.lease_ms, grant.boot_ms - silent_ms, grant.wall_ms - silent_ms
         )
         assert self.do(Move("cut", (host, "both")))
@@ -229,7 +229,7 @@ def stored_and_read(state: JobState) -> JobState:
 
 def fresh(hosts: tuple[str, ...] = HOSTS, *, slots: int = 4, job: str = "demo") -> Scene:
     """Hosts that have registered, and nothing deployed."""
-    world = Scene.of(hosts, slots=slots, job=job, judge=Judge())
+    world = Scene.of(hosts, slots=slots, job=job, judge=InvariantJudge())
     assert isinstance(world, Scene)
     world.steps_told = []
     world.heard = lambda _, taken: world.steps_told.append(taken.commands)

@@ -11,7 +11,7 @@ from samza_dagster.placement.explain import explain
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Ended, Phase
 from samza_dagster.simulation.hosts import Trouble
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from tests.unit.placement.scenes import HOSTS, QUICK, Scene, ask
 
 pytestmark = pytest.mark.unit
@@ -21,7 +21,7 @@ RACKS = {"host-1": "rack-a", "host-2": "rack-b", "host-3": "rack-a", "host-4": "
 
 def in_racks(racks: dict[str, str] | None = None) -> Scene:
     """0 in rack a, its standby in rack b."""
-    world = Scene.of(HOSTS, domains=RACKS if racks is None else racks, judge=Judge())
+    world = Scene.of(HOSTS, domains=RACKS if racks is None else racks, judge=InvariantJudge())
     assert isinstance(world, Scene)
     world.steps_told = []
     for host in HOSTS:
@@ -91,7 +91,7 @@ def test_a_new_coordinator_knows_the_racks_of_hosts_that_have_not_registered_yet
 
 def test_a_hosts_whole_rack_is_not_lost_with_it() -> None:
     """No standby, and all hosts in one rack: its own ghost keeps it from no host but that one."""
-    world = Scene.of(HOSTS, domains=dict.fromkeys(HOSTS, "rack-a"), judge=Judge())
+    world = Scene.of(HOSTS, domains=dict.fromkeys(HOSTS, "rack-a"), judge=InvariantJudge())
     assert isinstance(world, Scene)
     world.steps_told = []
     for host in HOSTS:

@@ -11,6 +11,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Phase
 from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.steps import handle
 from tests.unit.placement.scenes import Scene, ask, running
 
 pytestmark = pytest.mark.unit
@@ -79,7 +80,7 @@ def test_an_allocation_that_is_told_twice_is_taken_once() -> None:
     world = running()
     world.submit(ask("0", "host-3"))
     [request] = world.sent(cmd.RequestResource)
-    world.handle(ev.ResourceAllocated(world.now_ms, request.request_id, "host-3"))
+    handle(world, ev.ResourceAllocated(world.now_ms, request.request_id, "host-3"))
     before = world.state.groups
     taken = step(world.state, ev.ResourceAllocated(world.now_ms, request.request_id, "host-3"))
     assert (taken.commands, taken.state.groups) == ((), before)
@@ -90,7 +91,7 @@ def test_an_expiry_after_the_allocation_is_too_late() -> None:
     world = running()
     world.submit(ask("0", "host-3"))
     [request] = world.sent(cmd.RequestResource)
-    world.handle(ev.ResourceAllocated(world.now_ms, request.request_id, "host-3"))
+    handle(world, ev.ResourceAllocated(world.now_ms, request.request_id, "host-3"))
     taken = step(world.state, ev.RequestExpired(world.now_ms, request.request_id, "late"))
     assert (taken.commands, taken.state.groups) == ((), world.state.groups)
 

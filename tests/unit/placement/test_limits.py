@@ -14,6 +14,7 @@ from samza_dagster.placement import texts
 from samza_dagster.placement.events import ResourceAllocated
 from samza_dagster.placement.state import AskKind, Limits, Phase, Stage
 from samza_dagster.simulation.hosts import Trouble
+from samza_dagster.simulation.steps import handle
 from tests.unit.placement.scenes import HOSTS, Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
@@ -209,7 +210,7 @@ def test_a_host_that_became_full_since_it_was_asked_for_is_given_back() -> None:
     [request] = world.sent(cmd.RequestResource)
     world.submit(ask("1", "host-3", uuid="b"))
     world.log.clear()
-    world.handle(ResourceAllocated(world.now_ms, request.request_id, "host-3"))
+    handle(world, ResourceAllocated(world.now_ms, request.request_id, "host-3"))
     [again] = world.sent(cmd.RequestResource)
     assert cmd.ReleaseResource(request.request_id) in world.log
     assert "host-3" in again.excluded_hosts

@@ -10,6 +10,7 @@ from samza_dagster.placement import texts
 from samza_dagster.placement.state import Limits, Phase, Stage
 from samza_dagster.simulation.hosts import Trouble
 from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.steps import handle
 from tests.unit.placement.scenes import Scene, ask, running
 
 pytestmark = pytest.mark.unit
@@ -227,7 +228,7 @@ def test_an_allocation_that_became_illegal_is_asked_anew_before_any_stop() -> No
     world.make_room("host-3")
     world.until_phase("0-0", Phase.RUNNING)
     taken = world.where("0-0")
-    world.handle(ev.ResourceAllocated(world.now_ms, first, str(taken)))
+    handle(world, ev.ResourceAllocated(world.now_ms, first, str(taken)))
     again = world.sent(cmd.RequestResource)[-1]
     assert taken in again.excluded_hosts
     assert cmd.ReleaseResource(first) in world.log

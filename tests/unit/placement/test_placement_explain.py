@@ -8,6 +8,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement import rules
 from samza_dagster.placement.explain import explain
 from samza_dagster.placement.state import Phase
+from samza_dagster.simulation.steps import handle
 from tests.unit.placement.scenes import ask, running
 
 pytestmark = pytest.mark.unit
@@ -79,7 +80,7 @@ def test_standby_as_a_destination_is_about_the_hosts_of_its_standbys() -> None:
 def test_a_lost_host_is_named_as_lost() -> None:
     """It may be back before the request expires, so it isn't a bad request."""
     world = running()
-    world.handle(ev.HostLost(world.now_ms, "host-3", world.now_ms))
+    handle(world, ev.HostLost(world.now_ms, "host-3", world.now_ms))
     [candidate] = explain(world.state, "0", "host-3").candidates
     assert candidate.rule == rules.HOST_ALIVE
 

@@ -13,6 +13,7 @@ from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import Phase
 from samza_dagster.placement.verification import Violation, verify
+from samza_dagster.simulation.steps import handle
 from tests.unit.placement.chronicle import Chronicle, chained
 from tests.unit.placement.scenes import PLACES, QUICK, Scene, fresh
 
@@ -71,7 +72,7 @@ def test_an_end_has_no_grouping() -> None:
 
 
 def deployed(world: Scene, run: str, groups: dict[str, tuple[str, ...]], grouping: str) -> None:
-    world.handle(ev.JobDeployed(world.now_ms, run, groups, PLACES, QUICK, grouping))
+    handle(world, ev.JobDeployed(world.now_ms, run, groups, PLACES, QUICK, grouping))
 
 
 def test_a_heart_that_waits_for_the_owners_before_leaves_a_history_that_shows_it() -> None:

@@ -12,6 +12,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import AskKind, Ended, Phase
+from samza_dagster.simulation.steps import handle
 from tests.unit.placement.scenes import GROUPS, PLACES, Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
@@ -28,7 +29,7 @@ def stall(
     named = execution_id or world.execution(processor_id)
     assert named is not None
     why = "it stands at offset 3, the end is 9"
-    world.handle(ev.StandbyStalled(world.now_ms, named, why, for_ms))
+    handle(world, ev.StandbyStalled(world.now_ms, named, why, for_ms))
 
 
 def test_a_standby_that_stands_still_is_stopped_and_starts_on_its_own_host() -> None:

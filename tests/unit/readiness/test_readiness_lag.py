@@ -32,6 +32,13 @@ def test_an_empty_changelog_has_no_lag() -> None:
     assert records_behind(7, 7, None) == 0
 
 
+def test_what_the_changelog_no_longer_holds_is_not_to_be_read() -> None:
+    """A replica before its beginning has what is there to apply, and no more."""
+    assert records_behind(90, 100, 5) == 10
+    assert records_behind(90, 100, 89) == 10
+    assert records_behind(90, 100, 90) == 9
+
+
 def test_an_offset_beyond_the_end_is_unknown() -> None:
     """The changelog was deleted or cut: 0 would call a replica ready that isn't."""
     assert records_behind(0, 100, 65838) is None

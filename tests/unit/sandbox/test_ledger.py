@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.sandbox.ledger import Ledger, parse_part
+from samza_dagster.sandbox.ledger import LoadLedger, parse_part
 
 pytestmark = pytest.mark.unit
 
 
 def _complete(
-    ledger: Ledger, key: bytes, epoch: int, partition: int = 0, at_ms: int = 1 << 50
+    ledger: LoadLedger, key: bytes, epoch: int, partition: int = 0, at_ms: int = 1 << 50
 ) -> None:
     for part in range(ledger.parts):
         ledger.saw_input(partition, key, b"%d-Partition %d" % (epoch, part), at_ms)
@@ -23,21 +23,21 @@ def _complete(
 
 def test_an_incomplete_epoch_demands_nothing() -> None:
     """One part of two: the Joiner must stay silent."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     ledger.saw_input(0, b"k", b"0-Partition 1")
     assert not ledger.missing
 
 
 def test_a_complete_epoch_without_output_is_missing() -> None:
     """And it's named with partition and epoch."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     _complete(ledger, b"k", 3, partition=2)
     assert ledger.describe(ledger.missing) == ["partition 2 key k… epoch 3"]
 
 
 def test_what_is_missing_is_named_in_the_order_of_partitions_and_not_of_reading() -> None:
     """Partitions are read in any order; whoever compares two verdicts wants one."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     _complete(ledger, b"late", 0, partition=3)
     _complete(ledger, b"early", 0, partition=2)
     assert ledger.describe(ledger.missing, limit=1) == ["partition 2 key early… epoch 0"]
@@ -45,7 +45,7 @@ def test_what_is_missing_is_named_in_the_order_of_partitions_and_not_of_reading(
 
 def test_an_output_settles_it_once_and_counts_twice_as_duplicate() -> None:
     """At-least-once: the second one is told apart."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     _complete(ledger, b"k", 0)
     ledger.saw_output(b"k", b"0", 5)
     ledger.saw_output(b"k", b"0", 6)
@@ -55,7 +55,7 @@ def test_an_output_settles_it_once_and_counts_twice_as_duplicate() -> None:
 
 def test_an_output_that_no_input_explains_stays_early() -> None:
     """Made up, until the inputs that explain it are read."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     ledger.saw_output(b"k", b"1", 5)
     assert len(ledger.early) == 1
     _complete(ledger, b"k", 1)
@@ -65,7 +65,7 @@ def test_an_output_that_no_input_explains_stays_early() -> None:
 
 def test_a_part_sent_twice_demands_no_second_output() -> None:
     """A restarted load may repeat parts."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     _complete(ledger, b"k", 0)
     ledger.saw_output(b"k", b"0", 1)
     _complete(ledger, b"k", 0)
@@ -86,7 +86,7 @@ def test_counts_exactly_what_was_lost_whatever_the_order(
     every = [(b"%d" % key, epoch) for key in range(keys) for epoch in range(epochs)]
     dice = random.Random(seed)
     gone = set(dice.sample(every, min(lost, len(every))))
-    ledger = Ledger()
+    ledger = LoadLedger()
     steps = [("in", entry) for entry in every] + [("out", e) for e in every if e not in gone]
     dice.shuffle(steps)
     for kind, (key, epoch) in steps:
@@ -99,7 +99,7 @@ def test_counts_exactly_what_was_lost_whatever_the_order(
     assert ledger.duplicates == 0
 
 
-def _steady(ledger: Ledger, times: list[int], partition: int = 0) -> None:
+def _steady(ledger: LoadLedger, times: list[int], partition: int = 0) -> None:
     for number, time in enumerate(times):
         key = b"%d/%d" % (partition, number)
         _complete(ledger, key, 0, partition)
@@ -108,7 +108,7 @@ def _steady(ledger: Ledger, times: list[int], partition: int = 0) -> None:
 
 def test_downtime_is_the_longest_silence_against_the_usual_one() -> None:
     """Of the partition asked for, others don't hide it."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     _steady(ledger, [*range(0, 1000, 10), *range(6000, 7000, 10)])
     _steady(ledger, list(range(0, 7000, 10)), partition=1)
     gap = ledger.longest_gap(0, 0, 6990)
@@ -121,7 +121,7 @@ def test_downtime_is_the_longest_silence_against_the_usual_one() -> None:
 
 def test_a_silence_that_lasts_until_now_counts() -> None:
     """A task that never came back isn't overlooked."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     _steady(ledger, list(range(0, 1000, 10)))
     gap = ledger.longest_gap(0, 500, 9000)
     assert gap is not None
@@ -130,7 +130,7 @@ def test_a_silence_that_lasts_until_now_counts() -> None:
 
 def test_a_silence_without_inputs_is_no_downtime() -> None:
     """A load that ended leaves nothing to put out."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     for number in range(100):
         _complete(ledger, b"%d" % number, 0, at_ms=number * 10)
         ledger.saw_output(b"%d" % number, b"0", number * 10 + 3)
@@ -141,7 +141,7 @@ def test_a_silence_without_inputs_is_no_downtime() -> None:
 
 def test_a_silence_outside_the_window_does_not_count() -> None:
     """Each event is judged by its own window."""
-    ledger = Ledger()
+    ledger = LoadLedger()
     _steady(ledger, [*range(0, 1000, 10), *range(6000, 7000, 10)])
     gap = ledger.longest_gap(0, 6100, 6900)
     assert gap is not None

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+import pytest
 from immutables import Map
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import AuditRecord, Predecessor, digest_of
+from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import Step
 from samza_dagster.placement.state import (
     Action,
@@ -25,19 +28,19 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from samza_dagster.simulation.judges.invariants import Judge
-
-try:
-    from samza_dagster.placement.index_draft import rebuilt
-except ImportError:
-
-    def rebuilt(state: JobState) -> JobState:
-        return state
-
-
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.truth import Process
+from samza_dagster.simulation.judges.violation import InvariantViolated
 
 RUN = "run-1"
+
+
+@contextmanager
+def violated(invariant: str, what: str | None = None) -> Iterator[None]:
+    """Exactly this invariant is found broken."""
+    with pytest.raises(InvariantViolated, match=what) as found:
+        yield
+    assert found.value.invariant == invariant
 
 
 @dataclass
@@ -112,7 +115,7 @@ class History:
     """A job of which the test says what the heart does. Active 0 and standby 0-0 run."""
 
     def __init__(self, *, limits: Limits | None = None) -> None:
-        self.judge = Judge(by_law=False)
+        self.judge = InvariantJudge(by_law=False)
         self.truth = Told()
         self.now_ms = 1_000
         self._last: AuditRecord | None = None
@@ -133,6 +136,12 @@ class History:
             self.start(pid, epoch, host)
             self.run(pid, epoch, host)
         return self
+
+    def forked(self) -> History:
+        """Another branch; what each does from now on the other doesn't know."""
+        other = History()
+        other.judge, other.state, other.truth = self.judge.fork(), self.state, self.truth
+        return other
 
     def take(
         self,

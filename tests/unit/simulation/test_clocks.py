@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.simulation.clocks import Clock, HostClock
+from samza_dagster.simulation.clocks import Clock, HostClocks
 
 pytestmark = pytest.mark.unit
 
@@ -37,7 +37,7 @@ def test_a_change_of_rate_makes_no_jump() -> None:
 
 def test_a_lease_counts_from_when_it_was_asked_for() -> None:
     """A reply that comes late shortens what is left."""
-    host = HostClock(0)
+    host = HostClocks(0)
     grant = host.asked(1_000, epoch=1, lease_ms=LEASE)
     assert host.remaining(1_000 + 12_000, grant) == LEASE - 12_000
     assert host.ends_at(5_000, grant) == 1_000 + LEASE
@@ -46,7 +46,7 @@ def test_a_lease_counts_from_when_it_was_asked_for() -> None:
 
 def test_a_wall_clock_set_back_lengthens_no_lease() -> None:
     """Boot time says how much has passed."""
-    host = HostClock(0)
+    host = HostClocks(0)
     grant = host.asked(0, 1, LEASE)
     host.wall_offset -= 60_000
     assert host.remaining(10_000, grant) == LEASE - 10_000
@@ -54,7 +54,7 @@ def test_a_wall_clock_set_back_lengthens_no_lease() -> None:
 
 def test_a_wall_clock_set_forward_ends_a_lease_early() -> None:
     """The larger of two times counts, to be on the safe side."""
-    host = HostClock(0)
+    host = HostClocks(0)
     grant = host.asked(0, 1, LEASE)
     host.wall_offset += 40_000
     assert host.remaining(1_000, grant) == 0
@@ -62,7 +62,7 @@ def test_a_wall_clock_set_forward_ends_a_lease_early() -> None:
 
 def test_a_paused_machine_finds_its_lease_over() -> None:
     """Its boot time stood still, and the wall clock, set right, tells."""
-    host = HostClock(0)
+    host = HostClocks(0)
     grant = host.asked(0, 1, LEASE)
     host.paused(35_000)
     assert host.boot.read(36_000) == 1_000
@@ -72,6 +72,6 @@ def test_a_paused_machine_finds_its_lease_over() -> None:
 @given(ppm=rates, leader_ppm=rates)
 def test_two_clocks_that_run_apart_stay_within_the_bound(ppm: int, leader_ppm: int) -> None:
     """A leader that waits for the lease and its bound waits long enough."""
-    host, leader = HostClock(0, ppm), Clock(0, 0, leader_ppm)
+    host, leader = HostClocks(0, ppm), Clock(0, 0, leader_ppm)
     grant = host.asked(0, 1, LEASE)
     assert host.ends_at(0, grant) <= leader.when(LEASE + 1_000)

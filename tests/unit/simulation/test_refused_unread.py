@@ -11,11 +11,12 @@ from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import JobState, Limits, PlacementAsk
 from samza_dagster.simulation.driver import simulate
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.violation import ACTED_ONCE, WELL_FORMED, InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.wishes import label
-from samza_dagster.simulation.world import Reducer, World
+from samza_dagster.simulation.world import World
+from samza_dagster.simulation.world_state import Reducer
 
 pytestmark = pytest.mark.unit
 
@@ -23,7 +24,7 @@ HOSTS = ("host-1", "host-2", "host-3")
 
 
 def running(heart: Reducer = step, *, remembered: int = 20_000) -> World:
-    world = World.of(HOSTS, judge=Judge(), heart=heart)
+    world = World.of(HOSTS, judge=InvariantJudge(), heart=heart)
     limits = Limits(remembered_uuids=remembered)
     world.committed = replace(world.committed, limits=limits)
     world.deploy({"0": ("0",)}, limits=limits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement.state import Limits, Phase, PlacementAsk
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.violation import SAME_HOST, InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.world import World
@@ -20,7 +20,7 @@ def running(
     racks: dict[str, str] | None = None, layout: dict[str, tuple[str, ...]] | None = None
 ) -> World:
     """Active 0 (and 1) runs on host-1, its standby on host-2."""
-    world = World.of(HOSTS, judge=Judge(), domains=racks)
+    world = World.of(HOSTS, judge=InvariantJudge(), domains=racks)
     seen = {"0": "host-1", "0-0": "host-2", "1": "host-1", "1-0": "host-2"}
     limits = Limits(host_affinity=True)
     world.deploy(layout or {"0": ("0", "0-0")}, last_seen=seen, limits=limits)
@@ -75,7 +75,7 @@ def test_a_start_beside_a_member_is_found_by_what_the_hosts_had_told() -> None:
     """A domain that both hosts had told before the start: that of the world doesn't count."""
     world = running(RACKS)
     judge = world.judge
-    assert isinstance(judge, Judge)
+    assert isinstance(judge, InvariantJudge)
     newest = world.entry("0-0").execution_id
     judge._chronicle.beside[newest] = frozenset({"host-1"})  # pyright: ignore[reportPrivateUsage]
     with pytest.raises(InvariantViolated, match="fault domain rack-1") as found:

@@ -8,8 +8,8 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import Ended, Fencing, Limits
-from samza_dagster.simulation.brokers import Brokers
-from samza_dagster.simulation.judges.invariants import Judge
+from samza_dagster.simulation.brokers import VirtualBrokers
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.settings import (
     DEPLOYED,
@@ -29,7 +29,7 @@ LAYOUT = "0,0-0"
 
 def running(limits: Limits | None = None) -> World:
     """Active 0 runs on host-1, its standby on another."""
-    world = World.of(HOSTS, judge=Judge())
+    world = World.of(HOSTS, judge=InvariantJudge())
     world.deploy({"0": ("0", "0-0")}, last_seen={"0": "host-1"}, limits=limits)
     for host in HOSTS:
         world.register(host)
@@ -106,7 +106,7 @@ def test_a_shorter_lease_counts_once_the_longer_ones_before_it_are_over() -> Non
 
 def test_a_deployment_decides_whether_fault_domains_count() -> None:
     """`cluster-manager.fault-domain-aware.standby.enabled`: agents tell them in any case."""
-    world = World.of(HOSTS, judge=Judge(), domains=dict.fromkeys(HOSTS, "rack-1"))
+    world = World.of(HOSTS, judge=InvariantJudge(), domains=dict.fromkeys(HOSTS, "rack-1"))
     world.deploy({"0": ("0", "0-0")})
     for host in HOSTS:
         world.register(host)
@@ -154,7 +154,7 @@ def test_who_was_let_in_and_launched_by_nobody_isnt_launched_under_another_confi
 
 def test_a_process_logs_in_as_it_was_launched() -> None:
     """Not as what is said of its start later, by a coordinator with another config."""
-    brokers = Brokers(fencers={1, 3}, logins={"j-1", "j-2"})
+    brokers = VirtualBrokers(fencers={1, 3}, logins={"j-1", "j-2"})
     brokers.launched("j-1", 1)
     brokers.launched("j-2", 2)
     brokers.launched("j-3", 3)  # its start brings a login that nobody has made

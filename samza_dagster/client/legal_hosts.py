@@ -6,6 +6,7 @@ requested or reserved the coordinator weighs when the request's turn comes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -60,6 +61,11 @@ class SeenHost(Protocol):
         """What fails together with it; empty when that isn't known."""
         ...
 
+    @property
+    def free_memory_mb(self) -> int | None:
+        """Memory not given to a container, in MiB; None when nobody says."""
+        ...
+
 
 class SeenGhost(Protocol):
     """An incarnation on a host that fell silent."""
@@ -107,6 +113,20 @@ class SeenJob(Protocol):
     def ghosts(self) -> Sequence[SeenGhost]:
         """Those that nobody saw dead."""
         ...
+
+
+def roomiest(view: SeenJob, ready: Mapping[str, bool]) -> str:
+    """The host to take of those in `ready`, which maps each legal host to whether it has room now.
+
+    One with room if there is any, of these the one with most free memory, then with fewest
+    containers, then by name.
+    """
+    load = Counter(processor.host for processor in view.processors.values())
+
+    def rank(name: str) -> tuple[bool, int, int, str]:
+        return (not ready[name], -(view.hosts[name].free_memory_mb or 0), load[name], name)
+
+    return min(ready, key=rank)
 
 
 class Placing:

@@ -1,0 +1,179 @@
+"""What there is in a virtual world: hosts, coordinators, brokers, time, and what is true of them.
+
+Nothing happens in it by itself: `steps` lets its leader decide, the modules of moves change it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol, Self
+
+from samza_dagster.model import naming
+from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.reducer import Step, step
+from samza_dagster.placement.state import JobState, Limits, PlacementAsk
+from samza_dagster.simulation.brokers import VirtualBrokers
+from samza_dagster.simulation.clocks import Clock
+from samza_dagster.simulation.coordinators import Coordinator, Standing
+from samza_dagster.simulation.hosts import Entry, Life, VirtualHost
+from samza_dagster.simulation.judges.truth import Process, Truth
+
+Reducer = Callable[[JobState, ev.Event], Step]
+BEGAN_MS, WALL_MS = 1_000, 1_000_000
+
+
+class Referee(Protocol):
+    """Who judges every step of the heart and every move of the world."""
+
+    def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
+        """A step was committed with its projections; its effects haven't left yet."""
+        ...
+
+    def world_changed(self, truth: Truth) -> None:
+        """Something happened that the heart hasn't heard of."""
+        ...
+
+    def quiesced(self, state: JobState, truth: Truth) -> None:
+        """Everybody did what they owe, and nothing is left to do."""
+        ...
+
+
+class WorldState:
+    """Everything there is. It is the `Truth` that a judge sees, and forks into independent copies."""
+
+    def __init__(
+        self,
+        hosts: Iterable[VirtualHost],
+        *,
+        skews: tuple[int, ...] = (),
+        job: str = "demo",
+        judge: Referee | None = None,
+        heart: Reducer = step,
+    ) -> None:
+        self.true_ms = BEGAN_MS
+        self.skews = skews
+        self.hosts = {host.name: host for host in hosts}
+        self.shades: dict[str, VirtualHost] = {}
+        self.brokers = VirtualBrokers()
+        self.committed = JobState(job)
+        self.leader = Coordinator(1, self.committed, Clock(self.true_ms, WALL_MS))
+        self.leader.last_commit_ms = WALL_MS
+        self.old: Coordinator | None = None
+        self.judge = judge
+        self.heart = heart
+        self.steps = 0
+        self.changes = 0
+        self.emitted: list[cmd.Command] | None = []
+        self.heard: Callable[[ev.Event, Step], None] | None = None
+        self._processes: tuple[Process, ...] | None = None
+        self._changed = False
+
+    def fork(self) -> Self:
+        """An independent copy; a judge that has `fork` is copied too."""
+        kind = type(self)
+        twin = kind.__new__(kind)
+        twin.true_ms, twin.skews = self.true_ms, self.skews
+        twin.hosts = {name: host.copy() for name, host in self.hosts.items()}
+        twin.shades = {name: shade.copy() for name, shade in self.shades.items()}
+        twin.brokers = self.brokers.copy()
+        twin.committed = self.committed
+        twin.leader = self.leader.copy()
+        twin.old = None if self.old is None else self.old.copy()
+        fork = getattr(self.judge, "fork", None)
+        twin.judge = self.judge if fork is None else fork()
+        twin.heart, twin.heard = self.heart, None
+        twin.steps, twin.changes = self.steps, self.changes
+        twin.emitted = None if self.emitted is None else list(self.emitted)
+        twin.touched()
+        return twin
+
+    # -- the coordinator ---------------------------------------------------------------
+
+    @property
+    def state(self) -> JobState:
+        """What the leader goes by: always the committed state."""
+        return self.committed
+
+    @property
+    def job(self) -> str:
+        """Its name."""
+        return self.committed.job
+
+    def machines(self) -> tuple[VirtualHost, ...]:
+        """All on which something may run: the hosts, and what others took the name of."""
+        return (*self.hosts.values(), *self.shades.values())
+
+    @property
+    def now_ms(self) -> int:
+        """The leader's clock."""
+        return self.leader.clock.read(self.true_ms)
+
+    def led(self) -> bool:
+        """Whether there is a leader that decides."""
+        return self.leader.standing is Standing.LEADING
+
+    def talks(self, host: VirtualHost) -> bool:
+        """Whether the host has registered with the leader, so that its reports are taken."""
+        book = self.leader.books.get(host.name)
+        return book is not None and book.talks and not host.restarted
+
+    def own_limits(self, leader: Coordinator) -> Limits:
+        """The settings that a coordinator was started with."""
+        return self.committed.limits if leader.own is None else leader.own
+
+    def touched(self) -> None:
+        """Some process, or what is true of it, has changed."""
+        self._processes = None
+        self._changed = True
+
+    # -- the truth ---------------------------------------------------------------------
+
+    def processes(self) -> tuple[Process, ...]:
+        """Every live process of every host."""
+        if self._processes is None:
+            self._processes = tuple(
+                _seen(host, entry, self.brokers, lease_over=over)
+                for host in self.machines()
+                for over in (host.lease_left(self.true_ms) <= 0,)
+                for entry in host.live()
+            )
+        return self._processes
+
+    def held_resources(self) -> dict[str, str]:
+        """Request id → host of what is held for a start that hasn't come."""
+        return {
+            request_id: host.name
+            for host in self.hosts.values()
+            for request_id, hold in host.ledger.items()
+            if hold.user is None
+        }
+
+    def asks(self) -> Mapping[str, PlacementAsk]:
+        """Every request that any client ever wrote, by uuid."""
+        return self.brokers.asked
+
+    def responses(self) -> list[cmd.WriteResponse]:
+        """Every response ever committed, in order."""
+        return self.brokers.responses
+
+    def locality(self) -> Mapping[str, str]:
+        """Processor → host as the coordinator stream says it."""
+        return self.brokers.locality
+
+
+def _seen(host: VirtualHost, entry: Entry, brokers: VirtualBrokers, *, lease_over: bool) -> Process:
+    return Process(
+        execution_id=entry.execution_id,
+        processor_id=entry.processor_id,
+        group_id=naming.group_of(entry.processor_id),
+        epoch=brokers.epochs.get(entry.execution_id, 0),
+        host=host.shade_of or host.name,
+        fault_domain=host.fault_domain,
+        released=entry.released and not entry.doomed,
+        checked_in=entry.life is Life.RUNNING,
+        stopping=entry.stopping,
+        refused=entry.execution_id in brokers.refused,
+        frozen=host.frozen is not None or host.stale or host.believes_wrongly,
+        lease_over=lease_over or entry.doomed,
+    )

@@ -1,0 +1,105 @@
+"""One bounce of a job at a time, whichever of two runs comes first."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+from fake_bounce import bounce, in_virtual_time, metadata
+
+from samza_dagster.errors import Refused
+from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from tests.rig.bounce_world import BounceWorld
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> BounceWorld:
+    """The demo job in virtual time."""
+    made = BounceWorld()
+    in_virtual_time(made, monkeypatch)
+    return made
+
+
+@pytest.fixture
+def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    """Bounces of a job exclude each other, so each test has its own."""
+    return own_instance
+
+
+def test_two_bounces_of_a_job_are_never_at_work_at_once(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """The younger one is refused, with the progress of the older."""
+    other: list[dg.ExecuteJobResult] = []
+
+    def launch(world: BounceWorld) -> None:
+        if world.restarts() and not other:
+            world.on_sleep = None
+            other.append(bounce(instance))
+
+    world.on_sleep = launch
+    first = bounce(instance)
+    assert first.success
+    told = metadata(other[0], "plan_bounce")
+    assert told["asked"] == "one bounce of demo/1 at a time"
+    assert first.run_id in told["seen"]
+    assert len(world.requests) == 4
+
+
+def made_run(instance: dg.DagsterInstance, status: str, **config: object) -> dg.DagsterRun:
+    """A bounce's run that has said nothing of itself yet."""
+    job = rolling_bounce_job("demo/1")
+    return instance.create_run_for_job(
+        job,
+        run_config={"ops": {"plan_bounce": {"config": config}}},
+        tags=job.tags,
+        status=dg.DagsterRunStatus[status],
+    )
+
+
+def test_an_older_run_that_is_being_started_wins(
+    world: BounceWorld, instance: dg.DagsterInstance
+) -> None:
+    """It has no tag of its own yet; a faster younger one would pass it, and both would bounce."""
+    older = made_run(instance, "STARTING")
+    result = bounce(instance)
+    assert f"run {older.run_id} is starting" in metadata(result, "plan_bounce")["seen"]
+    assert world.requests == {}
+
+
+@pytest.mark.parametrize("first", ["plan_bounce", "bounce"])
+def test_an_older_run_that_starts_late_finds_the_younger_one_that_bounces(
+    instance: dg.DagsterInstance, first: str
+) -> None:
+    """Whichever order they come in, at whichever of the two checks: never both go on."""
+    older, younger = made_run(instance, "NOT_STARTED"), made_run(instance, "STARTED")
+    bounce_runs.begin(instance, younger, bounce_runs.PLANNED)
+    bounce_runs.check_alone(instance, younger)
+    if first == "bounce":
+        bounce_runs.begin(instance, younger, bounce_runs.RUNNING)
+        bounce_runs.check_alone(instance, younger)
+    started = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, older.job_name)
+    instance.report_dagster_event(started, older.run_id)
+    bounce_runs.begin(instance, older, bounce_runs.PLANNED)
+    if first == "bounce":
+        with pytest.raises(Refused, match=younger.run_id):
+            bounce_runs.check_alone(instance, older)
+        return
+    bounce_runs.check_alone(instance, older)
+    bounce_runs.begin(instance, younger, bounce_runs.RUNNING)
+    with pytest.raises(Refused, match=older.run_id):
+        bounce_runs.check_alone(instance, younger)
+
+
+@pytest.mark.longdagster
+@pytest.mark.parametrize("state", ["", "dry-run", "skipped"])
+def test_a_run_that_restarts_nobody_is_no_bounce_beside_another(
+    world: BounceWorld, instance: dg.DagsterInstance, state: str
+) -> None:
+    """A dry run by its config, before it has said so; what a blackout has skipped."""
+    other = made_run(instance, "STARTING", dry_run=not state)
+    if state:
+        instance.add_run_tags(other.run_id, {bounce_runs.BOUNCE: state})
+    assert bounce(instance, only=["0-0"]).success
