@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping
 
 from samza_dagster.client.access import wall_clock_ms
-from samza_dagster.client.views import ReplicaLag
+from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.readiness import HostClock, clocks, newest_reports
 
 LOOK_EVERY_S = 1.0
 LOOK_FOR_S = 15.0
 
 
-class Lags(Protocol):
-    """What is asked of a client."""
-
-    def lag(self) -> Sequence[ReplicaLag]:
-        """Lag of every replica, with the time of its report."""
-        ...
-
-
 def observed_clocks(
-    client: Lags,
+    client: PlacementClient,
     *,
     look_for_s: float = LOOK_FOR_S,
     now_ms: Callable[[], int] = wall_clock_ms,

@@ -5,8 +5,6 @@ Samza's AM knows none of them: nothing is written where it coordinates.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from samza_dagster.client.checks import find_processor, legal_destination
 from samza_dagster.client.verdicts import judge_all, peers_of
 from samza_dagster.client.views import ActionView, JobView, ProcessorView
@@ -32,16 +30,7 @@ _ON_AN_AM = {
 """What does the same, or the nearest, where Samza's own AM coordinates."""
 
 
-class Coordinated(Protocol):
-    """A job as far as it tells whose word it is."""
-
-    @property
-    def coordinator(self) -> str:
-        """`samza_dagster`, or `samza`."""
-        ...
-
-
-def require_our_coordinator(view: Coordinated, asked: str, kind: RequestKind) -> None:
+def require_our_coordinator(view: JobView, asked: str, kind: RequestKind) -> None:
     """Raises `Refused` where Samza's own AM coordinates, with what it can do instead."""
     if view.coordinator != "samza_dagster":
         nearest = _ON_AN_AM.get(kind, "nothing: it holds no request back")

@@ -14,7 +14,6 @@ from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
 from samza_dagster.orchestration.moves import OURS, START_STANDBY, MovePlan, host_map
 from samza_dagster.orchestration.phases import Phases
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import (
@@ -23,10 +22,10 @@ from samza_dagster.orchestration.tables import (
     timeline_shown,
     timeline_table,
 )
-from samza_dagster.orchestration.views import ProcessorView
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 
 if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient, ProcessorView
     from samza_dagster.orchestration.refusing import Row
 
 POLL_S = 0.5
@@ -135,7 +134,7 @@ def verify_placement(
     return processor.host or ""
 
 
-def check_running(client: Placement, plan: MovePlan) -> ProcessorView:
+def check_running(client: "PlacementClient", plan: MovePlan) -> "ProcessorView":
     """The processor as it runs at the destination; raises `ActionFailed` when it doesn't."""
     processor = client.view().processors.get(plan.processor)
     wanted = plan.expected_host
@@ -175,9 +174,9 @@ def wait_for(
 
 def _processes(
     context: dg.OpExecutionContext,
-    client: Placement,
+    client: "PlacementClient",
     plan: MovePlan,
-    processor: ProcessorView,
+    processor: "ProcessorView",
     since: int | None,
 ) -> str:
     if plan.coordinator != OURS and plan.destination == FORCE_RESTART_LAST_SEEN:
@@ -216,7 +215,7 @@ def _processes(
     )
 
 
-def _reports(client: Placement, plan: MovePlan, host: str, beat: Heartbeat) -> str:
+def _reports(client: "PlacementClient", plan: MovePlan, host: str, beat: Heartbeat) -> str:
     """Waits until a standby that Samza's AM has launched elsewhere writes that it is there."""
     pid = plan.processor
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import (
@@ -40,7 +40,9 @@ from samza_dagster.orchestration.moves import (
     standbys_of,
 )
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.views import JobView, ProcessorView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, ProcessorView
 
 
 def move_container(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -17,11 +18,13 @@ from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.follow import log_moment, log_waiting, root_run_id
 from samza_dagster.orchestration.moves import MovePlan
 from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, nothing
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import ENDED, Asked, Outcome, follow, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import started_anew, started_standby
 from samza_dagster.orchestration.waits.heartbeat import wait_for_answer
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
 
 REMOVE_STANDBY = "remove_standby"
 GIVES_PLACE = "gives_place"
@@ -30,7 +33,7 @@ KEEP, REMOVE = "keep", "remove"
 
 def remove_standby(
     context: dg.OpExecutionContext,
-    client: Placement,
+    client: PlacementClient,
     standby: str,
     *,
     step: str = REMOVE_STANDBY,
@@ -89,7 +92,7 @@ class Leaving:
     removed: Asked
 
     @classmethod
-    def of(cls, client: Placement, root_run_id: str, plan: MovePlan, standby: str) -> Leaving:
+    def of(cls, client: PlacementClient, root_run_id: str, plan: MovePlan, standby: str) -> Leaving:
         """As it was asked so far. A removal elsewhere was of another standby that had its id."""
         relocated = standing(client, root_run_id, RELOCATE, standby, fits=plan.makes_room)
 
@@ -179,7 +182,7 @@ def _settle_start(
 
 
 def _answer(
-    context: dg.OpExecutionContext, client: Placement, plan: MovePlan, uuid: str
+    context: dg.OpExecutionContext, client: PlacementClient, plan: MovePlan, uuid: str
 ) -> PlacementResponse:
     tell = log_waiting(context, client, plan.processor, uuid)
     said = ["not answered yet"]

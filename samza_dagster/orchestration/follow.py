@@ -10,7 +10,6 @@ import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves import HostRow, host_map
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Moment, Outcome
 from samza_dagster.orchestration.tables import (
     hosts_table,
@@ -23,6 +22,7 @@ from samza_dagster.orchestration.tables import (
 from samza_dagster.orchestration.waits.heartbeat import seen_now, time_left
 
 if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
     from samza_dagster.orchestration.refusing import Explain
 
 Metadata = dict[str, dg.MetadataValue | str | float | int | bool]
@@ -86,7 +86,7 @@ def log_moment(context: dg.OpExecutionContext, op: str, moment: Moment) -> None:
 
 
 def log_waiting(
-    context: dg.OpExecutionContext, client: Placement, processor_id: str, uuid: str
+    context: dg.OpExecutionContext, client: PlacementClient, processor_id: str, uuid: str
 ) -> Callable[[str, float], None]:
     """What `follow` tells each half minute, as a line of the log: status, container, time left."""
 
@@ -98,14 +98,16 @@ def log_waiting(
 
 
 def waiting_line(
-    client: Placement, processor_id: str, uuid: str, status: str, left_s: float
+    client: PlacementClient, processor_id: str, uuid: str, status: str, left_s: float
 ) -> str:
     """A wait for a request: its status, what is seen of its container, the time left."""
     seen = seen_now(client, processor_id, uuid)
     return f"waiting: request {uuid} is {status}; {seen}; {time_left(left_s)}"
 
 
-def failed(op: str, outcome: Outcome, before: Sequence[HostRow], client: Placement) -> dg.Failure:
+def failed(
+    op: str, outcome: Outcome, before: Sequence[HostRow], client: PlacementClient
+) -> dg.Failure:
     """The failure of an op whose request ended badly, with what there is to know.
 
     Raises nothing of ours: a job that can't be read must not hide why the op failed.
@@ -157,7 +159,7 @@ def map_metadata(before: Sequence[HostRow], after: Sequence[HostRow]) -> Metadat
     }
 
 
-def map_after_failure(before: Sequence[HostRow], client: Placement) -> Metadata:
+def map_after_failure(before: Sequence[HostRow], client: PlacementClient) -> Metadata:
     """The same with the map as it is now; the one before alone while the job can't be read."""
     try:
         return map_metadata(before, host_map(client.view()))

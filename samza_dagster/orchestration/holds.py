@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves import OURS
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import request_uuid
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
 
 RELEASE = "release"
 ANSWER_S = 10.0
@@ -16,7 +20,7 @@ def release_uuid(root_run_id: str, attempt: int) -> str:
     return request_uuid(root_run_id, RELEASE, attempt)
 
 
-def release(client: Placement, reservation: str, uuid: str) -> str:
+def release(client: PlacementClient, reservation: str, uuid: str) -> str:
     """Releases a reservation that isn't committed; returns what became of it, for a log.
 
     Raises nothing of ours: what can't be released ends by itself when its time is up.
@@ -31,7 +35,7 @@ def release(client: Placement, reservation: str, uuid: str) -> str:
     return f"reservation {reservation}: {answer.status_code.value}: {answer.response_message}"
 
 
-def cancel(client: Placement, root_run_id: str, request: str) -> str:
+def cancel(client: PlacementClient, root_run_id: str, request: str) -> str:
     """Ends a request of which nothing is stopped or started yet; returns what became of it.
 
     Raises nothing of ours. What can't be ended goes on: Samza's wire has no cancel, and a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.naming import (
@@ -14,7 +15,9 @@ from samza_dagster.model.naming import (
     is_standby,
 )
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.views import JobView, ProcessorView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, ProcessorView
 
 LOST = "lost"
 RUNNING = "running"

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -51,9 +52,11 @@ from samza_dagster.orchestration.requests import (
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import refuse_beside_another, spun_up_there
-from samza_dagster.orchestration.views import JobView
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 from samza_dagster.placement import texts
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView
 
 RELOCATE = "relocate_standby"
 MOVE = "move"

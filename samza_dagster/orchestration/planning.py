@@ -41,15 +41,14 @@ from samza_dagster.orchestration.moves import (
 )
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept, unpacked
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import hosts_table, lines_within, map_shown
 from samza_dagster.orchestration.tags import JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
-from samza_dagster.orchestration.views import JobView
 from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
 if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient
     from samza_dagster.orchestration.refusing import Row
 
 PLAN = "plan"
@@ -65,7 +64,7 @@ Config = TypeVar("Config", bound=PlacementConfig)
 
 def plan_op(
     config_type: type[Config],
-    decide: Callable[[JobView, Config, PlacementPolicies], MovePlan],
+    decide: Callable[["JobView", Config, PlacementPolicies], MovePlan],
     description: str,
     renew: Callable[[MovePlan, Config, PlacementPolicies], MovePlan] = decisions.renewed,
 ) -> dg.OpDefinition:
@@ -109,7 +108,7 @@ def plan_op(
     return dg.op(name=f"plan_{decide.__name__}", description=description, out=OUTS)(plan)
 
 
-def require_commits_readable(client: Placement, verify_timeout_s: float) -> None:
+def require_commits_readable(client: "PlacementClient", verify_timeout_s: float) -> None:
     """Raises `Unreachable` when nobody could tell, after an active was stopped, that it works again.
 
     Whether it does is read from the job's checkpoint topic, unless `verify_timeout_s` is 0.
@@ -185,7 +184,7 @@ def _told(
     yield dg.Output(plan, PLAN, metadata={**metadata, PLAN_RECORD: record})
 
 
-def describe(plan: MovePlan, view: JobView, client: Placement) -> str:
+def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
     """The plan as Markdown: each step, and what the rules say of every host.
 
     Raises `Refused` when the first request would be refused, before anything is asked; and when
@@ -268,7 +267,7 @@ def _steps(plan: MovePlan) -> list[str]:
     return [f"{where}{within}, stop, start there: one request, which holds nothing between"]
 
 
-def _hosts(client: Placement, action: str, processor: str) -> "Sequence[Row]":
+def _hosts(client: "PlacementClient", action: str, processor: str) -> "Sequence[Row]":
     from samza_dagster.orchestration.refusing import (
         hosts_for,
         hosts_for_a_failover,

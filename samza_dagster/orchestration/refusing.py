@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -10,9 +11,10 @@ from samza_dagster.errors import Refused, SamzaDagsterError
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.moves import OURS, find_processor, standbys_of
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.tables import table_within
-from samza_dagster.orchestration.views import HostVerdict
+
+if TYPE_CHECKING:
+    from samza_dagster.client import HostVerdict, PlacementClient
 
 COLUMNS = ("container", "host", "legal", "rule", "seen", "fix")
 MOST_BYTES = 200_000
@@ -36,7 +38,7 @@ def rows_of(container: str, hosts: Iterable[HostVerdict]) -> list[Row]:
     ]
 
 
-def hosts_for(client: Placement, processor: str) -> list[Row]:
+def hosts_for(client: PlacementClient, processor: str) -> list[Row]:
     """Of each host, whether a container may be there."""
     return rows_of(processor, client.plan(processor, LAST_SEEN).hosts)
 
@@ -46,13 +48,13 @@ def new_standby(active: str) -> str:
     return f"one more standby of {active}"
 
 
-def hosts_for_a_new_standby(client: Placement, active: str) -> list[Row]:
+def hosts_for_a_new_standby(client: PlacementClient, active: str) -> list[Row]:
     """Of each host, whether one more standby of an active may be there."""
     ruled = client.plan_own(RequestKind.START_STANDBY, active)
     return rows_of(new_standby(active), ruled.hosts)
 
 
-def hosts_for_a_failover(client: Placement, active: str) -> list[Row]:
+def hosts_for_a_failover(client: PlacementClient, active: str) -> list[Row]:
     """Of each host, whether a failover can go there; without a standby, why it can't and what would help."""
     view = client.view()
     found = find_processor(view, active)

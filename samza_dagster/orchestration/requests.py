@@ -12,13 +12,16 @@ import time
 import uuid as uuid_module
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import STANDBY
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.waits.heartbeat import wait_for_answer
 from samza_dagster.placement import texts
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
 
 NAMESPACE = uuid_module.UUID("6f0d4c1e-8f6a-5b0e-9a53-7d2b8b3c5d11")
 MOST_ATTEMPTS = 1_000
@@ -154,7 +157,7 @@ def is_held(response: PlacementResponse) -> bool:
     return response.response_message.startswith(_HELD_TEXT)
 
 
-def is_over(client: Placement, uuid: str) -> bool:
+def is_over(client: PlacementClient, uuid: str) -> bool:
     """Whether a request has no end and none to come: the deployment that was asked isn't the running one."""
     told = client.response(uuid) or client.request(uuid)
     if told is None or told.status_code.is_terminal:
@@ -163,7 +166,7 @@ def is_over(client: Placement, uuid: str) -> bool:
     return running not in (None, told.deployment_id)
 
 
-def is_forgotten(client: Placement, uuid: str) -> bool:
+def is_forgotten(client: PlacementClient, uuid: str) -> bool:
     """Whether a request was taken and answered, and its answer is cleaned up by now."""
     if client.response(uuid) or client.request(uuid) or client.own_request(uuid):
         return False
@@ -172,7 +175,7 @@ def is_forgotten(client: Placement, uuid: str) -> bool:
 
 
 def standing(
-    client: Placement,
+    client: PlacementClient,
     root_run_id: str,
     step: str,
     processor_id: str,
@@ -220,7 +223,7 @@ def standing(
     raise AssertionError(f"{MOST_ATTEMPTS} attempts of {step} in one run")
 
 
-def last_success(client: Placement, root_run_id: str, step: str) -> PlacementResponse | None:
+def last_success(client: PlacementClient, root_run_id: str, step: str) -> PlacementResponse | None:
     """The SUCCEEDED of a step's newest attempt that has one."""
     found: PlacementResponse | None = None
     for attempt in range(MOST_ATTEMPTS):
@@ -254,7 +257,7 @@ def stage_of(response: PlacementResponse, earlier: Sequence[Moment], former: str
 
 
 def follow(
-    client: Placement,
+    client: PlacementClient,
     request: Outcome,
     *,
     until: str,

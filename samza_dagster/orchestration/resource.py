@@ -14,9 +14,9 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
-from samza_dagster.orchestration.ports import Placement
 
 if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
     from samza_dagster.metadata.connection import Connection
 
 # Among librdkafka's settings; `sasl.oauthbearer.token.endpoint.url` is none.
@@ -99,7 +99,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         refuse_secrets(plain)
         return plain
 
-    _client: Placement | None = PrivateAttr(default=None)
+    _client: PlacementClient | None = PrivateAttr(default=None)
     _holds: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
 
     @property
@@ -127,7 +127,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
             yarn_resource_manager=self.yarn_resource_manager,
         )
 
-    def open_client(self) -> Placement:
+    def open_client(self) -> PlacementClient:
         """A new client; whoever calls this closes it. Raises `Unreachable`."""
         from samza_dagster.client import PlacementClient
         from samza_dagster.client.access import JobAccess
@@ -135,7 +135,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         return PlacementClient(JobAccess.of(self.connection(), self.hosts))
 
     @property
-    def client(self) -> Placement:
+    def client(self) -> PlacementClient:
         """The run's client, opened on first use and closed with the run."""
         if self._client is None:
             self._client = self.open_client()

@@ -15,7 +15,6 @@ from samza_dagster.orchestration.moves import CatchUp, MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
 from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Outcome, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import (
@@ -29,6 +28,7 @@ from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.continuation import seen_before, suspend
 
 if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
     from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 SHOWN_SAMPLES = 200
@@ -111,7 +111,7 @@ def _lag_svg(standby: str, watch: "WarmUp", bounds: CatchUp) -> str:
     return lag_svg({standby: known[-SHOWN_SAMPLES:]}, limit=bounds.lag_limit)
 
 
-def require_own(client: Placement, root_run_id: str, standby: str) -> None:
+def require_own(client: "PlacementClient", root_run_id: str, standby: str) -> None:
     """Raises `Refused` when the standby of this id is no longer the one that the chain has started."""
     other = started_anew(client, root_run_id, SPIN_UP, standby)
     if other:

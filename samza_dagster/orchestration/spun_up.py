@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -11,9 +12,11 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import is_of_step
 from samza_dagster.placement import texts
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
 
 SPINS_UP = "samza/spins-up"
 SPUN_UP = "samza/spin-up-requests"
@@ -65,7 +68,7 @@ def host_of_started(message: str) -> str | None:
     return found[2] if found is not None else None
 
 
-def newest_starts(client: Placement) -> dict[str, PlacementResponse]:
+def newest_starts(client: PlacementClient) -> dict[str, PlacementResponse]:
     """Standby → the newest answer on record that says it was started.
 
     A standby's id is free again once it is removed, so an older answer may tell of another one.
@@ -78,7 +81,7 @@ def newest_starts(client: Placement) -> dict[str, PlacementResponse]:
     return found
 
 
-def started_anew(client: Placement, root_run_id: str, step: str, standby: str) -> str:
+def started_anew(client: PlacementClient, root_run_id: str, step: str, standby: str) -> str:
     """The request that has started a standby of this id for somebody else since; empty for none."""
     newest = newest_starts(client).get(standby)
     if newest is None or is_of_step(newest.uuid, root_run_id, step):
@@ -86,7 +89,7 @@ def started_anew(client: Placement, root_run_id: str, step: str, standby: str) -
     return newest.uuid
 
 
-def refuse_beside_another(client: Placement, root_run_id: str, step: str, host: str) -> None:
+def refuse_beside_another(client: PlacementClient, root_run_id: str, step: str, host: str) -> None:
     """Before a chain starts a standby for its move: the one that it has started elsewhere is gone.
 
     Raises `Refused` otherwise: nobody would give that one back.
@@ -103,7 +106,7 @@ def refuse_beside_another(client: Placement, root_run_id: str, step: str, host: 
 
 
 def spun_up_there(
-    client: Placement, active: str, host: str | None, before: Collection[HostRow] = ()
+    client: PlacementClient, active: str, host: str | None, before: Collection[HostRow] = ()
 ) -> tuple[str, str] | None:
     """A standby of an active that was spun up on request and no answer tells of any more.
 

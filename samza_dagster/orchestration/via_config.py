@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 from pydantic import Field
 
@@ -13,7 +13,9 @@ from samza_dagster.orchestration import decisions
 from samza_dagster.orchestration.config import DAY_S, HOST_PATTERN, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves import MovePlan, find_processor, host_for_standby
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.views import JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView
 
 ACTION = "move_via_new_standby"
 

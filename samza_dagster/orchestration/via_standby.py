@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -24,7 +25,6 @@ from samza_dagster.orchestration.follow import (
 from samza_dagster.orchestration.moves import LOST, PLACE, RUNNING, MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
 from samza_dagster.orchestration.planning import PLAN, plan_op
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Outcome, last_success
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spinning_up import require_own, spin_up, wait_until_warm
@@ -33,7 +33,9 @@ from samza_dagster.orchestration.via_config import (
     move_via_new_standby,
     renewed,
 )
-from samza_dagster.orchestration.views import JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient
 
 plan_move_via_new_standby = plan_op(
     MoveViaNewStandbyConfig,
@@ -113,13 +115,13 @@ def standbys_after(
     return found
 
 
-def _has_left(view: JobView, plan: MovePlan, standby: str) -> bool:
+def _has_left(view: "JobView", plan: MovePlan, standby: str) -> bool:
     found = view.processors.get(standby)
     return found is None or (plan.keep_standby and found.host not in (None, plan.destination))
 
 
 def _refuse_unless_it_may_move(
-    view: JobView, plan: MovePlan, standby: str, relocated: str | None
+    view: "JobView", plan: MovePlan, standby: str, relocated: str | None
 ) -> None:
     """Before a warm standby leaves: what it leaves for must still be possible.
 
@@ -142,7 +144,7 @@ def _refuse_unless_it_may_move(
     )
 
 
-def _lived_s(client: Placement, root: str) -> float | None:
+def _lived_s(client: "PlacementClient", root: str) -> float | None:
     began = last_success(client, root, SPIN_UP)
     ended = last_success(client, root, GIVES_PLACE)
     if began is None or ended is None:

@@ -298,7 +298,7 @@ class World:
 
 
 class FakeClient:
-    """`Placement` over a `World`."""
+    """`PlacementClient` over a `World`."""
 
     def __init__(self, world: World) -> None:
         self._world = world

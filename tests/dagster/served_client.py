@@ -28,7 +28,7 @@ LONG_S = 3_600  # a run is held while others are killed
 
 
 class ServedClient:
-    """`Placement` over the world of a row."""
+    """`PlacementClient` over the world of a row."""
 
     def __init__(self, path: str, row: str) -> None:
         self._connection = Client(path, family="AF_UNIX")

@@ -262,7 +262,7 @@ class BounceWorld:
 
 
 class BounceClient:
-    """`Placement` over a `BounceWorld`; what a bounce doesn't need isn't there."""
+    """`PlacementClient` over a `BounceWorld`; what a bounce doesn't need isn't there."""
 
     def __init__(self, world: BounceWorld) -> None:
         self._world = world

@@ -35,9 +35,9 @@ from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.waits.heartbeat import EVERY_S
-from samza_dagster.orchestration.watching_ports import ReplicaLag, WatchedClient, open_watch
 
 if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient, ReplicaLag
     from samza_dagster.orchestration.assets.readiness_config import ReadinessConfig
 
 NOT_SEEN = Finding("", "not known from one look", "sensor invariants follows them", NOTE)
@@ -61,7 +61,7 @@ def forecast_now(
 ) -> dg.MaterializeResult[Any]:
     """The asset's materialization: looks a few times and forecasts. Changes nothing in the job."""
     with errors_as_failures():
-        client = open_watch(samza)
+        client = samza.open_client()
         try:
             looks: list[tuple[int, Sequence[ReplicaLag]]] = []
             samples: dict[str, Any] = {}
@@ -91,7 +91,7 @@ def forecast_now(
     )
 
 
-def _lags_or_raise(client: WatchedClient) -> Sequence[ReplicaLag]:
+def _lags_or_raise(client: PlacementClient) -> Sequence[ReplicaLag]:
     """For what is made of lags alone. Raises `Unreachable`."""
     lags = read_lags(client)
     if isinstance(lags, Unreachable):
@@ -174,7 +174,7 @@ def judged_now(
     """
     now_ms = time.time_ns() // 1_000_000
     with errors_as_failures():
-        client = open_watch(samza)
+        client = samza.open_client()
         try:
             lags = read_lags(client)
             found = invariant_findings(client, client.view(), lags, lag_limit, standbys)

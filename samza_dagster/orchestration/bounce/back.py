@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.naming import STANDBY, group_of
 from samza_dagster.orchestration.bounce.order import Next, Phase, Stand, not_running
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.moves import OURS
-from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.views import JobView, ProcessorView
 from samza_dagster.placement import texts
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient, ProcessorView
 
 SETTLES_MS = 5_000
 """An answer and the state that it tells of are in two topics: so long one may lack the other."""
@@ -39,7 +41,7 @@ class Since:
 
     unsettled: Mapping[str, str] = field(default_factory=dict[str, str])
     died: Mapping[str, str] = field(default_factory=dict[str, str])
-    renewed: Mapping[str, ProcessorView] = field(default_factory=dict[str, ProcessorView])
+    renewed: Mapping[str, ProcessorView] = field(default_factory=dict[str, "ProcessorView"])
 
 
 def not_itself(row: Bounced, found: ProcessorView, idle: Mapping[str, str]) -> str:
@@ -67,7 +69,7 @@ class BackWatch:
     What another deployment restarts, whoever deployed has asked for.
     """
 
-    def __init__(self, client: Placement) -> None:
+    def __init__(self, client: PlacementClient) -> None:
         self._client = client
         self._deployment: dict[str, str | None] = {}
         self._first_ms: dict[str, int] = {}

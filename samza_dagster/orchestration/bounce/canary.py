@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.back import not_itself
 from samza_dagster.orchestration.bounce.order import not_running
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.views import JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient
 
 LOOK_MS = 1_000
 
@@ -32,7 +34,7 @@ class CanaryWatch:
 
     def __init__(
         self,
-        client: Placement,
+        client: PlacementClient,
         plan: BouncePlan,
         check_passed: Callable[[], bool | None],
     ) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.order import Stand, not_running
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.moves import OURS
-from samza_dagster.orchestration.ports import Placement
-from samza_dagster.orchestration.views import JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient
 
 LOOK_MS = 2_000
 
@@ -24,7 +26,7 @@ class Down:
     since that was looked at first.
     """
 
-    client: Placement
+    client: PlacementClient
     _works: set[str] = field(default_factory=set[str])
     _due_ms: int = 0
     _since: dict[str, int] = field(default_factory=dict[str, int])

@@ -32,12 +32,12 @@ from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
 from samza_dagster.orchestration.planning import require_commits_readable
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import hosts_table, map_shown
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
 
 if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
     from samza_dagster.orchestration.bounce.steered import Steering
 
 PLAN = "plan"
@@ -233,7 +233,7 @@ def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Outpu
     return dg.Output(text, PREVIEW, metadata={"what": text})
 
 
-def _check_first(client: Placement, plan: BouncePlan) -> list[str]:
+def _check_first(client: "PlacementClient", plan: BouncePlan) -> list[str]:
     """What is to be known before; raises `Refused` when one of the first would be refused now.
 
     And `Unreachable` as `require_commits_readable`.

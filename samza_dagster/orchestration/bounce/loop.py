@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself, until_settled
@@ -29,10 +30,11 @@ from samza_dagster.orchestration.bounce.progress import Ledger, Progress
 from samza_dagster.orchestration.bounce.restart import Restart, attempt_of, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
 from samza_dagster.orchestration.own_commits import OwnCommits
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.views import JobView, ReplicaLag
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient, ReplicaLag
 
 POLL_S = 0.25
 LOOK_MS = 1_000
@@ -49,7 +51,7 @@ class Bounce:
 
     def __init__(
         self,
-        client: Placement,
+        client: PlacementClient,
         plan: BouncePlan,
         root: str,
         ledger: Ledger,

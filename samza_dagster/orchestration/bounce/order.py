@@ -10,12 +10,16 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING
 from samza_dagster.orchestration.pictures import clock
-from samza_dagster.orchestration.views import JobView, ProcessorView, StopBudget
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, ProcessorView
+    from samza_dagster.client.stop_budget import StopBudget
 
 CONTAINERS = "containers"
 HOSTS = "hosts"
@@ -80,7 +84,7 @@ class Position:
     judged: bool | None = None
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
     down: Mapping[str, str] = field(default_factory=dict[str, str])
-    paced: Mapping[str, StopBudget] = field(default_factory=dict[str, StopBudget])
+    paced: Mapping[str, StopBudget] = field(default_factory=dict[str, "StopBudget"])
     halt: str = ""
 
     def are(self, *stands: Stand) -> list[str]:

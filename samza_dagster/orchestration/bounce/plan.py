@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
@@ -14,7 +14,9 @@ from samza_dagster.orchestration.bounce.row import Bounced, Patience
 from samza_dagster.orchestration.moves import OURS, HostRow, host_map
 from samza_dagster.orchestration.pictures import in_words
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.views import JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView
 
 ACTIVE, STANDBY = "active", "standby"
 NOT_MEASURED = "not measured yet"

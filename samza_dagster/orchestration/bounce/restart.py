@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import PlacementResponse, StatusCode
@@ -18,7 +19,6 @@ from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
 from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, OURS, RUNNING
 from samza_dagster.orchestration.own_commits import OwnCommits
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import (
     MOST_ATTEMPTS,
     Asked,
@@ -26,18 +26,20 @@ from samza_dagster.orchestration.requests import (
     is_held,
     request_uuid,
 )
-from samza_dagster.orchestration.views import JobView, ProcessorView
 from samza_dagster.placement import texts
 
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient, ProcessorView
 
-def on_record(client: Placement, view: JobView) -> set[str]:
+
+def on_record(client: PlacementClient, view: JobView) -> set[str]:
     """Requests that wait, run or have an answer: what isn't among them was never asked."""
     waiting = {action.uuid for action in (*view.actions, *view.queued)}
     return waiting | {response.uuid for response in client.history()}
 
 
 def attempt_of(
-    client: Placement,
+    client: PlacementClient,
     root: str,
     processor_id: str,
     deployment_id: str | None,
@@ -77,7 +79,7 @@ class Restart:
 
     def __init__(
         self,
-        client: Placement,
+        client: PlacementClient,
         root: str,
         row: Bounced,
         patience: Patience,

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.order import Stand
-from samza_dagster.orchestration.views import ReplicaLag
+
+if TYPE_CHECKING:
+    from samza_dagster.client import ReplicaLag
 
 
 @dataclass(frozen=True)

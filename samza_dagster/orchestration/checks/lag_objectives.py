@@ -6,13 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import some_of
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.checks.findings import NOTE, Finding
-from samza_dagster.orchestration.watching_ports import ReplicaLag
 from samza_dagster.readiness import Applied, Forecast, last_of, time_to_ready
+
+if TYPE_CHECKING:
+    from samza_dagster.client import ReplicaLag
 
 MOST_FOLLOWED = 200
 SAMPLES = 6

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.checks.findings import Finding
 from samza_dagster.orchestration.checks.lag_objectives import why_not_known
 from samza_dagster.orchestration.moves import LOST
-from samza_dagster.orchestration.watching_ports import JobView, ReplicaLag
 from samza_dagster.readiness import HostClock
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, ReplicaLag
 
 _HAS_PROCESS = frozenset({"starting", "running", "stopping", "last-seen", "leaving"})
 _RUNS = frozenset({"running", "last-seen"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -31,13 +31,10 @@ from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot, steady_now
-from samza_dagster.orchestration.watching_ports import (
-    JobView,
-    ReplicaLag,
-    WatchedClient,
-    open_watch,
-)
 from samza_dagster.readiness import HostClock, clocks, newest_reports
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient, ReplicaLag
 
 CLOCKS, LOOKED = "clocks", "looked_ms"
 
@@ -67,7 +64,7 @@ class CheckTick:
 
 
 def invariants_tick(
-    client: WatchedClient,
+    client: PlacementClient,
     settings: Invariants,
     lag_limit: int,
     prefix: str = "",
@@ -101,7 +98,7 @@ def kept_clocks(extra: Mapping[str, Any]) -> tuple[int, dict[str, HostClock]]:
 
 
 def invariant_findings(
-    client: WatchedClient,
+    client: PlacementClient,
     view: JobView,
     lags: Sequence[ReplicaLag] | Unreachable,
     lag_limit: int,
@@ -126,7 +123,7 @@ def invariant_findings(
 
 
 def lag_slo_tick(
-    client: WatchedClient, settings: LagSlo, now_ms: int, prefix: str = ""
+    client: PlacementClient, settings: LagSlo, now_ms: int, prefix: str = ""
 ) -> CheckTick:
     """What `lag_slo` does in a tick."""
 
@@ -155,7 +152,7 @@ def under(prefix: str, checks: Mapping[str, str]) -> Mapping[str, str]:
     return {check: asset_path(prefix, asset) for check, asset in checks.items()}
 
 
-def read_lags(client: WatchedClient) -> Sequence[ReplicaLag] | Unreachable:
+def read_lags(client: PlacementClient) -> Sequence[ReplicaLag] | Unreachable:
     """The lags, or why nobody's could be read; none where the job has no store.
 
     None too where this client reads none.
@@ -171,14 +168,14 @@ def read_lags(client: WatchedClient) -> Sequence[ReplicaLag] | Unreachable:
 def evaluated(
     context: dg.SensorEvaluationContext,
     samza: SamzaClientResource,
-    make: Callable[[WatchedClient, int], CheckTick],
+    make: Callable[[PlacementClient, int], CheckTick],
 ) -> dg.SensorResult | dg.SkipReason:
     """One tick of either sensor: what it tells and remembers."""
     kept = Board.read(context.cursor, samza.job)
     before = kept.clock if kept is not None else ""
     now_ms, clock = steady_now(before, time.time_ns() // 1_000_000, *since_boot())
     try:
-        client = open_watch(samza)
+        client = samza.open_client()
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     try:

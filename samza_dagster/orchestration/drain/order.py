@@ -22,10 +22,10 @@ from samza_dagster.orchestration.moves import (
     require_named_hosts,
 )
 from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit
-from samza_dagster.orchestration.views import JobView, ProcessorView
 from samza_dagster.orchestration.waits.conditions import behind
 
 if TYPE_CHECKING:
+    from samza_dagster.client import JobView, ProcessorView
     from samza_dagster.client.legal_hosts import Placing
 
 RELOCATE, SWAP, MOVE, VIA_NEW = "relocate", "swap", "move", "via-new-standby"

@@ -25,13 +25,13 @@ from samza_dagster.orchestration.follow import (
 )
 from samza_dagster.orchestration.moves import FAIL_OVER, host_map
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import ENDED, Outcome, follow
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.tags import ACTION, GROUP, WHO, WHY, group_tag, job_tags
 
 if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
     from samza_dagster.orchestration.failover.cases import Case
 
 JOB = "audit_failover"
@@ -168,7 +168,9 @@ def watch_request(
     return host
 
 
-def _followed(context: dg.OpExecutionContext, config: AuditConfig, client: Placement) -> Outcome:
+def _followed(
+    context: dg.OpExecutionContext, config: AuditConfig, client: "PlacementClient"
+) -> Outcome:
     """Slices of the wait, so that a line says each half minute that it goes on."""
     response = client.response(config.request)
     outcome = Outcome(
@@ -197,7 +199,7 @@ def _followed(context: dg.OpExecutionContext, config: AuditConfig, client: Place
             context.log.info(f"waiting on, {left - HEARTBEAT_S:.0f} s left: {error.seen}")
 
 
-def _verdicts(client: Placement, config: AuditConfig) -> dg.TableMetadataValue:
+def _verdicts(client: "PlacementClient", config: AuditConfig) -> dg.TableMetadataValue:
     columns = ("host", "legal", "rule", "seen", "fix")
     try:
         ruled = (

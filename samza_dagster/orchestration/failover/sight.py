@@ -7,9 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.watching_ports import InputLag, JobView, ReplicaLag
+
+if TYPE_CHECKING:
+    from samza_dagster.client import InputLag, JobView, ReplicaLag
 
 RUNNING = ("running", "last-seen")
 ALIVE = "alive"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -53,7 +54,9 @@ from samza_dagster.orchestration.history.events import HISTORY, KEY
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.ticks import since_boot, steady_now
-from samza_dagster.orchestration.watching_ports import WatchedClient, open_watch
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
 
 Members = tuple[tuple[str, str], ...]
 SHARE_OF_LOOKING = 4
@@ -66,7 +69,7 @@ LONGEST_TICK_S = 55.0
 class Tick:
     """One tick: the events, the runs and the cursor that it ends with."""
 
-    client: WatchedClient
+    client: PlacementClient
     events: Events
     keeper: Keeper
     rules: Rules
@@ -260,7 +263,7 @@ class _Changed(Exception):
     """The world isn't what was looked at any more."""
 
 
-def look(client: WatchedClient) -> Sight:
+def look(client: PlacementClient) -> Sight:
     """One look at the job."""
     seen = client.look()
     return sight_of(seen.job, seen.lags, seen.input_lags, seen.host_words, seen.unread)
@@ -309,7 +312,7 @@ def evaluated(
     """One tick of the sensor: what it tells, launches and remembers."""
     began = time.monotonic()
     try:
-        client = open_watch(samza)
+        client = samza.open_client()
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     key = samza.asset_key(HISTORY)

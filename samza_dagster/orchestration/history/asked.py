@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from samza_dagster.model import PlacementResponse
-from samza_dagster.orchestration.watching_ports import ActionView, JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import ActionView, JobView
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,14 @@ import hashlib
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.history.asked import Asked, asked_in, asked_of, seen_at
 from samza_dagster.orchestration.history.packing import Status, joined, packed, split, unpacked
-from samza_dagster.orchestration.watching_ports import JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView
 
 MOST_REQUESTS = 3_000
 MOST_STATUSES = 12

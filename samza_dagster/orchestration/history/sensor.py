@@ -33,7 +33,6 @@ from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
-from samza_dagster.orchestration.watching_ports import open_watch
 
 NO_END = "no-end"
 REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
@@ -68,7 +67,7 @@ def placement_responses_sensor(
     ) -> dg.SensorResult | dg.SkipReason:
         cursor, key = Cursor.read(context.cursor, samza.job), samza.asset_key(HISTORY)
         try:
-            client = open_watch(samza)
+            client = samza.open_client()
         except Unreachable as error:
             return dg.SkipReason(f"Kafka doesn't answer: {error}")
         marks = recorded_marks(context.instance, samza.job, key) if cursor is None else ()

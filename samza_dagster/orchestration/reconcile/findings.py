@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
-from samza_dagster.orchestration.views import JobView, ProcessorView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, ProcessorView
 
 _WAIT = "the coordinator starts it by itself; reconcile again, or samza-dagster status says why not"
 

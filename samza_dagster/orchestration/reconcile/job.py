@@ -4,7 +4,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
@@ -14,7 +14,6 @@ from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.reconcile.findings import Finding
 from samza_dagster.orchestration.reconcile.left_over import left_over
 from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
@@ -35,7 +34,9 @@ from samza_dagster.orchestration.units.ops import (
 from samza_dagster.orchestration.units.order import Unit
 from samza_dagster.orchestration.units.plan import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.units.tables import MOST_OF_ONE
-from samza_dagster.orchestration.views import JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient
 
 ACTION = "reconcile"
 
@@ -157,7 +158,9 @@ def reconcile_graph() -> None:
     carry_out_reconcile(getattr(plan_reconcile(), PLAN))
 
 
-def in_turn(plan: UnitsPlan, client: Placement, view: JobView, last: Collection[str]) -> UnitsPlan:
+def in_turn(
+    plan: UnitsPlan, client: "PlacementClient", view: "JobView", last: Collection[str]
+) -> UnitsPlan:
     """The plan without the groups whose first request the client refuses; the groups `last` last.
 
     Only the first of each is asked about: later ones count on what it has done. Without those too

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.follow import ROOT
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.reconcile.findings import Finding
 from samza_dagster.orchestration.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
 from samza_dagster.orchestration.submission import is_never_submitted
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.views import JobView
 from samza_dagster.orchestration.waits.waiting import CANCELLED
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient
 
 RUNS_LOOKED_AT = 1_000
 _ENDED_BADLY = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
@@ -33,7 +35,9 @@ class LeftOver:
     findings: tuple[Finding, ...] = ()
 
 
-def left_over(instance: dg.DagsterInstance, client: Placement, view: JobView, job: str) -> LeftOver:
+def left_over(
+    instance: dg.DagsterInstance, client: PlacementClient, view: JobView, job: str
+) -> LeftOver:
     """Standbys of runs of this job (tag `samza/job`) whose chain ended badly, or was cancelled while it waited.
 
     A standby of a chain that is going on, or ended well, isn't left over; nor is one whose id
@@ -71,7 +75,7 @@ def _asked_in_vain(instance: dg.DagsterInstance, job: str) -> tuple[frozenset[st
     return frozenset(found), len(runs) < RUNS_LOOKED_AT
 
 
-def _by_audit(client: Placement) -> tuple[Mapping[str, str], str]:
+def _by_audit(client: PlacementClient) -> tuple[Mapping[str, str], str]:
     try:
         return client.standby_origins(), "the audit topic has no start of it on request"
     except SamzaDagsterError as error:

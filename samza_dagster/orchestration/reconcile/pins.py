@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import LOST
-from samza_dagster.orchestration.views import JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView
 
 
 def check_pins(view: JobView, pins: Mapping[str, str], allowed: tuple[str, ...]) -> None:

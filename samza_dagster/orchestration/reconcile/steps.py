@@ -19,9 +19,9 @@ from samza_dagster.orchestration.moves import OURS, require_named_hosts
 from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
 from samza_dagster.orchestration.reconcile.pins import check_pins
 from samza_dagster.orchestration.units.order import Kind, Step, Unit
-from samza_dagster.orchestration.views import JobView
 
 if TYPE_CHECKING:
+    from samza_dagster.client import JobView
     from samza_dagster.client.legal_hosts import Placing
 
 LEFT_OVER, SHARED_HOST, PINNED, MISSING = "left over", "shared host", "pinned", "missing standby"

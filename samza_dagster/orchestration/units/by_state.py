@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
 from samza_dagster.orchestration.spun_up import spun_up_there
 from samza_dagster.orchestration.units.order import Kind, Step
 from samza_dagster.orchestration.units.progress import Progress, subject
 
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
 
-def is_so(client: Placement, one: Progress, step: Step, now_ms: int) -> bool:
+
+def is_so(client: PlacementClient, one: Progress, step: Step, now_ms: int) -> bool:
     """Whether what a step wanted is so; `one` then knows what the answer would have told."""
     if step.kind is Kind.START_STANDBY:
         there = spun_up_there(client, step.processor, step.destination)
@@ -29,7 +32,7 @@ def is_so(client: Placement, one: Progress, step: Step, now_ms: int) -> bool:
 
 
 def pass_what_is_done(
-    client: Placement, one: Progress, asked: Callable[[Progress, Step], Asked], now_ms: int
+    client: PlacementClient, one: Progress, asked: Callable[[Progress, Step], Asked], now_ms: int
 ) -> None:
     """Goes to what comes after the unit's own move, if that was asked and is so.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -14,7 +15,6 @@ from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.pictures import clock
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked, Moment, request_uuid, standing
 from samza_dagster.orchestration.spun_up import newest_starts, note_spin_up, started_standby
 from samza_dagster.orchestration.ticks import elapsed_ms
@@ -39,6 +39,9 @@ from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
 from samza_dagster.placement import texts
 
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
+
 POLL_S = 0.3
 LAG_EVERY_MS = 2_000
 VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
@@ -55,7 +58,7 @@ class Carrier:
     def __init__(
         self,
         context: dg.OpExecutionContext,
-        client: Placement,
+        client: PlacementClient,
         prefix: str,
         limits: Limits,
         *,

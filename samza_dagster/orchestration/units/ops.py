@@ -4,7 +4,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -17,7 +17,6 @@ from samza_dagster.orchestration.follow import map_after_failure, map_metadata
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
 from samza_dagster.orchestration.planning import PLAN, PREVIEW, require_commits_readable
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, names_within
 from samza_dagster.orchestration.units.carry import Carrier
@@ -33,8 +32,10 @@ from samza_dagster.orchestration.units.tables import (
     standby_cost,
     steps_table,
 )
-from samza_dagster.orchestration.views import JobView
 from samza_dagster.orchestration.waits.continuation import suspend
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient
 
 OUTS = {
     PLAN: dg.Out(UnitsPlan, is_required=False, description="What the next op carries out."),
@@ -74,7 +75,7 @@ def told_plan(
     yield dg.Output(plan, PLAN, metadata={**metadata, PLAN_RECORD: record})
 
 
-def refusals(client: Placement, units: Iterable[Unit]) -> list[tuple[Unit, str]]:
+def refusals(client: "PlacementClient", units: Iterable[Unit]) -> list[tuple[Unit, str]]:
     """What the client's own rules say against the first request of each unit.
 
     Of the stops that Samza's AM counts `over_budget` tells: they add up over all steps.
@@ -93,7 +94,7 @@ def refusals(client: Placement, units: Iterable[Unit]) -> list[tuple[Unit, str]]
     return found
 
 
-def over_budget(view: JobView, units: Sequence[Unit]) -> list[tuple[Unit, str]]:
+def over_budget(view: "JobView", units: Sequence[Unit]) -> list[tuple[Unit, str]]:
     """Units with a container that their steps stop more often than Samza's AM may let pass."""
     found: list[tuple[Unit, str]] = []
     stops = _stops(units)
@@ -107,7 +108,7 @@ def over_budget(view: JobView, units: Sequence[Unit]) -> list[tuple[Unit, str]]:
     return found
 
 
-def budget_notices(view: JobView, units: Iterable[Unit]) -> tuple[str, ...]:
+def budget_notices(view: "JobView", units: Iterable[Unit]) -> tuple[str, ...]:
     """What is to be known of the stops that Samza's AM counts, before the units' own."""
     told = (
         view.stop_budgets[processor].notice(stops)
@@ -122,14 +123,16 @@ def _stops(units: Iterable[Unit]) -> Counter[str]:
     return Counter(step.processor for step in steps if step.kind is Kind.PLACE)
 
 
-def require_commits(client: Placement, verify_timeout_s: float, units: Iterable[Unit]) -> None:
+def require_commits(
+    client: "PlacementClient", verify_timeout_s: float, units: Iterable[Unit]
+) -> None:
     """As `require_commits_readable`, where any of the units stops an active."""
     if any(unit.stops_active for unit in units):
         require_commits_readable(client, verify_timeout_s)
 
 
 def carry_out_units(
-    context: dg.OpExecutionContext, client: Placement, plan: UnitsPlan
+    context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan
 ) -> list[Progress] | None:
     """Carries the plan out; None when the run is to end with a wait that a sensor goes on with.
 
@@ -186,7 +189,7 @@ def failed_before(context: dg.OpExecutionContext) -> frozenset[str]:
 
 
 def outcome_metadata(
-    client: Placement, plan: UnitsPlan, progress: list[Progress]
+    client: "PlacementClient", plan: UnitsPlan, progress: list[Progress]
 ) -> dict[str, Any]:
     """What was done, for how long actives were down, and what standbys for it cost."""
     view = client.view()
@@ -210,7 +213,10 @@ def outcome_metadata(
 
 
 def _settle_standbys(
-    context: dg.OpExecutionContext, client: Placement, plan: UnitsPlan, progress: list[Progress]
+    context: dg.OpExecutionContext,
+    client: "PlacementClient",
+    plan: UnitsPlan,
+    progress: list[Progress],
 ) -> str:
     """Of units that didn't end well: removes the standbys they spun up, or says that they are kept."""
     told: list[str] = []
@@ -234,7 +240,7 @@ def _settle_standbys(
 _ASKS = (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)
 
 
-def _refusal(client: Placement, step: Step) -> str | None:
+def _refusal(client: "PlacementClient", step: Step) -> str | None:
     if step.kind is Kind.PLACE:
         return client.plan(step.processor, step.destination, beyond_budget=True).refusal
     kind = RequestKind(step.kind.value)

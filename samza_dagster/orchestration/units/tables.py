@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -11,7 +12,9 @@ from samza_dagster.orchestration.tables import lines_within, map_markdown, table
 from samza_dagster.orchestration.units.order import State
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.units.progress import Progress
-from samza_dagster.orchestration.views import JobView
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView
 
 STEPS = ("container", "step", "at", "seconds", "what", "status", "message", "request")
 MOST_OF_ONE = 30_000

@@ -15,10 +15,12 @@ import json
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from samza_dagster.orchestration.views import ReplicaLag
 from samza_dagster.readiness import Heard, heard
+
+if TYPE_CHECKING:
+    from samza_dagster.client import ReplicaLag
 
 STEADY_LAG = "steady-lag"
 VERSION = 2

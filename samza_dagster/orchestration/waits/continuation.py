@@ -12,17 +12,15 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.follow import ROOT, root_run_id
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import PARTITION, job_tag
 from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
-from samza_dagster.orchestration.views import ReplicaLag
 from samza_dagster.orchestration.waits.conditions import (
     Met,
     Reported,
@@ -48,6 +46,9 @@ from samza_dagster.orchestration.waits.waiting import (
     waiting_runs,
 )
 from samza_dagster.readiness import Heard
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient, ReplicaLag
 
 SENSOR = "continuations"
 MOST_LAUNCHED = 25
@@ -265,7 +266,7 @@ def continuations_sensor(
     )
 
 
-def _lags_read(client: Placement) -> tuple[Sequence[ReplicaLag], str]:
+def _lags_read(client: "PlacementClient") -> tuple[Sequence["ReplicaLag"], str]:
     """The lags; or why none can be read: a deadline is over all the same, and a standby gone."""
     try:
         return client.lag(), ""

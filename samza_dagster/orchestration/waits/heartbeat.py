@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
 from samza_dagster.model import PlacementResponse
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.waits.conditions import behind, lags_by_processor, reasons_unknown
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
 
 EVERY_S = 30.0
 EVERY_MS = 30_000
@@ -49,7 +52,7 @@ class Heartbeats:
         return self._of.setdefault(name, Heartbeat(self._log, self._now_ms))
 
 
-def seen_now(client: Placement, processor_id: str, request: str = "") -> str:
+def seen_now(client: PlacementClient, processor_id: str, request: str = "") -> str:
     """What is known of a container and of the action for it, for a line of the log.
 
     How far its stores are behind tells how far its restore is. Raises nothing of ours: a
@@ -80,7 +83,7 @@ def time_left(seconds: float) -> str:
 
 
 def wait_for_answer(
-    client: Placement,
+    client: PlacementClient,
     uuid: str,
     *,
     timeout_s: float,

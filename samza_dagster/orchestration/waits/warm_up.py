@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.conditions import (
     Met,
@@ -20,6 +20,9 @@ from samza_dagster.orchestration.waits.conditions import (
 )
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
+
 SAMPLE_S = 2.0
 
 
@@ -27,7 +30,7 @@ SAMPLE_S = 2.0
 class WarmUp:
     """Looks at one standby's lag; `samples` are (ms, the most that any of its stores is behind)."""
 
-    client: Placement
+    client: PlacementClient
     standby: str
     bounds: CatchUp
     sleep: Callable[[float], None] = time.sleep

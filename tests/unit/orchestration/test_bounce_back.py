@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import (
     ActionView,
     FailoverView,
@@ -20,7 +21,6 @@ from samza_dagster.orchestration.bounce.back import SETTLES_MS, BackWatch, Since
 from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.restart import Restart
 from samza_dagster.orchestration.bounce.row import Bounced, Patience
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import Asked
 from samza_dagster.placement import texts
 
@@ -91,7 +91,7 @@ def answer(
 
 
 def watch(answers: Answers, *views: JobView, every_ms: int = SETTLES_MS) -> list[Since]:
-    made = BackWatch(cast("Placement", answers))
+    made = BackWatch(cast("PlacementClient", answers))
     ours = set(OURS.values())
     return [made.look(view, rows(), ours, 10_000 + n * every_ms) for n, view in enumerate(views)]
 
@@ -196,21 +196,21 @@ def test_whose_own_answer_is_cleaned_up_was_asked_for_by_any_that_is_left() -> N
     answers = Answers([answer("0-0", texts.started("h9"), at_ms=5_000)])
     answers.seen = job("0-0", execution="0-0#1")
     restart = Restart(
-        cast("Placement", answers),
+        cast("PlacementClient", answers),
         *("root", rows()["0-0"], Patience(0, 0, 0, 0, 0), {}),
         former="0-0#0",
         coordinator="samza_dagster",
     )
     restart.begin(Asked(OURS["0-0"], 1, None, forgotten=True), now_ms=10**12)
     known = {"0-0": replace(restart.row, stand=Stand.BACK, execution="0-0#1")}
-    made, again = BackWatch(cast("Placement", answers)), job("0-0", execution="0-0#2")
+    made, again = BackWatch(cast("PlacementClient", answers)), job("0-0", execution="0-0#2")
     assert set(made.look(again, known, (), 10**12).renewed) == {"0-0"}
 
 
 def test_one_answer_excuses_one_restart() -> None:
     """It was moved, and dies there by itself."""
     answers = Answers([answer("0-0", texts.started("h9"))])
-    made, known = BackWatch(cast("Placement", answers)), rows()
+    made, known = BackWatch(cast("PlacementClient", answers)), rows()
     moved = job("0-0", execution="0-0#2")
     assert set(made.look(moved, known, (), 10_000).renewed) == {"0-0"}
     known["0-0"] = replace(known["0-0"], execution="0-0#2")
@@ -222,7 +222,7 @@ def test_one_answer_excuses_one_restart() -> None:
 
 def test_what_another_deployment_restarts_has_not_failed() -> None:
     """Whoever deployed has asked for it; what dies under it later has."""
-    made, known = BackWatch(cast("Placement", Answers())), rows()
+    made, known = BackWatch(cast("PlacementClient", Answers())), rows()
     assert made.look(job(), known, (), 0) == Since()
     second = {"deployment_id": "run-2"}
     assert made.look(job("1", **second), known, (), 1_000) == Since()

@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView, ReplicaLag
 from samza_dagster.errors import DeadlineExceeded, Unreachable
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import ENDED, Moment, Outcome, follow
 from samza_dagster.orchestration.waits.heartbeat import (
     Heartbeat,
@@ -71,7 +71,7 @@ class SlowClient:
 def waited(client: SlowClient, timeout_s: float) -> list[float]:
     beats: list[float] = []
     wait_for_answer(
-        cast("Placement", client),
+        cast("PlacementClient", client),
         UUID,
         timeout_s=timeout_s,
         on_response=lambda _: None,
@@ -112,7 +112,7 @@ def test_following_a_request_tells_the_status_that_it_is_at() -> None:
     told: list[tuple[str, float]] = []
     request = Outcome("move", UUID, 0, "CREATED", "", "host-2", asked_ms=500)
     outcome = follow(
-        cast("Placement", client),
+        cast("PlacementClient", client),
         request,
         until=ENDED,
         timeout_s=300,
@@ -161,19 +161,19 @@ def test_a_restore_is_told_by_the_records_left() -> None:
     """The most that any of its stores is behind, and where its action is."""
     action = ActionView(UUID, "0", "host-2", "starting", 0)
     client = Looked(job(actions=(action,)), (lag("a", 17), lag("b", 12_345)))
-    told = seen_now(cast("Placement", client), "0", UUID)
+    told = seen_now(cast("PlacementClient", client), "0", UUID)
     assert told == "its action is at starting, 0 is starting on host-2, 12,345 records behind"
     client = Looked(job(), (lag("a", None),))
-    assert seen_now(cast("Placement", client), "0") == "0 is starting on host-2, lag unknown"
+    assert seen_now(cast("PlacementClient", client), "0") == "0 is starting on host-2, lag unknown"
     client = Looked(job())
-    assert seen_now(cast("Placement", client), "0", UUID) == "0 is starting on host-2"
-    assert seen_now(cast("Placement", client), "0-0") == "0-0 isn't in the job"
+    assert seen_now(cast("PlacementClient", client), "0", UUID) == "0 is starting on host-2"
+    assert seen_now(cast("PlacementClient", client), "0-0") == "0-0 isn't in the job"
 
 
 def test_a_look_that_fails_ends_no_wait() -> None:
     """The line says that nobody answered."""
     client = Looked(Unreachable("read the job", seen="no broker answers"))
-    told = seen_now(cast("Placement", client), "0")
+    told = seen_now(cast("PlacementClient", client), "0")
     assert told == "0 can't be looked at: no broker answers"
 
 

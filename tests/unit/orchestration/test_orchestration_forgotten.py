@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.orchestration.bounce.restart import attempt_of
-from samza_dagster.orchestration.ports import Placement
 from samza_dagster.orchestration.requests import is_forgotten, request_uuid, standing
 
 pytestmark = pytest.mark.unit
@@ -38,8 +38,8 @@ class _Client:
         return self.taken
 
 
-def client(**fields: Any) -> Placement:
-    return cast("Placement", _Client(**fields))
+def client(**fields: Any) -> PlacementClient:
+    return cast("PlacementClient", _Client(**fields))
 
 
 def answer(uuid: str, status: StatusCode = StatusCode.SUCCEEDED) -> PlacementResponse:
