@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.orchestration.failover.became import as_it_is, awaits_report, with_news
 from samza_dagster.orchestration.failover.job_trouble import job_trouble
 from samza_dagster.orchestration.failover.lost_hosts import lost_signals, lost_since
@@ -42,8 +43,6 @@ COORDINATOR = "coordinator"
 JOB = "job"
 LEAVING = "leaving"
 _BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STANDS)
-RUNS = "RUNNING"
-"""YARN's word on an application that has an Application Master."""
 SHORTEST_PATIENCE_MS = 15_000
 MOST_FOLLOWED = 300
 """Signals that take turns in being told: fewer than are remembered as told, so that none is told twice."""
@@ -348,7 +347,7 @@ def _leader_signals(
     sight: Sight, leader: LeaderMark | None, limits: Limits, now_ms: int
 ) -> list[Signal]:
     seen = sight.leader
-    if sight.application not in ("", RUNS):
+    if sight.application not in ("", RUNNING):
         me = ((COORDINATOR, sight.deployment),)
         why = f"its YARN application is {sight.application}: no Application Master runs"
         return [Signal(COORDINATOR_GONE, COORDINATOR, me, why)]
