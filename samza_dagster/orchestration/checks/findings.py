@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.orchestration.versioned import Versioned
+from samza_dagster.readiness import Applied, HostClock
 
-VERSION = 1
 MOST_OF_A_CHECK = 200
 SAME_LOOK_MS = 500
 NOT_JUDGED = "not judged"
@@ -31,6 +32,8 @@ class Finding:
 
 Findings = Mapping[str, Sequence[Finding] | Unreachable]
 """By check; in place of those that couldn't be looked for stands why."""
+Samples = Mapping[str, tuple[Applied, ...]]
+"""`<standby>/<store>/<partition>` → where it stood, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +67,32 @@ class Told:
     at_ms: int
 
 
+def _of_version_1(data: dict[str, Any]) -> dict[str, Any]:
+    """What was remembered beside findings were rows of numbers, of either sensor in one place."""
+    extra = dict(data["extra"])
+    looked_ms = extra.pop("looked_ms", 0)
+    hosts = extra.pop("clocks", {})
+    clock, sample = ("reported_ms", "least_ms", "most_ms"), ("at_ms", "applied", "end")
+    return {
+        **data,
+        "clocks": {host: dict(zip(clock, row, strict=True)) for host, row in hosts.items()},
+        "clocks_ms": looked_ms,
+        "samples": {
+            of: [dict(zip(sample, row, strict=True)) for row in rows] for of, rows in extra.items()
+        },
+    }
+
+
 @dataclass(frozen=True, slots=True)
-class Board:
+class Board(Versioned):
     """All checks of one sensor: their findings by subject, and what was told of each.
 
-    `clock` is what its times are by (`steady_now`).
+    `clock` is what its times are by (`steady_now`). `clocks` are those of hosts, as of a look that
+    began at `clocks_ms`; `samples` how far standbys' store partitions had come, oldest first.
     """
+
+    VERSION: ClassVar[int] = 2
+    FORMER: ClassVar = {1: _of_version_1}
 
     job: str
     looked_ms: int = 0
@@ -77,35 +100,10 @@ class Board:
         default_factory=dict[str, Mapping[str, Standing]]
     )
     told: Mapping[str, Told] = field(default_factory=dict[str, Told])
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     clock: str = ""
-
-    def to_text(self) -> str:
-        """As the cursor keeps it."""
-        return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"))
-
-    @classmethod
-    def read(cls, text: str | None, job: str) -> Board | None:
-        """The board of this job; None for a fresh cursor, another job's or one not understood."""
-        if not text:
-            return None
-        try:
-            data: Any = json.loads(text)
-            if data["version"] != VERSION or data["job"] != job:
-                return None
-            return cls(
-                job=job,
-                looked_ms=int(data["looked_ms"]),
-                checks={
-                    check: {subject: Standing(**s) for subject, s in found.items()}
-                    for check, found in data["checks"].items()
-                },
-                told={check: Told(**t) for check, t in data["told"].items()},
-                extra=dict(data["extra"]),
-                clock=str(data.get("clock", "")),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
+    clocks: Mapping[str, HostClock] = field(default_factory=dict[str, HostClock])
+    clocks_ms: int = 0
+    samples: Samples = field(default_factory=dict[str, tuple[Applied, ...]])
 
     def by_clock(self, clock: str, now_ms: int) -> Board:
         """The same by this clock, whose time it is now; by another one as if it had looked just now."""

@@ -195,11 +195,11 @@ class Tick:
 
     def _before(self, cursor: str | None, job: str) -> Memory | None:
         """What is known from before this look; at the first, also of a tick that was cut off."""
-        memory = Memory.read(cursor, job)
+        memory = Memory.read(cursor, job, self.say)
         if self._lasting is not None:
             return memory
         text = self.keeper.kept(job)
-        kept = Memory.read(text, job)
+        kept = Memory.read(text, job, self.say)
         if kept is not None and (memory is None or memory.looks < kept.looks):
             memory = kept
         elif text:
