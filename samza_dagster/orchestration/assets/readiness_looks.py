@@ -15,7 +15,6 @@ from samza_dagster.orchestration.checks.findings import (
     NOTE,
     Board,
     Finding,
-    Patience,
     Samples,
     looked,
 )
@@ -35,6 +34,7 @@ from samza_dagster.orchestration.checks.tick import (
     under,
 )
 from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.hysteresis import Hysteresis
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -187,7 +187,7 @@ def judged_now(
     found[names.CLOCKS] = outside.clocks_agree(kept.clocks) if kept is not None else [NOT_SEEN]
     kept = kept_board(instance, named(prefix, names.LAG_SLO), job, slo, now_ms)
     found[names.OBJECTIVE] = _objectives_now(slo, lags, kept, now_ms)
-    _, results = looked(Board(job), found, dict.fromkeys(found, Patience(looks=1)), now_ms)
+    _, results = looked(Board(job), found, dict.fromkeys(found, Hysteresis(looks=1)), now_ms)
     assets = under(prefix, {**names.ASSETS, **names.SLO_ASSETS})
     for result in results:
         told = evaluation(result, assets[result.check], job, now_ms)
@@ -223,7 +223,7 @@ def _objectives_now(
     if isinstance(lags, Unreachable):
         return lags
     objectives = slo.parsed()
-    former = kept.samples if kept is not None else {}
+    former: Samples = kept.samples if kept is not None else {}
     samples = followed(former, timed(objectives, lags), now_ms)
     broken = breaches(objectives, lags, samples)
     # What a sensor that runs has no two reports of yet was ready a moment ago.

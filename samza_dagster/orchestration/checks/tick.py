@@ -17,7 +17,6 @@ from samza_dagster.orchestration.checks.findings import (
     Board,
     Finding,
     Findings,
-    Patience,
     looked,
 )
 from samza_dagster.orchestration.checks.lag_objectives import (
@@ -27,6 +26,7 @@ from samza_dagster.orchestration.checks.lag_objectives import (
     timed,
 )
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.hysteresis import Hysteresis
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot, steady_now
@@ -48,15 +48,15 @@ class CheckTick:
     """
 
     checks: Mapping[str, str]
-    patience: Callable[[int], Mapping[str, Patience]]
+    patience: Callable[[int], Mapping[str, Hysteresis]]
     repeat_ms: int
     findings: Callable[[Board], tuple[Findings, Board, int]]
 
     def run(
-        self, cursor: str | None, job: str, log: CheckLog, now_ms: int, clock: str = ""
+        self, kept: Board | None, job: str, log: CheckLog, now_ms: int, clock: str = ""
     ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
         """The board to keep and the evaluations to tell; it is `now_ms` by this `clock`."""
-        board = seeded(Board.read(cursor, job), job, self.checks, log).by_clock(clock, now_ms)
+        board = seeded(kept, job, self.checks, log).by_clock(clock, now_ms)
         found, board, report_every_s = self.findings(board)
         board, results = looked(board, found, self.patience(report_every_s), now_ms)
         return due(board, results, self.checks, log, now_ms, self.repeat_ms)
@@ -129,7 +129,7 @@ def lag_slo_tick(
         found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
         return {names.OBJECTIVE: found}, replace(board, samples=samples), every_s
 
-    def patience(report_every_s: int) -> Mapping[str, Patience]:
+    def patience(report_every_s: int) -> Mapping[str, Hysteresis]:
         return {names.OBJECTIVE: settings.patience(report_every_s)}
 
     checks = under(prefix, names.SLO_ASSETS)
@@ -169,14 +169,16 @@ def evaluated(
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     try:
         board, events = make(client, now_ms).run(
-            context.cursor, samza.job, InstanceChecks(context.instance), now_ms, clock
+            kept, samza.job, InstanceChecks(context.instance), now_ms, clock
         )
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     finally:
         client.close()
     standing = sum(
-        s.on and s.severity != NOTE for found in board.checks.values() for s in found.values()
+        s.confirmed and s.severity != NOTE
+        for found in board.checks.values()
+        for s in found.values()
     )
     unjudged = sorted(check for check, found in board.checks.items() if NOT_JUDGED in found)
     more = f"; not judged: {', '.join(unjudged)}" if unjudged else ""

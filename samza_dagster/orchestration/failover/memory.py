@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
+from samza_dagster.orchestration.hysteresis import Evidence
 from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.readiness import Heard
 
@@ -33,12 +34,10 @@ _ONLY_TOLD = (STANDBY_DOWN, FLAPPING)
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(Evidence):
     """Something that looked bad. `members`: (processor, incarnation) that it is about.
 
-    `bad_ms` are the newest bad looks, `good` counts the good ones since. `confirmed`: bad
-    often enough that it counts. `kind` is the signal, `subject` a host, a processor or the
-    coordinator. `told`: it was reported, so its end will be. `after_ms` is when the end of the
+    `kind` is the signal, `subject` a host, a processor or the coordinator. `told`: it was reported, so its end will be. `after_ms` is when the end of the
     same trouble was reported that was there before; 0: of none is known.
 
     What became of it, whoever did it: `was` are host, reporting incarnation and deployment as it
@@ -50,10 +49,6 @@ class Suspect:
     kind: str
     subject: str
     members: tuple[tuple[str, str], ...]
-    since_ms: int
-    bad_ms: tuple[int, ...]
-    good: int = 0
-    confirmed: bool = False
     why: str = ""
     told: bool = False
     after_ms: int = 0
@@ -175,7 +170,7 @@ class LeaderMark:
 
 
 def _of_version_2(data: dict[str, Any]) -> dict[str, Any]:
-    """Trends and reports were packed column by column."""
+    """Trends and reports were packed column by column; the bad looks weren't counted."""
 
     def rows(packed: str) -> list[tuple[Any, ...]]:
         return list(zip(*json.loads(zlib.decompress(base64.b64decode(packed))), strict=True))
@@ -184,6 +179,10 @@ def _of_version_2(data: dict[str, Any]) -> dict[str, Any]:
     heard = rows(data["heard"]) if "heard" in data else []
     return {
         **data,
+        "suspects": {
+            key: {**suspect, "bad": len(suspect["bad_ms"])}
+            for key, suspect in data["suspects"].items()
+        },
         "trends": {
             processor: dict(zip(names, values, strict=True))
             for processor, *values in rows(data["trends"])

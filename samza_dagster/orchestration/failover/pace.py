@@ -1,12 +1,12 @@
-"""How soon looks of `auto_failover` follow each other; what definitions load of it, apart from its memory."""
+"""From when on something looks bad to `auto_failover`; what definitions load of it, apart from its memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from samza_dagster.orchestration.hysteresis import Hysteresis
+
 _MINUTE_MS = 60_000
-SAME_LOOK_MS = 400
-"""Two looks closer together than this count once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,11 @@ class Limits:
     standby_stands_ms: int = 240_000
     standby_down_ms: int = 300_000
     leader_beats: int = 3
+
+    @property
+    def hysteresis(self) -> Hysteresis:
+        """How often something must look bad, and good again."""
+        return Hysteresis(self.bad_looks, 0, self.good_looks, self.bad_within_ms)
 
     def for_reports(self, patience_ms: int, *, ours: bool) -> Limits:
         """The same for a job that reports thrice within `patience_ms`; 0: how often isn't known.

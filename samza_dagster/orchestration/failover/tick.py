@@ -31,7 +31,6 @@ from samza_dagster.orchestration.failover.log import (
     with_episodes,
 )
 from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS
 from samza_dagster.orchestration.failover.policy import (
     Decision,
     Mode,
@@ -50,6 +49,7 @@ from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
 from samza_dagster.orchestration.failover.signals import Judged, judge
 from samza_dagster.orchestration.history.events import HISTORY, KEY
+from samza_dagster.orchestration.hysteresis import SAME_LOOK_MS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.ticks import since_boot, steady_now
@@ -353,11 +353,7 @@ def _pause_s(memory: Memory, settings: AutoFailover, took_s: float) -> float:
 def _near(memory: Memory, rules: Rules) -> dict[str, Members]:
     """What the next look may act on, with the incarnations that it is about."""
     nearly = least_looks(rules.limits)
-    return {
-        key: s.members
-        for key, s in memory.suspects.items()
-        if s.confirmed or len(s.bad_ms) >= nearly
-    }
+    return {key: s.members for key, s in memory.suspects.items() if s.confirmed or s.bad >= nearly}
 
 
 def _is_about_something(before: Memory, judged: Judged) -> bool:

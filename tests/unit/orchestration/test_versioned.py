@@ -103,6 +103,7 @@ def test_a_memory_of_the_version_before_is_read() -> None:
     suspect = Suspect(
         *("silent", "0", (("0", "0#1"),)),
         since_ms=5,
+        bad=3,
         bad_ms=(5, 6, 7),
         confirmed=True,
         was=("h", "p", "d"),
@@ -129,7 +130,7 @@ def test_a_board_of_the_version_before_is_read() -> None:
         '{"fingerprint":"f","at_ms":6}},"extra":EXTRA,"clock":"k"}'
     )
     clocks = '{"clocks":{"h1":[5,null,null],"h2":[5,-1,1]},"looked_ms":6}'
-    standing = Standing("x", "seen", "fix", "WARN", 5, looks=2, on=True)
+    standing = Standing("x", "seen", "fix", "WARN", since_ms=5, bad=2, confirmed=True)
     board = Board(JOB, 7, {"c": {"x": standing}}, {"c": Told("f", 6)}, "k")
     assert Board.read(text.replace("EXTRA", clocks), JOB) == replace(
         board, clocks={"h1": HostClock(5), "h2": HostClock(5, -1, 1)}, clocks_ms=6

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.checks.findings import Board, Finding, Patience, looked
+from samza_dagster.orchestration.checks.findings import Board, Finding, looked
 from samza_dagster.orchestration.failover.memory import Memory
 from samza_dagster.orchestration.failover.pace import Limits
 from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
 from samza_dagster.orchestration.failover.signals import judge
+from samza_dagster.orchestration.hysteresis import Hysteresis
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000
@@ -53,7 +54,8 @@ class Rule:
                 self.bad.append(now_ms)
             self.good = 0
             newest = self.bad[-self.looks :]
-            enough = len(newest) == self.looks and now_ms - self.since_ms >= self.for_ms
+            stood_ms = max(0, now_ms - self.since_ms)  # the clock may have been set back
+            enough = len(newest) == self.looks and stood_ms >= self.for_ms
             near = self.within_ms is None or max(newest) - min(newest) <= self.within_ms
             self.on = self.on or (enough and near)
             return False
@@ -80,6 +82,10 @@ def by_the_rule(history: Looks, **numbers: int) -> Iterator[Told]:
         yield frozenset(s for s, rule in rules.items() if rule.on), frozenset(over)
 
 
+SET_BACK: Looks = [(gap_ms, frozenset({"h1"})) for gap_ms in (0, -60_000, 1_000)]
+
+
+@example(SET_BACK, 2, 2)
 @given(histories, st.integers(1, 4), st.integers(1, 4))
 def test_a_suspect_of_auto_failover_counts_after_bad_looks_within_a_time(
     looks: Looks, bad_looks: int, good_looks: int
@@ -103,12 +109,13 @@ def test_a_suspect_of_auto_failover_counts_after_bad_looks_within_a_time(
         assert (counts, frozenset(s.subject for s in judged.ended)) == told
 
 
+@example(SET_BACK, 2, 2, 0)
 @given(histories, st.integers(1, 4), st.integers(1, 4), st.sampled_from([0, 5_000, 30_000]))
 def test_a_finding_of_a_check_counts_after_bad_looks_in_turn_over_a_time(
     looks: Looks, bad_looks: int, good_looks: int, for_ms: int
 ) -> None:
     """A good look among them begins it anew, until it counts; then `good_looks` of them end it."""
-    patience = {"c": Patience(looks=bad_looks, for_ms=for_ms, good_looks=good_looks)}
+    patience = {"c": Hysteresis(looks=bad_looks, for_ms=for_ms, good_looks=good_looks)}
     expected = by_the_rule(looks, looks=bad_looks, good_looks=good_looks, for_ms=for_ms)
     board, now_ms = Board("demo/1"), BEGIN_MS
     for (gap_ms, bad), told in zip(looks, expected, strict=True):
