@@ -199,7 +199,8 @@ class Memory(Versioned):
     when, 0: for long. `looks` counts the looks it comes from: of two memories the one with more is the newer,
     whatever the clock did. `left_out` counts what looked bad at the last look and found no room.
     `read_to` is how far Dagster's events were read; -1: not known. `heard`: container and
-    incarnation → its newest report as it was seen last. `clock` is what the times are by.
+    incarnation → its newest report as it was seen last, `committed` the job's commits. `clock` is what
+    the times are by.
     Under Samza's AM (not `ours`): `deployment` is the running one, and `deployment_ms` when it was
     first seen in place of another; 0: it was the first.
     """
@@ -220,6 +221,7 @@ class Memory(Versioned):
     left_out: int = 0
     read_to: int = -1
     heard: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
+    committed: Heard | None = None
     clock: str = ""
     ours: bool = True
     deployment: str = ""
@@ -244,7 +246,8 @@ class Memory(Versioned):
         """
         later_ms = now_ms - self.looked_ms
         acted = tuple(replace(a, cap_ms=a.counts_ms + later_ms) for a in self.acted)
-        return replace(self, trends={}, heard={}, leader=None, acted=acted, deployment_ms=0)
+        fresh = replace(self, trends={}, heard={}, committed=None, leader=None)
+        return replace(fresh, acted=acted, deployment_ms=0)
 
 
 def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:

@@ -27,6 +27,7 @@ from samza_dagster.orchestration.failover.memory import (
 )
 from samza_dagster.orchestration.failover.pace import Limits
 from samza_dagster.orchestration.failover.reports import (
+    committed,
     in_time_ms,
     newest_report_ms,
     others_report,
@@ -68,6 +69,7 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     counts, rule = is_another_look(memory.looked_ms, now_ms), limits.hysteresis
     leader = _leader(sight, memory, now_ms)
     memory = _of_deployment(sight, memory, now_ms)
+    memory = replace(memory, committed=committed(sight, memory, now_ms))
     reports = reports_of(sight, memory, now_ms)
     since = silent_since(sight, reports, limits, now_ms)
     former = memory.trends
@@ -233,7 +235,7 @@ def _signals(
     limits: Limits,
     now_ms: int,
 ) -> tuple[Signal, ...]:
-    trouble = job_trouble(sight, trends, reports, memory, limits, now_ms)
+    trouble = job_trouble(sight, reports, memory, limits, now_ms)
     found = [*_leader_signals(sight, leader, limits, now_ms), *lost_signals(sight)]
     if trouble is not None:
         kind, why = trouble

@@ -144,12 +144,9 @@ def look(
     passed_ms = 0 if former is None else now_ms - former.at_ms
     waited_ms = max(0, passed_ms) + (0 if former is None else former.waited_ms)
     fresh = 0 <= passed_ms <= gap_ms
-    before = former.reports.items() if former is not None else ()
-    reports = heard(
-        {one: Heard(h.mark, min(h.at_ms, now_ms)) for one, h in before},
-        {one: now.marks[one] for one in wait.who if one in now.marks},
-        now_ms,
-    )
+    before: Mapping[str, Heard] = former.reports if former is not None else {}
+    marks = {one: now.marks[one] for one in wait.who if one in now.marks}
+    reports = heard(before, marks, now_ms)
     since: dict[str, int] = {}
     for one in wait.who:
         lag = now.lags.get(one)
