@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from samza_dagster.client.audit_history import AuditSource, open_audit
-from samza_dagster.client.job_silence import JobSilence
 from samza_dagster.client.job_view import with_cluster, with_named_hosts
 from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.client.seen_reports import SeenReports
@@ -24,16 +23,7 @@ from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore
 from samza_dagster.metadata.resource_manager import ResourceManager, resource_manager
 
-
-@dataclass
-class Seen:
-    """What one process has seen of a job, by its own clock."""
-
-    reports: SeenReports = field(default_factory=SeenReports)
-    silence: JobSilence = field(default_factory=JobSilence)
-
-
-_SEEN: defaultdict[tuple[str, str, str], Seen] = defaultdict(Seen)
+_SEEN: defaultdict[tuple[str, str, str], SeenReports] = defaultdict(SeenReports)
 """By brokers, name and id of a job: a sensor's client lasts for a tick, what it has seen for more."""
 
 
@@ -63,7 +53,7 @@ class JobAccess:
     bad_keys: list[str] = field(default_factory=list[str])
     mailbox: Mailbox | None = None
     audit: Callable[[], AuditSource] | None = None
-    seen: Seen = field(default_factory=Seen)
+    seen: SeenReports = field(default_factory=SeenReports)
     yarn: ResourceManager | None = None
     named_hosts: tuple[str, ...] = ()
 
@@ -110,7 +100,7 @@ class JobAccess:
 
     def _silent(self, view: JobView) -> JobView:
         """`view`, dead where all that reported has been silent for too long."""
-        dead = self.seen.silence.of(view.deployment_id, now_s=self.monotonic())
+        dead = self.seen.silence(view.deployment_id, now_s=self.monotonic())
         return replace(view, dead=dead)
 
     def close(self) -> None:

@@ -32,15 +32,19 @@ _CHECKPOINT_LOOK_BACK_MS = 600_000
 _COMMITS_BEFORE = 2_000
 
 
-def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[ReplicaLag, ...]:
+def read_lag(
+    view: JobView, reader: StreamReader, topics: JobTopics
+) -> tuple[tuple[ReplicaLag, ...], int]:
     """Lag of every replica of every store partition; `basis` says how it is known.
 
-    What can't be read makes the replicas unknown that it is about, and no others.
+    And the offset of the job's newest commit, 0 where none had to be read: none has while our
+    coordinator says that all actives run. What can't be read makes the replicas unknown that it is
+    about, and no others.
     """
     config = reader.config()
     stores = store_changelogs(config)
     if not stores:
-        return ()
+        return (), 0
     # Of two reporters of one container the more frequent is read last: its word is newer.
     reporters = sorted(metrics_topics(config).items(), key=lambda each: -each[1])
     unread: list[Unreachable] = []
@@ -71,7 +75,7 @@ def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[Re
     }
     replicas = store_replicas(view, stores, partitions, ranges)
     times = asked_times(replicas, samples, round(view.report_patience_s * 1000))
-    return replica_lags(
+    lags = replica_lags(
         replicas,
         samples=samples,
         checkpoints=checkpoints,
@@ -80,6 +84,7 @@ def read_lag(view: JobView, reader: StreamReader, topics: JobTopics) -> tuple[Re
         unread_samples=_why(unread),
         unread_checkpoints=_why(unread_checkpoints),
     )
+    return lags, max((one.offset for one in checkpoints.values()), default=0)
 
 
 def read_input_lag(view: JobView, topics: JobTopics) -> tuple[InputLag, ...]:

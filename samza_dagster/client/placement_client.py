@@ -325,12 +325,14 @@ class PlacementClient(Following, OwnAsking):
         one that has reported nothing new while this process looked, for three of its intervals.
         """
         topics, view = self._need_topics(), self.view()
-        lags = read_lag(view, StreamReader(self._store), topics)
-        now_s, patience_s = self._job.monotonic(), view.report_patience_s
-        seen = self._job.seen
-        lags = seen.reports.judged(lags, now_s=now_s, patience_s=patience_s)
-        seen.silence.looked(view.deployment_id, lags, now_s=now_s, patience_s=patience_s)
-        return lags
+        lags, commits = read_lag(view, StreamReader(self._store), topics)
+        return self._job.seen.judged(
+            lags,
+            deployment_id=view.deployment_id,
+            commits=commits,
+            now_s=self._job.monotonic(),
+            patience_s=view.report_patience_s,
+        )
 
     def input_lag(self) -> tuple[InputLag, ...]:
         """How far each active is behind its input, by its newest commit of the last ten minutes.
@@ -351,8 +353,8 @@ class PlacementClient(Following, OwnAsking):
             return look
         unread: list[str] = []
         try:
-            lags = read_lag(view, StreamReader(self._store), topics)
-            look = replace(look, lags=self._job.seen.reports.bounded(lags))
+            lags, _ = read_lag(view, StreamReader(self._store), topics)
+            look = replace(look, lags=self._job.seen.bounded(lags))
         except Unreachable as error:
             unread.append(error.seen)
         try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from samza_dagster.client.views import ReplicaLag
-from samza_dagster.readiness import Heard, heard
+from samza_dagster.readiness import Heard, all_silent, heard, silent_after_ms
 
 
 class _Came(NamedTuple):
@@ -24,6 +24,16 @@ class _Came(NamedTuple):
     most_end: int
 
 
+class _Look(NamedTuple):
+    """The newest look at a deployment that was first seen at `began_ms`, and that all of it was silent."""
+
+    deployment_id: str | None
+    began_ms: int
+    at_ms: int
+    patience_ms: int
+    silent: str
+
+
 @dataclass
 class SeenReports:
     """By its monotonic clock, or by none. Thread-safe. What it sees for the first time counts as of now."""
@@ -31,6 +41,8 @@ class SeenReports:
     _heard: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
     _came: Mapping[tuple[str, str], _Came] = field(default_factory=dict[tuple[str, str], _Came])
     _ends: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    _committed: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
+    _look: _Look | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def bounded(self, lags: Sequence[ReplicaLag]) -> tuple[ReplicaLag, ...]:
@@ -60,17 +72,53 @@ class SeenReports:
         return tuple(bounded)
 
     def judged(
-        self, lags: Sequence[ReplicaLag], *, now_s: float, patience_s: float
+        self,
+        lags: Sequence[ReplicaLag],
+        *,
+        deployment_id: str | None,
+        commits: int,
+        now_s: float,
+        patience_s: float,
     ) -> tuple[ReplicaLag, ...]:
-        """The same; unknown, with the reason, of those without news for longer than `patience_s`."""
+        """The same; unknown, with the reason, of those without news for longer than `patience_s`.
+
+        `commits` is the offset of the job's newest commit.
+        """
         # A sum: of one with several reports any may be the new one, and be dated before the others.
         marks: dict[str, int | None] = {}
         for lag in lags:
             if _is_reported(lag):
                 marks[_source(lag)] = (marks.get(_source(lag)) or 0) + (lag.observed_at_ms or 0)
+        now_ms, patience_ms = round(now_s * 1000), round(patience_s * 1000)
         with self._lock:
-            known = self._heard = heard(self._heard, marks, round(now_s * 1000))
+            known = self._heard = heard(self._heard, marks, now_ms)
+            self._committed = heard(self._committed, {"": commits or None}, now_ms)
+            former = self._look
+            goes_on = former is not None and former.deployment_id == deployment_id
+            began_ms = former.began_ms if former is not None and goes_on else now_ms
+            silent = all_silent(
+                known.values(),
+                since_ms=began_ms,
+                worked_ms=self._committed[""].at_ms,
+                now_ms=now_ms,
+                after_ms=silent_after_ms(patience_ms),
+            )
+            unread = any(lag.reason for lag in lags)
+            self._look = _Look(
+                deployment_id, began_ms, now_ms, patience_ms, "" if unread else silent
+            )
         return tuple(_as_of_now(lag, known, now_s, patience_s) for lag in self.bounded(lags))
+
+    def silence(self, deployment_id: str | None, *, now_s: float) -> str | None:
+        """For how long all of a deployment that reported has been silent, once that is too long.
+
+        None also where that isn't known: nobody has looked lately, or not all could be read.
+        """
+        with self._lock:
+            look = self._look
+        if look is None or look.deployment_id != deployment_id:
+            return None
+        return look.silent or None if now_s * 1000 - look.at_ms <= look.patience_ms else None
 
 
 def _by_end(lag: ReplicaLag, came: _Came) -> ReplicaLag:

@@ -21,6 +21,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.model.numbers import long_or_none
 
 RUNNING = "RUNNING"
+"""YARN's word on a node that takes containers, and on an application that has an Application Master."""
 _GONE = frozenset({"LOST", "UNHEALTHY", "DECOMMISSIONED", "REBOOTED", "SHUTDOWN"})
 _ENDED = frozenset({"FINISHED", "FAILED", "KILLED"})
 _TYPE = "Samza"

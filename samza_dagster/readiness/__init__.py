@@ -3,7 +3,7 @@
 from samza_dagster.readiness.choice import Candidate, soonest_ready
 from samza_dagster.readiness.clocks import HostClock, clocks, newest_reports
 from samza_dagster.readiness.forecast import Applied, Forecast, last_of, time_to_ready
-from samza_dagster.readiness.heard import Heard, heard
+from samza_dagster.readiness.heard import Heard, all_silent, heard, silent_after_ms
 from samza_dagster.readiness.lag import records_behind
 from samza_dagster.readiness.stall import stalled_for_ms, stands_since
 
@@ -13,11 +13,13 @@ __all__ = [
     "Forecast",
     "Heard",
     "HostClock",
+    "all_silent",
     "clocks",
     "heard",
     "last_of",
     "newest_reports",
     "records_behind",
+    "silent_after_ms",
     "soonest_ready",
     "stalled_for_ms",
     "stands_since",

@@ -10,10 +10,10 @@ from fake_lookout import Lookout, LookoutClient
 
 from samza_dagster.orchestration.failover.keeping import InstanceKeeper
 from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS
 from samza_dagster.orchestration.failover.reading import InstanceEvents
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.tick import Tick, watch
+from samza_dagster.orchestration.hysteresis import SAME_LOOK_MS
 
 pytestmark = pytest.mark.dagster
 

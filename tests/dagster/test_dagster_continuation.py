@@ -14,7 +14,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.conditions import Wait, read_met, read_wait
+from samza_dagster.orchestration.waits.conditions import Met, Wait, Watched, read_wait
 from samza_dagster.orchestration.waits.continuation import (
     MOST_LAUNCHED,
     Cursor,
@@ -28,6 +28,7 @@ from samza_dagster.orchestration.waits.waiting import (
     WAITS_FOR,
     YES,
 )
+from samza_dagster.readiness import Heard
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster
@@ -145,7 +146,7 @@ def test_steady_takes_looks_without_a_gap(
         assert bool(requested(result)) is done, step_s
         cursor = result.cursor
     (request,) = requested(result)
-    seen = read_met(request.tags[MET])
+    seen = Met.read(request.tags[MET])
     assert seen is not None
     assert seen.steady_ms == {"0-1": 100_000}
     assert continued(instance, request).success
@@ -217,7 +218,7 @@ def test_a_run_whose_deadline_is_over_goes_on_though_nobodys_lag_can_be_read(
     clock[0] += 501_000
     world.breaks = {"lag": Unreachable("read offsets", seen="log-0 doesn't answer")}
     (request,) = requested(tick(instance, waits.cursor))
-    seen = read_met(request.tags[MET])
+    seen = Met.read(request.tags[MET])
     assert seen is not None
     assert seen.why == "its time is over"
 
@@ -235,7 +236,7 @@ def test_a_look_that_reads_no_lag_ends_no_steady_time_and_lengthens_none(
     assert requested(unread) == []
     clock[0] += 4_000
     (request,) = requested(tick(instance, unread.cursor))
-    seen = read_met(request.tags[MET])
+    seen = Met.read(request.tags[MET])
     assert seen is not None
     assert seen.steady_ms == {"0-1": 59_000}
 
@@ -266,7 +267,9 @@ def test_a_thousand_runs_that_wait_cost_a_tick_two_seconds_at_most(
     assert len(requested(result)) == MOST_LAUNCHED
     assert min(took) < 2.0 * PACE, took
     assert len(str(cursor)) < 200_000
-    assert len(Cursor.read(cursor, "demo/1").watched) == 1000
+    kept = Cursor.read(cursor, "demo/1")
+    assert kept is not None
+    assert len(kept.watched) == 1000
 
 
 def test_dagster_takes_the_request_as_one_for_a_job_of_the_sensor(
@@ -294,8 +297,14 @@ def test_dagster_takes_the_request_as_one_for_a_job_of_the_sensor(
 
 
 def test_what_was_waited_for_under_a_former_release_stays_waited() -> None:
-    """It kept no reports: the steady time begins anew, the wait's own doesn't."""
+    """One release kept no reports: the steady time begins anew there, the wait's own doesn't."""
     former = {"version": 2, "job": "demo/1", "watched": {"r": [9, 7, {"0-0": 5}]}, "asked": []}
-    read = Cursor.read(json.dumps({**former, "clock": "c"}), "demo/1")
-    (one,) = read.watched.values()
+    without = Cursor.read(json.dumps({**former, "clock": "c"}), "demo/1")
+    assert without is not None
+    (one,) = without.watched.values()
     assert (one.waited_ms, one.steady_ms("0-0")) == (7, 0)
+    reporting = {"r": [9, 7, {"0-0": 5}, {"0-0": [3, 8]}]}
+    text = json.dumps({**former, "version": 3, "watched": reporting, "clock": "c"})
+    assert Cursor.read(text, "demo/1") == Cursor(
+        "demo/1", {"r": Watched({"0-0": 5}, 9, 7, {"0-0": Heard(3, 8)})}, clock="c"
+    )

@@ -11,9 +11,14 @@ import dagster as dg
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.checks import names, outside
 from samza_dagster.orchestration.checks.events import evaluation
-from samza_dagster.orchestration.checks.findings import NOTE, Board, Finding, Patience, looked
-from samza_dagster.orchestration.checks.lag_objectives import (
+from samza_dagster.orchestration.checks.findings import (
+    NOTE,
+    Board,
+    Finding,
     Samples,
+    looked,
+)
+from samza_dagster.orchestration.checks.lag_objectives import (
     breaches,
     followed,
     forecast,
@@ -25,11 +30,11 @@ from samza_dagster.orchestration.checks.lag_objectives import (
 from samza_dagster.orchestration.checks.settings import LagSlo
 from samza_dagster.orchestration.checks.tick import (
     invariant_findings,
-    kept_clocks,
     read_lags,
     under,
 )
 from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.hysteresis import Hysteresis
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -64,7 +69,7 @@ def forecast_now(
         client = samza.open_client()
         try:
             looks: list[tuple[int, Sequence[ReplicaLag]]] = []
-            samples: dict[str, Any] = {}
+            samples: Samples = {}
             every_s = config.every_s
             if every_s is None:
                 every_s = float(max(LEAST_S, client.view().report_every_s or 0))
@@ -108,9 +113,7 @@ def _pause(seconds: float, then: str, context: dg.AssetExecutionContext) -> None
             context.log.info(f"{then} in {left - EVERY_S:.0f} s")
 
 
-def readiness_rows(
-    samples: Mapping[str, Sequence[Sequence[int]]], lags: Sequence[ReplicaLag]
-) -> list[dict[str, Any]]:
+def readiness_rows(samples: Samples, lags: Sequence[ReplicaLag]) -> list[dict[str, Any]]:
     """A row for each standby, those that need longest first."""
     of: dict[str, list[ReplicaLag]] = {}
     for lag in lags:
@@ -180,12 +183,11 @@ def judged_now(
             found = invariant_findings(client, client.view(), lags, lag_limit, standbys)
         finally:
             client.close()
-    kept = kept_samples(instance, named(prefix, names.INVARIANTS), job, slo, now_ms)
-    found[names.CLOCKS] = outside.clocks_agree(kept_clocks(kept or {})[1]) if kept else [NOT_SEEN]
-    found[names.OBJECTIVE] = _objectives_now(
-        slo, lags, kept_samples(instance, named(prefix, names.LAG_SLO), job, slo, now_ms), now_ms
-    )
-    _, results = looked(Board(job), found, dict.fromkeys(found, Patience(looks=1)), now_ms)
+    kept = kept_board(instance, named(prefix, names.INVARIANTS), job, slo, now_ms)
+    found[names.CLOCKS] = outside.clocks_agree(kept.clocks) if kept is not None else [NOT_SEEN]
+    kept = kept_board(instance, named(prefix, names.LAG_SLO), job, slo, now_ms)
+    found[names.OBJECTIVE] = _objectives_now(slo, lags, kept, now_ms)
+    _, results = looked(Board(job), found, dict.fromkeys(found, Hysteresis(looks=1)), now_ms)
     assets = under(prefix, {**names.ASSETS, **names.SLO_ASSETS})
     for result in results:
         told = evaluation(result, assets[result.check], job, now_ms)
@@ -199,10 +201,10 @@ def judged_now(
         )
 
 
-def kept_samples(
+def kept_board(
     instance: dg.DagsterInstance, sensor: str, job: str, slo: LagSlo, now_ms: int
-) -> Samples | None:
-    """What a sensor of lags follows; None when it hasn't looked at this job of late."""
+) -> Board | None:
+    """What a sensor follows; None when it hasn't looked at this job of late."""
     if instance.schedule_storage is None:
         return None
     boards = [
@@ -212,16 +214,17 @@ def kept_samples(
     ]
     newest = max((b for b in boards if b is not None), key=lambda b: b.looked_ms, default=None)
     late_ms = max(LATE_S, LATE_TICKS * slo.interval_s) * 1000
-    return newest.extra if newest is not None and now_ms - newest.looked_ms <= late_ms else None
+    return newest if newest is not None and now_ms - newest.looked_ms <= late_ms else None
 
 
 def _objectives_now(
-    slo: LagSlo, lags: Sequence[ReplicaLag] | Unreachable, kept: Samples | None, now_ms: int
+    slo: LagSlo, lags: Sequence[ReplicaLag] | Unreachable, kept: Board | None, now_ms: int
 ) -> list[Finding] | Unreachable:
     if isinstance(lags, Unreachable):
         return lags
     objectives = slo.parsed()
-    samples = followed(kept or {}, timed(objectives, lags), now_ms)
+    former: Samples = kept.samples if kept is not None else {}
+    samples = followed(former, timed(objectives, lags), now_ms)
     broken = breaches(objectives, lags, samples)
     # What a sensor that runs has no two reports of yet was ready a moment ago.
     unknown = not_known(objectives, lags, samples) if kept is None else []

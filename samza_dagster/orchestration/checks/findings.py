@@ -5,16 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.orchestration.hysteresis import Evidence, Hysteresis, is_another_look
+from samza_dagster.orchestration.versioned import Versioned
+from samza_dagster.readiness import Applied, HostClock
 
-VERSION = 1
 MOST_OF_A_CHECK = 200
-SAME_LOOK_MS = 500
 NOT_JUDGED = "not judged"
 """The subject of what says that a check can't be judged now."""
+_NOT_SEEN = "not seen yet since the sensor began anew"
 NOTE = "NOTE"
 """The severity of what is said beside and fails nothing."""
 
@@ -31,29 +33,18 @@ class Finding:
 
 Findings = Mapping[str, Sequence[Finding] | Unreachable]
 """By check; in place of those that couldn't be looked for stands why."""
+Samples = Mapping[str, tuple[Applied, ...]]
+"""`<standby>/<store>/<partition>` → where it stood, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
-    """A finding counts after `looks` looks over `for_ms`, and is over after `good_looks` without it."""
-
-    looks: int = 2
-    for_ms: int = 0
-    good_looks: int = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """A finding and how long it has been there; `on`: it counts."""
+class Standing(Evidence):
+    """A finding and how long it has been there."""
 
     subject: str
     seen: str
     fix: str
     severity: str
-    since_ms: int
-    looks: int = 1
-    good: int = 0
-    on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +55,40 @@ class Told:
     at_ms: int
 
 
+def _of_version_1(data: dict[str, Any]) -> dict[str, Any]:
+    """What was remembered beside findings were rows of numbers, of either sensor in one place."""
+
+    def standing(kept: dict[str, Any]) -> dict[str, Any]:
+        return {**kept, "bad": kept["looks"], "confirmed": kept["on"]}
+
+    extra = dict(data["extra"])
+    looked_ms = extra.pop("looked_ms", 0)
+    hosts = extra.pop("clocks", {})
+    clock, sample = ("reported_ms", "least_ms", "most_ms"), ("at_ms", "applied", "end")
+    return {
+        **data,
+        "checks": {
+            check: {subject: standing(one) for subject, one in found.items()}
+            for check, found in data["checks"].items()
+        },
+        "clocks": {host: dict(zip(clock, row, strict=True)) for host, row in hosts.items()},
+        "clocks_ms": looked_ms,
+        "samples": {
+            of: [dict(zip(sample, row, strict=True)) for row in rows] for of, rows in extra.items()
+        },
+    }
+
+
 @dataclass(frozen=True, slots=True)
-class Board:
+class Board(Versioned):
     """All checks of one sensor: their findings by subject, and what was told of each.
 
-    `clock` is what its times are by (`steady_now`).
+    `clock` is what its times are by (`steady_now`). `clocks` are those of hosts, as of a look that
+    began at `clocks_ms`; `samples` how far standbys' store partitions had come, oldest first.
     """
+
+    VERSION: ClassVar[int] = 2
+    FORMER: ClassVar = {1: _of_version_1}
 
     job: str
     looked_ms: int = 0
@@ -77,35 +96,10 @@ class Board:
         default_factory=dict[str, Mapping[str, Standing]]
     )
     told: Mapping[str, Told] = field(default_factory=dict[str, Told])
-    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     clock: str = ""
-
-    def to_text(self) -> str:
-        """As the cursor keeps it."""
-        return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"))
-
-    @classmethod
-    def read(cls, text: str | None, job: str) -> Board | None:
-        """The board of this job; None for a fresh cursor, another job's or one not understood."""
-        if not text:
-            return None
-        try:
-            data: Any = json.loads(text)
-            if data["version"] != VERSION or data["job"] != job:
-                return None
-            return cls(
-                job=job,
-                looked_ms=int(data["looked_ms"]),
-                checks={
-                    check: {subject: Standing(**s) for subject, s in found.items()}
-                    for check, found in data["checks"].items()
-                },
-                told={check: Told(**t) for check, t in data["told"].items()},
-                extra=dict(data["extra"]),
-                clock=str(data.get("clock", "")),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return None
+    clocks: Mapping[str, HostClock] = field(default_factory=dict[str, HostClock])
+    clocks_ms: int = 0
+    samples: Samples = field(default_factory=dict[str, tuple[Applied, ...]])
 
     def by_clock(self, clock: str, now_ms: int) -> Board:
         """The same by this clock, whose time it is now; by another one as if it had looked just now."""
@@ -131,14 +125,10 @@ class Board:
     def seeded(self, check: str, subjects: Sequence[str], told: Told) -> Board:
         """With what was last told of a check: after a lost cursor it still stands, until it is gone."""
         found = {
-            subject: Standing(subject, "not seen yet since the sensor began anew", "", "WARN", 0)
+            subject: Standing(subject, _NOT_SEEN, "", "WARN", since_ms=0, bad=1, confirmed=True)
             for subject in subjects
         }
-        return replace(
-            self,
-            checks={**self.checks, check: {k: replace(s, on=True) for k, s in found.items()}},
-            told={**self.told, check: told},
-        )
+        return replace(self, checks={**self.checks, check: found}, told={**self.told, check: told})
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,14 +165,14 @@ class Result:
 def looked(
     board: Board,
     findings: Findings,
-    patience: Mapping[str, Patience],
+    patience: Mapping[str, Hysteresis],
     now_ms: int,
 ) -> tuple[Board, tuple[Result, ...]]:
     """Takes one look into account; each check of `patience` gets a result.
 
     One that can't be judged at this look keeps what it had, and that it can't is a finding of it.
     """
-    counts = not 0 <= now_ms - board.looked_ms < SAME_LOOK_MS
+    counts = is_another_look(board.looked_ms, now_ms)
     checks: dict[str, Mapping[str, Standing]] = {}
     results: list[Result] = []
     for check, rule in patience.items():
@@ -195,19 +185,21 @@ def looked(
             seen = (Finding(NOT_JUDGED, f"{seen.asked}: {seen.seen}", seen.fix),)
         found = {f.subject: f for f in seen}
         for subject, finding in found.items():
-            after[subject] = _again(before.get(subject), finding, rule, now_ms, counts)
+            old = before.get(subject) or Standing(subject, "", "", "", since_ms=now_ms)
+            now = replace(old, seen=finding.seen, fix=finding.fix, severity=finding.severity)
+            after[subject] = rule.after_bad(now, now_ms, counts=counts)
         for subject, old in before.items():
             if subject in found or subject in after:
                 continue
-            good = replace(old, good=old.good + counts)
-            if old.on and good.good < rule.good_looks:
+            good = rule.after_good(old, counts=counts)
+            if not rule.is_over(good):
                 after[subject] = good
-            elif old.on:
+            elif good.confirmed:
                 recovered.append(subject)
         # Those that count come first, the longest known: what is left out is news of a flood.
-        kept = sorted(after.values(), key=lambda s: (not s.on, s.since_ms, s.subject))
+        kept = sorted(after.values(), key=lambda s: (not s.confirmed, s.since_ms, s.subject))
         checks[check] = {s.subject: s for s in kept[:MOST_OF_A_CHECK]}
-        standing = tuple(s for s in kept[:MOST_OF_A_CHECK] if s.on)
+        standing = tuple(s for s in kept[:MOST_OF_A_CHECK] if s.confirmed)
         left_out = max(0, len(kept) - MOST_OF_A_CHECK)
         results.append(Result(check, standing, tuple(recovered), left_out))
     looked_ms = now_ms if counts else board.looked_ms
@@ -219,21 +211,4 @@ def is_due(board: Board, result: Result, now_ms: int, repeat_ms: int) -> bool:
     told = board.told.get(result.check)
     return (
         told is None or told.fingerprint != result.fingerprint or now_ms - told.at_ms >= repeat_ms
-    )
-
-
-def _again(
-    old: Standing | None, finding: Finding, rule: Patience, now_ms: int, counts: bool
-) -> Standing:
-    since = now_ms if old is None else old.since_ms
-    looks = 1 if old is None else old.looks + counts
-    stands = looks >= rule.looks and now_ms - since >= rule.for_ms
-    return Standing(
-        finding.subject,
-        finding.seen,
-        finding.fix,
-        finding.severity,
-        since,
-        min(looks, 1_000),
-        on=stands or (old is not None and old.on),
     )

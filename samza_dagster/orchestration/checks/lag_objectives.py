@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from samza_dagster.errors import some_of
 from samza_dagster.model.naming import is_standby
-from samza_dagster.orchestration.checks.findings import NOTE, Finding
+from samza_dagster.orchestration.checks.findings import NOTE, Finding, Samples
 from samza_dagster.readiness import Applied, Forecast, last_of, time_to_ready
 
 if TYPE_CHECKING:
@@ -35,11 +35,7 @@ class Objective:
         return fnmatchcase(processor_id, self.standby) and fnmatchcase(store, self.store)
 
 
-Samples = Mapping[str, Sequence[Sequence[int]]]
-"""`<standby>/<store>/<partition>` → (ms, applied, end), oldest first."""
-
-
-def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> dict[str, Any]:
+def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> Samples:
     """The samples with this look's, of the store partitions that are furthest behind.
 
     A report that was taken in before adds nothing, so looks may be as close as they like.
@@ -50,17 +46,16 @@ def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> dict[s
         if is_standby(lag.processor_id) and lag.lag and lag.applied_offset is not None
     ]
     worst = sorted(behind, key=lambda lag: (-(lag.lag or 0), lag.processor_id, lag.partition))
-    new: dict[str, Any] = {}
+    new: dict[str, tuple[Applied, ...]] = {}
     for lag in worst[:MOST_FOLLOWED]:
-        key = _key(lag)
-        samples = [list(s) for s in former.get(key, ())]
-        at = lag.observed_at_ms if lag.observed_at_ms is not None else now_ms
-        end = lag.end_offset or 0
-        applied = end - (lag.lag or 0)
-        if samples and (applied < samples[-1][1] or at < samples[-1][0]):
-            samples = []  # another changelog of that name, or another host's clock
-        if not samples or at > samples[-1][0]:
-            samples.append([at, applied, end])
+        key, end = _key(lag), lag.end_offset or 0
+        at_ms = lag.observed_at_ms if lag.observed_at_ms is not None else now_ms
+        now = Applied(at_ms, end - (lag.lag or 0), end)
+        samples = former.get(key, ())
+        if samples and (now.applied < samples[-1].applied or at_ms < samples[-1].at_ms):
+            samples = ()  # another changelog of that name, or another host's clock
+        if not samples or at_ms > samples[-1].at_ms:
+            samples = (*samples, now)
         new[key] = samples[-SAMPLES:]
     return new
 
@@ -74,8 +69,7 @@ def forecast(samples: Samples, lags: Sequence[ReplicaLag]) -> Forecast | None:
         elif lag.lag == 0:
             parts.append(Forecast(0, 0, 0))
         else:
-            known = [Applied(*s) for s in samples.get(_key(lag), ())]
-            parts.append(time_to_ready(known))
+            parts.append(time_to_ready(samples.get(_key(lag), ())))
     return last_of(parts)
 
 

@@ -10,9 +10,9 @@ from pydantic import Field
 from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.checks import names
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
+from samza_dagster.orchestration.hysteresis import Hysteresis
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.checks.findings import Patience
     from samza_dagster.orchestration.checks.lag_objectives import Objective
 
 MOST_OBJECTIVES = 100
@@ -35,19 +35,17 @@ class Invariants(dg.Model, dg.Resolvable):
         default=None, description="Standbys of each active; empty: as most have."
     )
 
-    def patience(self, report_every_s: int = 0) -> "dict[str, Patience]":
+    def patience(self, report_every_s: int = 0) -> dict[str, Hysteresis]:
         """Of each check; a lag that only one report shows is none."""
-        from samza_dagster.orchestration.checks.findings import Patience
-
-        slow = Patience(looks=2, for_ms=self.grace_s * 1000)
+        slow = Hysteresis(looks=2, for_ms=self.grace_s * 1000)
         lag_s = max(self.grace_s, report_every_s + self.interval_s)
         return {
-            names.SAME_HOST: Patience(),
+            names.SAME_HOST: Hysteresis(),
             names.REPLICAS: slow,
-            names.ONE_OWNER: Patience(),
-            names.LAG: Patience(looks=2, for_ms=lag_s * 1000),
+            names.ONE_OWNER: Hysteresis(),
+            names.LAG: Hysteresis(looks=2, for_ms=lag_s * 1000),
             names.LOCALITY: slow,
-            names.CLOCKS: Patience(),
+            names.CLOCKS: Hysteresis(),
         }
 
 
@@ -101,9 +99,7 @@ class LagSlo(dg.Model, dg.Resolvable):
             for o in self.objectives
         ]
 
-    def patience(self, report_every_s: int = 0) -> "Patience":
+    def patience(self, report_every_s: int = 0) -> Hysteresis:
         """Of a breach; what only one report shows is none."""
-        from samza_dagster.orchestration.checks.findings import Patience
-
         breach_s = max(self.breach_s, report_every_s + self.interval_s)
-        return Patience(self.breach_looks, breach_s * 1000, self.recovery_looks)
+        return Hysteresis(self.breach_looks, breach_s * 1000, self.recovery_looks)

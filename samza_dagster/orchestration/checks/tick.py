@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -18,7 +18,6 @@ from samza_dagster.orchestration.checks.findings import (
     Board,
     Finding,
     Findings,
-    Patience,
     looked,
 )
 from samza_dagster.orchestration.checks.lag_objectives import (
@@ -28,38 +27,36 @@ from samza_dagster.orchestration.checks.lag_objectives import (
     timed,
 )
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.hysteresis import Hysteresis
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot, steady_now
-from samza_dagster.readiness import HostClock, clocks, newest_reports
+from samza_dagster.readiness import clocks, newest_reports
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ReplicaLag
-
-CLOCKS, LOOKED = "clocks", "looked_ms"
 
 
 @dataclass
 class CheckTick:
     """One tick of either sensor.
 
-    `findings` looks and judges; it gives what to remember beside, and how often containers report
-    (s; 0: not known), by which `patience` is.
+    `findings` looks and judges; it gives the board with what it saw beside, and how often containers
+    report (s; 0: not known), by which `patience` is.
     """
 
     checks: Mapping[str, str]
-    patience: Callable[[int], Mapping[str, Patience]]
+    patience: Callable[[int], Mapping[str, Hysteresis]]
     repeat_ms: int
-    findings: Callable[[Board], tuple[Findings, Mapping[str, object], int]]
+    findings: Callable[[Board], tuple[Findings, Board, int]]
 
     def run(
-        self, cursor: str | None, job: str, log: CheckLog, now_ms: int, clock: str = ""
+        self, kept: Board | None, job: str, log: CheckLog, now_ms: int, clock: str = ""
     ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
         """The board to keep and the evaluations to tell; it is `now_ms` by this `clock`."""
-        board = seeded(Board.read(cursor, job), job, self.checks, log).by_clock(clock, now_ms)
-        found, extra, report_every_s = self.findings(board)
+        board = seeded(kept, job, self.checks, log).by_clock(clock, now_ms)
+        found, board, report_every_s = self.findings(board)
         board, results = looked(board, found, self.patience(report_every_s), now_ms)
-        board = replace(board, extra=extra)
         return due(board, results, self.checks, log, now_ms, self.repeat_ms)
 
 
@@ -72,29 +69,19 @@ def invariants_tick(
 ) -> CheckTick:
     """What `invariants` does in a tick."""
 
-    def findings(board: Board) -> tuple[Findings, Mapping[str, object], int]:
+    def findings(board: Board) -> tuple[Findings, Board, int]:
         began_ms, lags, view = now(), read_lags(client), client.view()
         every_s = view.report_every_s or 0
         found = invariant_findings(client, view, lags, lag_limit, settings.standbys)
         if isinstance(lags, Unreachable):
-            return {**found, names.CLOCKS: lags}, board.extra, every_s
+            return {**found, names.CLOCKS: lags}, board, every_s
         reports = newest_reports((lag.host, lag.observed_at_ms) for lag in lags)
-        looked_ms, known = kept_clocks(board.extra)
-        hosts = clocks(known, reports, looked_ms=looked_ms, now_ms=now())
-        extra = {CLOCKS: {h: list(astuple(c)) for h, c in hosts.items()}, LOOKED: began_ms}
-        return {**found, names.CLOCKS: outside.clocks_agree(hosts)}, extra, every_s
+        hosts = clocks(board.clocks, reports, looked_ms=board.clocks_ms, now_ms=now())
+        found[names.CLOCKS] = outside.clocks_agree(hosts)
+        return found, replace(board, clocks=hosts, clocks_ms=began_ms), every_s
 
     checks = under(prefix, names.ASSETS)
     return CheckTick(checks, settings.patience, settings.repeat_s * 1000, findings)
-
-
-def kept_clocks(extra: Mapping[str, Any]) -> tuple[int, dict[str, HostClock]]:
-    """When the look before began, and what it knew of hosts' clocks; nothing where it isn't understood."""
-    try:
-        known = {str(host): HostClock(*row) for host, row in extra[CLOCKS].items()}
-        return int(extra[LOOKED]), known
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return 0, {}
 
 
 def invariant_findings(
@@ -127,20 +114,20 @@ def lag_slo_tick(
 ) -> CheckTick:
     """What `lag_slo` does in a tick."""
 
-    def findings(board: Board) -> tuple[Findings, Mapping[str, object], int]:
+    def findings(board: Board) -> tuple[Findings, Board, int]:
         lags, objectives = read_lags(client), settings.parsed()
         if isinstance(lags, Unreachable):
-            return {names.OBJECTIVE: lags}, board.extra, 0
+            return {names.OBJECTIVE: lags}, board, 0
         view = client.view()
         every_s = view.report_every_s or 0
         dead = outside.not_dead(view)
         if dead:
-            return {names.OBJECTIVE: dead}, {}, every_s
-        samples = followed(board.extra, timed(objectives, lags), now_ms)
+            return {names.OBJECTIVE: dead}, replace(board, samples={}), every_s
+        samples = followed(board.samples, timed(objectives, lags), now_ms)
         found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
-        return {names.OBJECTIVE: found}, samples, every_s
+        return {names.OBJECTIVE: found}, replace(board, samples=samples), every_s
 
-    def patience(report_every_s: int) -> Mapping[str, Patience]:
+    def patience(report_every_s: int) -> Mapping[str, Hysteresis]:
         return {names.OBJECTIVE: settings.patience(report_every_s)}
 
     checks = under(prefix, names.SLO_ASSETS)
@@ -171,7 +158,7 @@ def evaluated(
     make: Callable[[PlacementClient, int], CheckTick],
 ) -> dg.SensorResult | dg.SkipReason:
     """One tick of either sensor: what it tells and remembers."""
-    kept = Board.read(context.cursor, samza.job)
+    kept = Board.read(context.cursor, samza.job, context.log.warning)
     before = kept.clock if kept is not None else ""
     now_ms, clock = steady_now(before, time.time_ns() // 1_000_000, *since_boot())
     try:
@@ -180,14 +167,16 @@ def evaluated(
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     try:
         board, events = make(client, now_ms).run(
-            context.cursor, samza.job, InstanceChecks(context.instance), now_ms, clock
+            kept, samza.job, InstanceChecks(context.instance), now_ms, clock
         )
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     finally:
         client.close()
     standing = sum(
-        s.on and s.severity != NOTE for found in board.checks.values() for s in found.values()
+        s.confirmed and s.severity != NOTE
+        for found in board.checks.values()
+        for s in found.values()
     )
     unjudged = sorted(check for check, found in board.checks.items() if NOT_JUDGED in found)
     more = f"; not judged: {', '.join(unjudged)}" if unjudged else ""

@@ -125,7 +125,7 @@ def _each(
 ) -> Iterator[Case]:
     """Of each suspect its cases: two suspects may be about one request."""
     for suspect in sorted(suspects.values(), key=urgency):
-        if not (suspect.confirmed or (least_looks and len(suspect.bad_ms) >= least_looks)):
+        if not (suspect.confirmed or (least_looks and suspect.bad >= least_looks)):
             continue
         for processor, incarnation in suspect.members:
             seen = sight.by_id.get(processor) if sight is not None else None

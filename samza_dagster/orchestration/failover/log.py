@@ -208,7 +208,6 @@ def still_open(events: Sequence[dg.AssetObservation], job: str) -> dict[str, Sus
                 subject=text(event, "subject"),
                 members=((text(event, "processor"), _incarnation(event)),),
                 since_ms=_since_ms(event),
-                bad_ms=(),
                 why=text(event, "why"),
                 told=True,
             )

@@ -6,13 +6,13 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
-from operator import attrgetter
-from typing import Any, cast
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar
 
+from samza_dagster.orchestration.hysteresis import Evidence
+from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.readiness import Heard
 
-VERSION = 2
 MOST_SUSPECTS = 100
 ROOM_FOR_NEW = 30
 """Of these, places that those which aren't confirmed yet have before those which are."""
@@ -34,12 +34,10 @@ _ONLY_TOLD = (STANDBY_DOWN, FLAPPING)
 
 
 @dataclass(frozen=True, slots=True)
-class Suspect:
+class Suspect(Evidence):
     """Something that looked bad. `members`: (processor, incarnation) that it is about.
 
-    `bad_ms` are the newest bad looks, `good` counts the good ones since. `confirmed`: bad
-    often enough that it counts. `kind` is the signal, `subject` a host, a processor or the
-    coordinator. `told`: it was reported, so its end will be. `after_ms` is when the end of the
+    `kind` is the signal, `subject` a host, a processor or the coordinator. `told`: it was reported, so its end will be. `after_ms` is when the end of the
     same trouble was reported that was there before; 0: of none is known.
 
     What became of it, whoever did it: `was` are host, reporting incarnation and deployment as it
@@ -51,10 +49,6 @@ class Suspect:
     kind: str
     subject: str
     members: tuple[tuple[str, str], ...]
-    since_ms: int
-    bad_ms: tuple[int, ...]
-    good: int = 0
-    confirmed: bool = False
     why: str = ""
     told: bool = False
     after_ms: int = 0
@@ -175,18 +169,44 @@ class LeaderMark:
     seen_ms: int
 
 
+def _of_version_2(data: dict[str, Any]) -> dict[str, Any]:
+    """Trends and reports were packed column by column; the bad looks weren't counted."""
+
+    def rows(packed: str) -> list[tuple[Any, ...]]:
+        return list(zip(*json.loads(zlib.decompress(base64.b64decode(packed))), strict=True))
+
+    names = [f.name for f in fields(Trend)]
+    heard = rows(data["heard"]) if "heard" in data else []
+    return {
+        **data,
+        "suspects": {
+            key: {**suspect, "bad": len(suspect["bad_ms"])}
+            for key, suspect in data["suspects"].items()
+        },
+        "trends": {
+            processor: dict(zip(names, values, strict=True))
+            for processor, *values in rows(data["trends"])
+        },
+        "heard": {source: {"mark": mark, "at_ms": at_ms} for source, mark, at_ms in heard},
+    }
+
+
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Versioned):
     """All of it. `told`: id of what was reported → when; `acks`: group → its last acknowledgement.
 
     `trends` has one for each odd container, however many there are. `lost`: lost host → since
     when, 0: for long. `looks` counts the looks it comes from: of two memories the one with more is the newer,
     whatever the clock did. `left_out` counts what looked bad at the last look and found no room.
     `read_to` is how far Dagster's events were read; -1: not known. `heard`: container and
-    incarnation → its newest report as it was seen last. `clock` is what the times are by.
+    incarnation → its newest report as it was seen last, `committed` the job's commits. `clock` is what
+    the times are by.
     Under Samza's AM (not `ours`): `deployment` is the running one, and `deployment_ms` when it was
     first seen in place of another; 0: it was the first.
     """
+
+    VERSION: ClassVar[int] = 3
+    FORMER: ClassVar = {2: _of_version_2}
 
     job: str
     looked_ms: int = 0
@@ -201,56 +221,11 @@ class Memory:
     left_out: int = 0
     read_to: int = -1
     heard: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
+    committed: Heard | None = None
     clock: str = ""
     ours: bool = True
     deployment: str = ""
     deployment_ms: int = 0
-
-    def to_text(self) -> str:
-        """As the cursor keeps it: Dagster stores it with each tick, so what is long is packed."""
-        plain = asdict(replace(self, trends={}, heard={}))
-        rows = [[processor, *_values(trend)] for processor, trend in sorted(self.trends.items())]
-        heard = [[source, one.mark, one.at_ms] for source, one in sorted(self.heard.items())]
-        packed = {"trends": _packed(rows), "heard": _packed(heard)}
-        for suspect in plain["suspects"].values():
-            for name in [n for n, default in _DEFAULTS.items() if suspect[n] == default]:
-                del suspect[name]
-        return json.dumps({"version": VERSION, **plain, **packed}, separators=(",", ":"))
-
-    @classmethod
-    def read(cls, text: str | None, job: str) -> Memory | None:
-        """The memory of this job; None for a fresh cursor, another job's or one not understood."""
-        if not text:
-            return None
-        try:
-            data: Any = json.loads(text)
-            if data["version"] != VERSION or data["job"] != job:
-                return None
-            leader = data["leader"]
-            return cls(
-                job=job,
-                looked_ms=int(data["looked_ms"]),
-                suspects={key: _suspect(s) for key, s in data["suspects"].items()},
-                trends={str(row[0]): Trend(*row[1:]) for row in _unpacked(data["trends"])},
-                acted=tuple(Acted(**a) for a in data["acted"]),
-                told={str(key): int(at) for key, at in data["told"].items()},
-                leader=None if leader is None else _leader(leader),
-                acks={str(group): str(ack) for group, ack in data["acks"].items()},
-                looks=int(data["looks"]),
-                lost={str(host): int(at) for host, at in data["lost"].items()},
-                left_out=int(data.get("left_out", 0)),
-                read_to=int(data.get("read_to", -1)),
-                heard={
-                    str(source): Heard(int(mark), int(at_ms))
-                    for source, mark, at_ms in (_unpacked(data["heard"]) if "heard" in data else ())
-                },
-                clock=str(data.get("clock", "")),
-                ours=bool(data.get("ours", True)),
-                deployment=str(data.get("deployment", "")),
-                deployment_ms=int(data.get("deployment_ms", 0)),
-            )
-        except (ValueError, KeyError, TypeError, AttributeError, zlib.error):
-            return None
 
     def bounded(self) -> Memory:
         """The same within its bounds: the newest are kept, of suspects those with most to tell."""
@@ -271,7 +246,8 @@ class Memory:
         """
         later_ms = now_ms - self.looked_ms
         acted = tuple(replace(a, cap_ms=a.counts_ms + later_ms) for a in self.acted)
-        return replace(self, trends={}, heard={}, leader=None, acted=acted, deployment_ms=0)
+        fresh = replace(self, trends={}, heard={}, committed=None, leader=None)
+        return replace(fresh, acted=acted, deployment_ms=0)
 
 
 def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:
@@ -291,34 +267,3 @@ def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:
     room = MOST_SUSPECTS - min(len(new), ROOM_FOR_NEW)
     kept = [*confirmed[:room], *new][:MOST_SUSPECTS]
     return {s.key: s for s in sorted(kept, key=urgency)}
-
-
-_DEFAULTS = {f.name: f.default for f in fields(Suspect) if f.default is not MISSING}
-# `dataclasses.astuple` copies each value deeply: a look would take twice as long.
-_values = attrgetter(*(f.name for f in fields(Trend)))
-
-
-def _packed(rows: list[list[Any]]) -> str:
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    text = json.dumps(columns, separators=(",", ":"))
-    return base64.b64encode(zlib.compress(text.encode())).decode()
-
-
-def _unpacked(text: str) -> list[tuple[Any, ...]]:
-    columns: list[list[Any]] = json.loads(zlib.decompress(base64.b64decode(text)))
-    return list(zip(*columns, strict=True))
-
-
-def _leader(data: Mapping[str, int]) -> LeaderMark:
-    # A cursor of a former release has a time more.
-    return LeaderMark(*(int(data[f.name]) for f in fields(LeaderMark)))
-
-
-def _suspect(data: Mapping[str, Any]) -> Suspect:
-    given = dict(data)
-    members = cast("list[list[str]]", given["members"])
-    given["members"] = tuple((m[0], m[1]) for m in members)
-    given["bad_ms"] = tuple(given["bad_ms"])
-    host, process, deployment = given.get("was", ("", "", ""))
-    given["was"] = (host, process, deployment)
-    return Suspect(**given)

@@ -1,12 +1,13 @@
-"""How soon looks of `auto_failover` follow each other; what definitions load of it, apart from its memory."""
+"""From when on something looks bad to `auto_failover`; what definitions load of it, apart from its memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.readiness import silent_after_ms
+
 _MINUTE_MS = 60_000
-SAME_LOOK_MS = 400
-"""Two looks closer together than this count once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +28,19 @@ class Limits:
     standby_down_ms: int = 300_000
     leader_beats: int = 3
 
+    @property
+    def hysteresis(self) -> Hysteresis:
+        """How often something must look bad, and good again."""
+        return Hysteresis(self.bad_looks, 0, self.good_looks, self.bad_within_ms)
+
     def for_reports(self, patience_ms: int, *, ours: bool) -> Limits:
         """The same for a job that reports thrice within `patience_ms`; 0: how often isn't known.
 
-        A container is silent once two reports in turn haven't come, with half an interval for a
-        late one: so it is told within three. Under Samza's AM (not `ours`) nobody else looks after a
-        standby that stands: two reports in turn of one offset count, a minute apart or nearly that.
+        A container is silent after `silent_after_ms`: so it is told within three intervals. Under
+        Samza's AM (not `ours`) nobody else looks after a standby that stands: two reports in turn of
+        one offset count, a minute apart or nearly that.
         """
-        silent_ms = max(self.report_silent_ms, patience_ms * 5 // 6)
+        silent_ms = max(self.report_silent_ms, silent_after_ms(patience_ms))
         stands_ms = self.standby_stands_ms
         if not ours:
             stands_ms = min(stands_ms, max(_MINUTE_MS, patience_ms // 3) * 3 // 4)

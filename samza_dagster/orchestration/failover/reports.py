@@ -16,10 +16,16 @@ _SHORT = 0xFFF
 def reports_of(sight: Sight, memory: Memory, now_ms: int) -> dict[str, Heard]:
     """Container and incarnation → its newest report, as it was first seen."""
     return heard(
-        {source: Heard(h.mark, min(h.at_ms, now_ms)) for source, h in memory.heard.items()},
+        memory.heard,
         {_source(c): _mark(c.reported_ms) for c in sight.containers if _can_be_heard(c)},
         now_ms,
     )
+
+
+def committed(sight: Sight, memory: Memory, now_ms: int) -> Heard:
+    """The job's newest commits, as they were first seen."""
+    known, total = memory.committed, sum(c.committed or 0 for c in sight.containers)
+    return heard({} if known is None else {"": known}, {"": total or None}, now_ms)[""]
 
 
 def others_report(sight: Sight, reports: Mapping[str, Heard], limits: Limits, now_ms: int) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
-from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS
+from samza_dagster.orchestration.hysteresis import SAME_LOOK_MS
 from samza_dagster.orchestration.ticks import least_seconds
 
 if TYPE_CHECKING:

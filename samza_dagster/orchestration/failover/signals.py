@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.orchestration.failover.became import as_it_is, awaits_report, with_news
 from samza_dagster.orchestration.failover.job_trouble import job_trouble
 from samza_dagster.orchestration.failover.lost_hosts import lost_signals, lost_since
@@ -24,8 +25,9 @@ from samza_dagster.orchestration.failover.memory import (
     Trend,
     weight,
 )
-from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS, Limits
+from samza_dagster.orchestration.failover.pace import Limits
 from samza_dagster.orchestration.failover.reports import (
+    committed,
     in_time_ms,
     newest_report_ms,
     others_report,
@@ -34,6 +36,7 @@ from samza_dagster.orchestration.failover.reports import (
     silent_since,
 )
 from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
+from samza_dagster.orchestration.hysteresis import is_another_look
 from samza_dagster.readiness import Heard
 
 FALLING_BEHIND = "falling-behind"
@@ -42,8 +45,6 @@ COORDINATOR = "coordinator"
 JOB = "job"
 LEAVING = "leaving"
 _BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STANDS)
-RUNS = "RUNNING"
-"""YARN's word on an application that has an Application Master."""
 SHORTEST_PATIENCE_MS = 15_000
 MOST_FOLLOWED = 300
 """Signals that take turns in being told: fewer than are remembered as told, so that none is told twice."""
@@ -65,9 +66,10 @@ class Judged:
 def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     """Takes one look into account."""
     limits = limits.for_reports(sight.report_patience_ms, ours=sight.ours)
-    counts = not 0 <= now_ms - memory.looked_ms < SAME_LOOK_MS
+    counts, rule = is_another_look(memory.looked_ms, now_ms), limits.hysteresis
     leader = _leader(sight, memory, now_ms)
     memory = _of_deployment(sight, memory, now_ms)
+    memory = replace(memory, committed=committed(sight, memory, now_ms))
     reports = reports_of(sight, memory, now_ms)
     since = silent_since(sight, reports, limits, now_ms)
     former = memory.trends
@@ -85,9 +87,14 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
     judged_dead = any(signal.kind == JOB_DEAD for signal in signals)
     followed = _followed(by_key, memory)
     for key in followed:
-        bad = _bad(memory.suspects.get(key), by_key[key], limits, now_ms, counts)
-        if key not in memory.suspects:
-            bad = replace(bad, was=as_it_is(bad, sight))
+        signal, old = by_key[key], memory.suspects.get(key)
+        if old is None:
+            old = Suspect(
+                signal.kind, signal.subject, signal.members[:MOST_MEMBERS], since_ms=now_ms
+            )
+            old = replace(old, was=as_it_is(old, sight))
+        bad = rule.after_bad(old, now_ms, counts=counts)
+        bad = replace(bad, members=signal.members[:MOST_MEMBERS], why=signal.why, well_ms=0)
         suspects[key] = with_news(bad, sight, now_ms)
     for key, old in memory.suspects.items():
         if key in by_key or judged_dead or _is_unknown(old, sight):
@@ -96,9 +103,9 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
         if awaits_report(old, sight, reports, memory):
             suspects[key] = with_news(old, sight, now_ms)
             continue
-        good = replace(old, good=old.good + counts, well_ms=old.well_ms or now_ms)
-        good = with_news(good, sight, now_ms)
-        if good.good < limits.good_looks:
+        good = rule.after_good(old, counts=counts)
+        good = with_news(replace(good, well_ms=old.well_ms or now_ms), sight, now_ms)
+        if not rule.is_over(good):
             suspects[key] = good
         elif good.confirmed or good.told:
             ended.append(good)
@@ -155,24 +162,6 @@ def _nobody_reads(
 
 def _leader_patience_ms(beat_every_ms: int, limits: Limits) -> int:
     return max(SHORTEST_PATIENCE_MS, limits.leader_beats * beat_every_ms)
-
-
-def _bad(old: Suspect | None, signal: Signal, limits: Limits, now_ms: int, counts: bool) -> Suspect:
-    looks = old.bad_ms if old is not None else ()
-    if counts or not looks:
-        looks = (*looks, now_ms)[-limits.bad_looks :]
-    within_ms = max(looks) - min(looks)  # the clock may have been set back between them
-    often = len(looks) >= limits.bad_looks and within_ms <= limits.bad_within_ms
-    old = old or Suspect(signal.kind, signal.subject, (), since_ms=now_ms, bad_ms=())
-    return replace(
-        old,
-        members=signal.members[:MOST_MEMBERS],
-        bad_ms=looks,
-        good=0,
-        well_ms=0,
-        confirmed=often or old.confirmed,
-        why=signal.why,
-    )
 
 
 def _of_deployment(sight: Sight, memory: Memory, now_ms: int) -> Memory:
@@ -246,7 +235,7 @@ def _signals(
     limits: Limits,
     now_ms: int,
 ) -> tuple[Signal, ...]:
-    trouble = job_trouble(sight, trends, reports, memory, limits, now_ms)
+    trouble = job_trouble(sight, reports, memory, limits, now_ms)
     found = [*_leader_signals(sight, leader, limits, now_ms), *lost_signals(sight)]
     if trouble is not None:
         kind, why = trouble
@@ -348,7 +337,7 @@ def _leader_signals(
     sight: Sight, leader: LeaderMark | None, limits: Limits, now_ms: int
 ) -> list[Signal]:
     seen = sight.leader
-    if sight.application not in ("", RUNS):
+    if sight.application not in ("", RUNNING):
         me = ((COORDINATOR, sight.deployment),)
         why = f"its YARN application is {sight.application}: no Application Master runs"
         return [Signal(COORDINATOR_GONE, COORDINATOR, me, why)]

@@ -32,7 +32,6 @@ from samza_dagster.orchestration.failover.log import (
     with_episodes,
 )
 from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.pace import SAME_LOOK_MS
 from samza_dagster.orchestration.failover.policy import (
     Decision,
     Mode,
@@ -51,6 +50,7 @@ from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
 from samza_dagster.orchestration.failover.signals import Judged, judge
 from samza_dagster.orchestration.history.events import HISTORY, KEY
+from samza_dagster.orchestration.hysteresis import SAME_LOOK_MS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.ticks import since_boot, steady_now
@@ -198,11 +198,11 @@ class Tick:
 
     def _before(self, cursor: str | None, job: str) -> Memory | None:
         """What is known from before this look; at the first, also of a tick that was cut off."""
-        memory = Memory.read(cursor, job)
+        memory = Memory.read(cursor, job, self.say)
         if self._lasting is not None:
             return memory
         text = self.keeper.kept(job)
-        kept = Memory.read(text, job)
+        kept = Memory.read(text, job, self.say)
         if kept is not None and (memory is None or memory.looks < kept.looks):
             memory = kept
         elif text:
@@ -356,11 +356,7 @@ def _pause_s(memory: Memory, settings: AutoFailover, took_s: float) -> float:
 def _near(memory: Memory, rules: Rules) -> dict[str, Members]:
     """What the next look may act on, with the incarnations that it is about."""
     nearly = least_looks(rules.limits)
-    return {
-        key: s.members
-        for key, s in memory.suspects.items()
-        if s.confirmed or len(s.bad_ms) >= nearly
-    }
+    return {key: s.members for key, s in memory.suspects.items() if s.confirmed or s.bad >= nearly}
 
 
 def _is_about_something(before: Memory, judged: Judged) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated, ClassVar
 
 import dagster as dg
+from pydantic import PlainSerializer, PlainValidator
 
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
@@ -15,6 +16,7 @@ from samza_dagster.orchestration.history.in_flight import LONGEST_MS, InFlight
 from samza_dagster.orchestration.history.packing import Status
 from samza_dagster.orchestration.pictures import picture, timeline_svg
 from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.versioned import Versioned
 
 HISTORY = "placement_history"
 KEY = dg.AssetKey(HISTORY)
@@ -27,7 +29,7 @@ _ABOUT_ANOTHER = re.compile(r"(BAD_REQUEST reason: )?[Rr]equest [0-9a-f-]{36} (g
 
 
 @dataclass(frozen=True)
-class Cursor:
+class Cursor(Versioned):
     """Where the sensor goes on: a position in the coordinator stream of one job.
 
     `own` is a position in our state topic, where requests of our own are answered; None
@@ -35,37 +37,14 @@ class Cursor:
     requests in flight, and which were named as being without an end.
     """
 
+    VERSION: ClassVar[int] = 1
+
     job: str
     position: int
     own: int | None = None
-    known: InFlight = field(default_factory=InFlight)
-
-    def to_text(self) -> str:
-        """The cursor as Dagster keeps it."""
-        return json.dumps(
-            {
-                "version": 1,
-                "job": self.job,
-                "position": self.position,
-                "own": self.own,
-                "known": self.known.to_json(),
-            },
-            separators=(",", ":"),
-        )
-
-    @classmethod
-    def read(cls, text: str | None, job: str) -> Cursor | None:
-        """The cursor of this job; None for a fresh one, another job's or one that can't be read."""
-        try:
-            data = json.loads(text) if text else None
-            if not isinstance(data, dict) or data.get("version") != 1 or data.get("job") != job:  # pyright: ignore[reportUnknownMemberType]
-                return None
-            own: object = data.get("own")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            position = int(data["position"])  # pyright: ignore[reportUnknownArgumentType]
-            known = InFlight.of(data.get("known"))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-            return cls(job, position, own if isinstance(own, int) else None, known)
-        except (ValueError, KeyError, TypeError):
-            return None
+    known: Annotated[InFlight, PlainValidator(InFlight.of), PlainSerializer(InFlight.to_json)] = (
+        field(default_factory=InFlight)
+    )
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ def placement_responses_sensor(
     def placement_responses(
         context: dg.SensorEvaluationContext, samza: SamzaClientResource
     ) -> dg.SensorResult | dg.SkipReason:
-        cursor, key = Cursor.read(context.cursor, samza.job), samza.asset_key(HISTORY)
+        cursor = Cursor.read(context.cursor, samza.job, context.log.warning)
+        key = samza.asset_key(HISTORY)
         try:
             client = samza.open_client()
         except Unreachable as error:

@@ -11,64 +11,58 @@ time, never times of day.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.readiness import Heard, heard
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
 
-STEADY_LAG = "steady-lag"
-VERSION = 2
 NAMED = 3
 IN_RUN_GAP_MS = 15_000
 """Between two looks of one run, at most, for a steady time to go on."""
 
 
 @dataclass(frozen=True)
-class Wait:
+class Wait(Versioned):
     """One wait of a chain of runs: for any of some standbys to be steady.
 
     `left_ms` has how long each of them may still take, counted from the first look at it. `limit`
     in records; `number` counts the waits of the chain from 1; `run` is the run that ended with it.
     """
 
+    VERSION: ClassVar[int] = 2
+
     left_ms: Mapping[str, int]
     limit: int
     steady_s: float
     number: int
     run: str
-    what: str = STEADY_LAG
+    what: Literal["steady-lag"] = "steady-lag"
 
     @property
     def who(self) -> tuple[str, ...]:
         """The standbys, in order."""
         return tuple(self.left_ms)
 
-    def to_text(self) -> str:
-        """As a run tag holds it."""
-        return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"))
-
 
 @dataclass(frozen=True)
-class Met:
+class Met(Versioned):
     """What a sensor saw before it continued a run: who was steady, for how many ms.
 
     None of them: the time of one was over, or `why` names what else happened. `left_ms` has how
     long each may take yet.
     """
 
+    VERSION: ClassVar[int] = 2
+
     steady_ms: Mapping[str, int]
     left_ms: Mapping[str, int]
     why: str
-
-    def to_text(self) -> str:
-        """As a run tag holds it."""
-        return json.dumps({"version": VERSION, **asdict(self)}, separators=(",", ":"))
 
 
 @dataclass(frozen=True)
@@ -102,30 +96,7 @@ class Watched:
 
 def read_wait(text: str | None) -> Wait | None:
     """The wait in a run tag; None for none and for one that can't be read."""
-    data = _read(text)
-    try:
-        if data is None or data["what"] != STEADY_LAG:
-            return None
-        return Wait(
-            left_ms=_lengths(data["left_ms"]),
-            limit=int(data["limit"]),
-            steady_s=float(data["steady_s"]),
-            number=int(data["number"]),
-            run=str(data["run"]),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-
-
-def read_met(text: str | None) -> Met | None:
-    """What the sensor saw, of a run tag; None for none and for one that can't be read."""
-    data = _read(text)
-    try:
-        if data is None:
-            return None
-        return Met(_lengths(data["steady_ms"]), _lengths(data["left_ms"]), str(data["why"]))
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
+    return Wait.read(text)
 
 
 def lags_by_processor(replicas: Iterable[ReplicaLag]) -> dict[str, int | None]:
@@ -175,12 +146,9 @@ def look(
     passed_ms = 0 if former is None else now_ms - former.at_ms
     waited_ms = max(0, passed_ms) + (0 if former is None else former.waited_ms)
     fresh = 0 <= passed_ms <= gap_ms
-    before = former.reports.items() if former is not None else ()
-    reports = heard(
-        {one: Heard(h.mark, min(h.at_ms, now_ms)) for one, h in before},
-        {one: now.marks[one] for one in wait.who if one in now.marks},
-        now_ms,
-    )
+    before: Mapping[str, Heard] = former.reports if former is not None else {}
+    marks = {one: now.marks[one] for one in wait.who if one in now.marks}
+    reports = heard(before, marks, now_ms)
     since: dict[str, int] = {}
     for one in wait.who:
         lag = now.lags.get(one)
@@ -241,18 +209,3 @@ def _some_of(names: Sequence[str]) -> str:
     """The first few: the text is part of a run tag."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
-
-
-def _lengths(data: Mapping[str, Any]) -> dict[str, int]:
-    return {str(one): int(ms) for one, ms in data.items()}
-
-
-def _read(text: str | None) -> dict[str, Any] | None:
-    try:
-        data: object = json.loads(text) if text else None
-    except ValueError:
-        return None
-    if not isinstance(data, dict):
-        return None
-    known = cast("dict[str, Any]", data)
-    return known if known.get("version") == VERSION else None

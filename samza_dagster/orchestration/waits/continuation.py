@@ -7,12 +7,11 @@ config, same root, so what was asked before is found answered and passes at once
 
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
 
-import json
 import time
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import dagster as dg
 
@@ -21,6 +20,7 @@ from samza_dagster.orchestration.follow import ROOT, root_run_id
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import PARTITION, job_tag
 from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
+from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.orchestration.waits.conditions import (
     Met,
     Reported,
@@ -28,7 +28,6 @@ from samza_dagster.orchestration.waits.conditions import (
     Watched,
     look,
     met,
-    read_met,
     read_wait,
     told,
 )
@@ -45,7 +44,6 @@ from samza_dagster.orchestration.waits.waiting import (
     re_executed_now,
     waiting_runs,
 )
-from samza_dagster.readiness import Heard
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ReplicaLag
@@ -98,57 +96,37 @@ def seen_before(context: dg.OpExecutionContext) -> Met | None:
     """What the sensor saw before it launched this run; None in any other, also a re-execution."""
     if context.run.parent_run_id is not None:
         return None
-    return read_met(context.run.tags.get(MET))
+    return Met.read(context.run.tags.get(MET))
+
+
+def _of_rows(data: dict[str, Any]) -> dict[str, Any]:
+    """Each wait was a row; in the first of these versions without reports."""
+    watched: dict[str, Any] = {}
+    for root, (at_ms, waited_ms, since_ms, *reports) in data["watched"].items():
+        known = reports[0].items() if reports else ()
+        watched[root] = {
+            "since_ms": since_ms,
+            "at_ms": at_ms,
+            "waited_ms": waited_ms,
+            "reports": {name: {"mark": mark, "at_ms": new_ms} for name, (mark, new_ms) in known},
+        }
+    return {**data, "watched": watched}
 
 
 @dataclass(frozen=True)
-class Cursor:
+class Cursor(Versioned):
     """By root: since when the replicas of its wait have been steady; `asked`: to be launched.
 
     `clock` is what the times are by (`steady_now`).
     """
 
+    VERSION: ClassVar[int] = 4
+    FORMER: ClassVar = {2: _of_rows, 3: _of_rows}
+
     job: str
     watched: Mapping[str, Watched]
     asked: frozenset[str] = frozenset()
     clock: str = ""
-
-    def to_text(self) -> str:
-        """As Dagster keeps it: bounded by the number of waits that are looked at."""
-        kept = {
-            root: [
-                *(one.at_ms, one.waited_ms, dict(one.since_ms)),
-                {name: list(astuple(report)) for name, report in one.reports.items()},
-            ]
-            for root, one in self.watched.items()
-        }
-        text = {"version": 3, "job": self.job, "watched": kept, "asked": sorted(self.asked)}
-        return json.dumps({**text, "clock": self.clock}, separators=(",", ":"))
-
-    @classmethod
-    def read(cls, text: str | None, job: str) -> "Cursor":
-        """The cursor of this job; an empty one for a fresh, another's or an unreadable one."""
-        try:
-            data = cast("dict[str, Any]", json.loads(text) if text else {})
-            if data.get("version") not in (2, 3) or data.get("job") != job:
-                return cls(job, {})
-            kept = cast("dict[str, Any]", data["watched"])
-            watched = {
-                str(root): Watched(
-                    {str(k): int(v) for k, v in since.items()},
-                    int(at_ms),
-                    int(waited_ms),
-                    {str(k): Heard(int(mark), int(new)) for k, (mark, new) in reports[0].items()}
-                    if reports
-                    else {},
-                )
-                for root, (at_ms, waited_ms, since, *reports) in kept.items()
-            }
-            asked = frozenset(str(root) for root in data["asked"])
-            clock = str(data["clock"])
-        except (ValueError, KeyError, TypeError, AttributeError):
-            return cls(job, {})
-        return cls(job, watched, asked, clock)
 
     def by_clock(self, clock: str, now_ms: int) -> "Cursor":
         """The same by this clock, whose time it is now."""
@@ -201,7 +179,7 @@ def continuations_sensor(
         context: dg.SensorEvaluationContext, samza: SamzaClientResource
     ) -> dg.SensorResult | dg.SkipReason:
         job = job_tag(samza.job, samza.prefix)
-        former = Cursor.read(context.cursor, job)
+        former = Cursor.read(context.cursor, job, context.log.warning) or Cursor(job, {})
         waits = [
             one
             for one in waiting_runs(context.instance, job)

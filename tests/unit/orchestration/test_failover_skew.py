@@ -119,15 +119,6 @@ def test_decisions_are_the_same_under_any_skew_of_each_host(
     assert skewed.watch(320_000) == Skewed({}, ends).watch(320_000)
 
 
-def test_the_memory_of_a_former_release_is_read() -> None:
-    """It knew of no reports: silence counts from now."""
-    kept = replace(Memory("demo/1"), looked_ms=BEGIN, looks=4)
-    text = kept.to_text()
-    for field in ("heard", "clock"):
-        text = text.replace(f'"{field}":', f'"former_{field}":')
-    assert Memory.read(text, "demo/1") == kept
-
-
 class LeaderDead(Skewed):
     """Its leader's last sign of life was before the first look."""
 

@@ -19,7 +19,6 @@ from samza_dagster.orchestration.waits.conditions import (
     Watched,
     look,
     met,
-    read_met,
     read_wait,
     told,
 )
@@ -145,10 +144,10 @@ def test_tags_are_read_back_and_others_passed_over() -> None:
     """A tag somebody else wrote is no wait."""
     assert read_wait(WAIT.to_text()) == WAIT
     why = Met({"0-1": 30_000}, {"0-1": 9}, "steady")
-    assert read_met(why.to_text()) == why
+    assert Met.read(why.to_text()) == why
     for text in (None, "", "[]", "{}", '{"version":2}', "no json", '{"version":2,"what":"x"}'):
         assert read_wait(text) is None
-        assert read_met(text) is None
+        assert Met.read(text) is None
 
 
 def test_each_standby_of_a_wait_keeps_its_own_time() -> None:
@@ -160,7 +159,7 @@ def test_each_standby_of_a_wait_keeps_its_own_time() -> None:
     seen = look(wait, look(wait, None, replicas({}, 7), 7), replicas({}, 7), 907)
     why = met(wait, seen, ["0-0", "1-0"])
     assert why is not None
-    found = read_met(why.to_text())
+    found = Met.read(why.to_text())
     assert found is not None
     assert found.left_ms == {"0-0": 0, "1-0": 4_100}
 

@@ -16,13 +16,13 @@ from samza_dagster.orchestration.checks.findings import (
     MOST_OF_A_CHECK,
     Board,
     Finding,
-    Patience,
     Told,
     is_due,
     looked,
 )
 from samza_dagster.orchestration.checks.names import LAG
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.hysteresis import Hysteresis
 
 pytestmark = pytest.mark.unit
 
@@ -178,7 +178,7 @@ def test_a_container_that_reported_another_host_disagrees() -> None:
     assert [f.subject for f in found] == ["2"]
 
 
-SLOW = {"c": Patience(looks=2, for_ms=10_000, good_looks=2)}
+SLOW = {"c": Hysteresis(looks=2, for_ms=10_000, good_looks=2)}
 BAD = {"c": [Finding("x", "seen", "fix")]}
 
 
@@ -226,8 +226,8 @@ def test_it_is_over_once_it_was_gone_often_enough_and_that_is_told_once() -> Non
 def test_a_flood_is_bounded_and_the_longest_known_stay() -> None:
     """The cursor stays small, and what is left out is counted."""
     flood = {"c": [Finding(f"f{n:05}", "seen", "fix") for n in range(1_000)]}
-    board, _ = looked(Board("demo/1"), BAD, {"c": Patience(1)}, 1_000)
-    board, (result,) = looked(board, {"c": [*BAD["c"], *flood["c"]]}, {"c": Patience(1)}, 2_000)
+    board, _ = looked(Board("demo/1"), BAD, {"c": Hysteresis(1)}, 1_000)
+    board, (result,) = looked(board, {"c": [*BAD["c"], *flood["c"]]}, {"c": Hysteresis(1)}, 2_000)
     assert len(result.standing) == MOST_OF_A_CHECK
     assert result.standing[0].subject == "x"
     assert result.left_out == 1_001 - MOST_OF_A_CHECK
@@ -236,7 +236,7 @@ def test_a_flood_is_bounded_and_the_longest_known_stay() -> None:
 
 def test_a_result_is_told_when_it_changes_and_now_and_then() -> None:
     """Not at each tick."""
-    board, (result,) = looked(Board("demo/1"), BAD, {"c": Patience(1)}, 1_000)
+    board, (result,) = looked(Board("demo/1"), BAD, {"c": Hysteresis(1)}, 1_000)
     assert is_due(board, result, 1_000, 60_000)
     board = replace(board, told={"c": Told(result.fingerprint, 1_000)})
     assert not is_due(board, result, 60_999, 60_000)
@@ -248,7 +248,7 @@ def test_a_result_is_told_when_it_changes_and_now_and_then() -> None:
     [LagSlo().patience(60), Invariants().patience(60)[LAG], Invariants().patience()[LAG]],
 )
 def test_a_lag_that_one_report_shows_and_the_next_one_doesnt_is_not_told(
-    patience: Patience,
+    patience: Hysteresis,
 ) -> None:
     """With a report a minute, and a look each 10 s, it is looked at seven times."""
     board, standing = Board("demo/1"), list[bool]()
@@ -269,7 +269,7 @@ def test_each_beginning_has_one_end_and_the_cursor_carries_it_all(
     looks: list[tuple[set[str], int]], needed: int, good: int
 ) -> None:
     """Over any looks: a subject recovers only after it counted, and a cursor that is read back goes on."""
-    patience = {"c": Patience(needed, 5_000, good)}
+    patience = {"c": Hysteresis(needed, 5_000, good)}
     board, now, on = Board("demo/1"), 0, set[str]()
     for subjects, gap in looks:
         now += gap
@@ -292,7 +292,7 @@ def test_a_cursor_that_is_not_understood_is_a_fresh_one(text: str | None) -> Non
 
 def test_a_check_that_cant_be_judged_keeps_what_stands_and_says_so() -> None:
     """Not seen isn't over; the others are judged."""
-    patience = {"lag": Patience(looks=1), "owner": Patience(looks=1)}
+    patience = {"lag": Hysteresis(looks=1), "owner": Hysteresis(looks=1)}
     behind, away = Finding("0-0", "behind", "look"), Unreachable("read lags", seen="no answer")
     board, _ = looked(Board("demo/1"), {"lag": [behind]}, patience, 1_000)
     results: dict[str, list[str]] = {}

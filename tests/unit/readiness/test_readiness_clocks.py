@@ -25,6 +25,11 @@ def test_a_mark_that_changed_is_new_and_one_that_did_not_is_silence() -> None:
     assert heard(after, {"c": 5}, 300) == {"c": Heard(5, 100)}
 
 
+def test_nothing_was_heard_later_than_now() -> None:
+    """The observer's clock was set back: what lasts has lasted for as long as it can tell."""
+    assert heard({"a": Heard(5, 100)}, {"a": 5}, 40) == {"a": Heard(5, 40)}
+
+
 @given(skew=SKEW, gaps=st.lists(st.integers(1, 60_000), min_size=2, max_size=20), data=st.data())
 def test_the_bounds_hold_the_true_skew_whenever_reports_come(
     skew: int, gaps: list[int], data: st.DataObject

@@ -1,0 +1,71 @@
+"""What outlives a process as text, in the cursor of a sensor or a tag of a run. One codec for all of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, ClassVar, Self
+
+from pydantic import TypeAdapter
+
+from samza_dagster.orchestration.tags import MOST_TAG_BYTES
+
+_NOT_UNDERSTOOD = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    RecursionError,
+    zlib.error,
+)
+
+
+class Versioned:
+    """Base of a frozen dataclass that is kept as JSON with a version.
+
+    `VERSION` changes with the fields that are kept, where a default doesn't do for a new one. `FORMER`
+    has, by version, what makes the present fields of those that a former release kept.
+    """
+
+    __slots__ = ()
+    VERSION: ClassVar[int]
+    FORMER: ClassVar[Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
+
+    def to_text(self) -> str:
+        """As it is kept: compressed where it is longer than a tag may be."""
+        plain = _adapter(type(self)).dump_python(self, mode="json")
+        text = json.dumps({"version": self.VERSION, **plain}, separators=(",", ":"))
+        if len(text) <= MOST_TAG_BYTES:
+            return text
+        return base64.b64encode(zlib.compress(text.encode())).decode()
+
+    @classmethod
+    def read(
+        cls, text: str | None, job: str | None = None, say: Callable[[str], None] = lambda _: None
+    ) -> Self | None:
+        """What was kept; None where nothing was, or by another `job` (None: it is of no job).
+
+        None too where it isn't understood: `say` is told why, and whoever asks begins anew.
+        """
+        if not text:
+            return None
+        try:
+            whole = text if text.lstrip()[:1] in "{[" else zlib.decompress(base64.b64decode(text))
+            data: dict[str, Any] = json.loads(whole)
+            if job is not None and data["job"] != job:
+                return None
+            if data["version"] != cls.VERSION:
+                data = cls.FORMER[data["version"]](data)
+            return _adapter(cls).validate_python(data)
+        except _NOT_UNDERSTOOD as error:
+            say(f"what was kept isn't understood, so this begins anew: {error!r:.300}")
+            return None
+
+
+@cache
+def _adapter(kept: type[Any]) -> TypeAdapter[Any]:
+    """Made when it is first needed: definitions load at the start of every run."""
+    return TypeAdapter(kept)

@@ -1,0 +1,141 @@
+"""What sensors and runs that wait keep as text: small, of any former release, and never an exception."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.orchestration.checks.findings import Board, Standing, Told
+from samza_dagster.orchestration.failover.memory import (
+    Acted,
+    LeaderMark,
+    Memory,
+    Suspect,
+    Trend,
+)
+from samza_dagster.orchestration.history.events import Cursor as HistoryCursor
+from samza_dagster.orchestration.tags import MOST_TAG_BYTES
+from samza_dagster.orchestration.versioned import Versioned
+from samza_dagster.orchestration.waits.conditions import Met, Wait
+from samza_dagster.orchestration.waits.continuation import Cursor
+from samza_dagster.readiness import Applied, Heard, HostClock
+
+pytestmark = pytest.mark.unit
+JOB = "demo/1"
+CURSORS: dict[type[Versioned], Versioned] = {
+    Memory: Memory(JOB),
+    Board: Board(JOB),
+    Cursor: Cursor(JOB, {}),
+    HistoryCursor: HistoryCursor(JOB, 5),
+}
+KEPT: dict[type[Versioned], Versioned] = {
+    **CURSORS,
+    Wait: Wait({"0-0": 9}, 100, 30.5, 1, "r"),
+    Met: Met({"0-0": 9}, {"0-0": 1}, "why"),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_what_is_small_is_plain_json_with_a_version(kept: type[Versioned]) -> None:
+    """A person can read it in Dagster's UI."""
+    text = KEPT[kept].to_text()
+    assert json.loads(text)["version"] == kept.VERSION
+    assert kept.read(text) == KEPT[kept]
+
+
+def test_what_is_longer_than_a_tag_may_be_is_compressed() -> None:
+    """Dagster stores a cursor with each tick."""
+    many = replace(Memory(JOB), told={f"event {n}": n for n in range(1_000)})
+    text = many.to_text()
+    assert MOST_TAG_BYTES < len(text) < 8_000
+    assert Memory.read(text, JOB) == many
+
+
+JUNK = (
+    *("{", "[]", "null", "7", "x", " ", "eJwDAA==", "[" * 100_000, '{"a":' * 100_000),
+    *(f'{{"version":{version},"job":"demo/1"}}' for version in ("9", "null", "[]", "1", "2", "3")),
+)
+
+
+@pytest.mark.parametrize("text", JUNK, ids=range(len(JUNK)))
+@pytest.mark.parametrize("kept", KEPT)
+def test_what_isnt_understood_is_told_and_begun_anew(kept: type[Versioned], text: str) -> None:
+    """Of a later version, or junk: a sensor never dies of its own past."""
+    told: list[str] = []
+    found = kept.read(text, JOB, told.append)
+    assert found in (None, CURSORS.get(kept))
+    assert bool(told) is (found is None)
+
+
+@given(st.text(), st.dictionaries(st.text(), st.integers() | st.text() | st.lists(st.integers())))
+def test_no_text_at_all_is_an_exception(text: str, fields: dict[str, object]) -> None:
+    """Whoever wrote it."""
+    for kept in KEPT:
+        assert kept.read(text, JOB) is None
+        for version in (1, 2, 3, 4):
+            kept.read(json.dumps({**fields, "version": version, "job": JOB}), JOB)
+
+
+@pytest.mark.parametrize("kept", CURSORS)
+def test_what_another_job_kept_is_nothing_and_no_news(kept: type[Versioned]) -> None:
+    """A component that was given another job begins anew by intent."""
+    told: list[str] = []
+    assert kept.read(CURSORS[kept].to_text(), "other/1", told.append) is None
+    assert kept.read("", JOB, told.append) is None
+    assert told == []
+
+
+def test_a_memory_of_the_version_before_is_read() -> None:
+    """Its trends and reports were packed column by column, and of suspects defaults were left out."""
+    text = (
+        '{"version":2,"job":"demo/1","looked_ms":7,"suspects":{"silent|0|0#1":{"kind":"silent",'
+        '"subject":"0","members":[["0","0#1"]],"since_ms":5,"bad_ms":[5,6,7],"confirmed":true,'
+        '"was":["h","p","d"]}},"trends":"eJyLjlYyUNJRMlSK1Yk2N9exBFLGOnmlOTlABojSMYExoIIGOgZopBGY'
+        'xKcmFgDiNB1Y","acted":[{"uuid":"u","group":"0","processor":"0","at_ms":5,"ack":"",'
+        '"cap_ms":0}],"told":{"x":5},"leader":{"epoch":1,"beat_ms":2,"mark":3,"seen_ms":4},'
+        '"acks":{},"looks":4,"lost":{},"left_out":0,"read_to":-1,"heard":"eJyLjlYyUDBVitWJNgZik9'
+        'hYACWQBGk=","clock":"","ours":false,"deployment":"","deployment_ms":0}'
+    )
+    suspect = Suspect(
+        *("silent", "0", (("0", "0#1"),)),
+        since_ms=5,
+        bad=3,
+        bad_ms=(5, 6, 7),
+        confirmed=True,
+        was=("h", "p", "d"),
+    )
+    assert Memory.read(text, JOB) == Memory(
+        JOB,
+        looked_ms=7,
+        looks=4,
+        suspects={suspect.key: suspect},
+        trends={"0": Trend(77, silent_ms=3, moves=2), "1": Trend(9, down_ms=4)},
+        heard={"0 5": Heard(3, 4)},
+        leader=LeaderMark(1, 2, 3, 4),
+        acted=(Acted("u", "0", "0", 5),),
+        told={"x": 5},
+        ours=False,
+    )
+
+
+def test_a_board_of_the_version_before_is_read() -> None:
+    """What was followed beside findings, of either sensor, were rows of numbers."""
+    text = (
+        '{"version":1,"job":"demo/1","looked_ms":7,"checks":{"c":{"x":{"subject":"x","seen":"seen",'
+        '"fix":"fix","severity":"WARN","since_ms":5,"looks":2,"good":0,"on":true}}},"told":{"c":'
+        '{"fingerprint":"f","at_ms":6}},"extra":EXTRA,"clock":"k"}'
+    )
+    clocks = '{"clocks":{"h1":[5,null,null],"h2":[5,-1,1]},"looked_ms":6}'
+    standing = Standing("x", "seen", "fix", "WARN", since_ms=5, bad=2, confirmed=True)
+    board = Board(JOB, 7, {"c": {"x": standing}}, {"c": Told("f", 6)}, "k")
+    assert Board.read(text.replace("EXTRA", clocks), JOB) == replace(
+        board, clocks={"h1": HostClock(5), "h2": HostClock(5, -1, 1)}, clocks_ms=6
+    )
+    samples = '{"0-0/s/0":[[1,2,3],[4,5,6]]}'
+    assert Board.read(text.replace("EXTRA", samples), JOB) == replace(
+        board, samples={"0-0/s/0": (Applied(1, 2, 3), Applied(4, 5, 6))}
+    )

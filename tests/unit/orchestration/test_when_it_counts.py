@@ -1,0 +1,126 @@
+"""When what looks bad counts, and when it is over: the rule of each sensor, over any history of looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from samza_dagster.orchestration.checks.findings import Board, Finding, looked
+from samza_dagster.orchestration.failover.memory import Memory
+from samza_dagster.orchestration.failover.pace import Limits
+from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
+from samza_dagster.orchestration.failover.signals import judge
+from samza_dagster.orchestration.hysteresis import Hysteresis
+
+pytestmark = pytest.mark.unit
+BEGIN_MS = 1_700_000_000_000
+SUBJECTS = ("h1", "h2")
+WITHIN_MS = 30_000
+Looks = list[tuple[int, frozenset[str]]]
+Told = tuple[frozenset[str], frozenset[str]]
+"""What counts after a look, and what was over by it."""
+
+gaps = st.one_of(
+    st.integers(0, 399), st.integers(500, 2_000), st.integers(2_000, 40_000), st.just(-60_000)
+)
+histories = st.lists(
+    st.tuples(gaps, st.sets(st.sampled_from(SUBJECTS)).map(frozenset)), min_size=1, max_size=40
+)
+
+
+@dataclass
+class Rule:
+    """The rule in words, of one subject. `within_ms` None: it counts by how long it has been bad in turn."""
+
+    looks: int
+    good_looks: int
+    for_ms: int = 0
+    within_ms: int | None = None
+    bad: list[int] = field(default_factory=list[int])
+    since_ms: int = 0
+    good: int = 0
+    on: bool = False
+
+    def look(self, *, bad: bool, now_ms: int, new: bool) -> bool:
+        """Whether it is over by this look; `new`: it isn't the same as the one before."""
+        if bad:
+            if not self.bad:
+                self.since_ms = now_ms
+            if new or not self.bad:
+                self.bad.append(now_ms)
+            self.good = 0
+            newest = self.bad[-self.looks :]
+            stood_ms = max(0, now_ms - self.since_ms)  # the clock may have been set back
+            enough = len(newest) == self.looks and stood_ms >= self.for_ms
+            near = self.within_ms is None or max(newest) - min(newest) <= self.within_ms
+            self.on = self.on or (enough and near)
+            return False
+        self.good += new
+        forgets_at_once = self.within_ms is None and not self.on
+        if not self.bad or not (forgets_at_once or self.good >= self.good_looks):
+            return False
+        was_on, self.bad, self.good, self.on = self.on, [], 0, False
+        return was_on
+
+
+def by_the_rule(history: Looks, **numbers: int) -> Iterator[Told]:
+    rules = {subject: Rule(**numbers) for subject in SUBJECTS}
+    now_ms, before_ms = BEGIN_MS, 0
+    for gap_ms, bad in history:
+        now_ms += gap_ms
+        new = not 0 <= now_ms - before_ms < 400
+        before_ms = now_ms if new else before_ms
+        over = {
+            subject
+            for subject, rule in rules.items()
+            if rule.look(bad=subject in bad, now_ms=now_ms, new=new)
+        }
+        yield frozenset(s for s, rule in rules.items() if rule.on), frozenset(over)
+
+
+SET_BACK: Looks = [(gap_ms, frozenset({"h1"})) for gap_ms in (0, -60_000, 1_000)]
+
+
+@example(SET_BACK, 2, 2)
+@given(histories, st.integers(1, 4), st.integers(1, 4))
+def test_a_suspect_of_auto_failover_counts_after_bad_looks_within_a_time(
+    looks: Looks, bad_looks: int, good_looks: int
+) -> None:
+    """A good look among them clears nothing; `good_looks` of them do, whether or not it counted."""
+    limits = Limits(bad_looks=bad_looks, bad_within_ms=WITHIN_MS, good_looks=good_looks)
+    expected = by_the_rule(looks, looks=bad_looks, good_looks=good_looks, within_ms=WITHIN_MS)
+    memory, now_ms = Memory("demo/1"), BEGIN_MS
+    for (gap_ms, bad), told in zip(looks, expected, strict=True):
+        now_ms += gap_ms
+        containers = (
+            ContainerSeen(f"{n}", True, "running", host, f"{n}#1", reported_ms=now_ms)
+            for n, host in enumerate(SUBJECTS)
+        )
+        words = {host: 20_000 if host in bad else 0 for host in SUBJECTS}
+        alive = dict.fromkeys(SUBJECTS, "alive")
+        sight = Sight("demo/1", "samza_dagster", tuple(containers), alive, words)
+        judged = judge(sight, memory, limits, now_ms)
+        memory = judged.memory
+        counts = frozenset(s.subject for s in memory.suspects.values() if s.confirmed)
+        assert (counts, frozenset(s.subject for s in judged.ended)) == told
+
+
+@example(SET_BACK, 2, 2, 0)
+@given(histories, st.integers(1, 4), st.integers(1, 4), st.sampled_from([0, 5_000, 30_000]))
+def test_a_finding_of_a_check_counts_after_bad_looks_in_turn_over_a_time(
+    looks: Looks, bad_looks: int, good_looks: int, for_ms: int
+) -> None:
+    """A good look among them begins it anew, until it counts; then `good_looks` of them end it."""
+    patience = {"c": Hysteresis(looks=bad_looks, for_ms=for_ms, good_looks=good_looks)}
+    expected = by_the_rule(looks, looks=bad_looks, good_looks=good_looks, for_ms=for_ms)
+    board, now_ms = Board("demo/1"), BEGIN_MS
+    for (gap_ms, bad), told in zip(looks, expected, strict=True):
+        now_ms += gap_ms
+        findings = {"c": [Finding(subject, "seen", "fix") for subject in bad]}
+        board, (result,) = looked(board, findings, patience, now_ms)
+        counts = frozenset(standing.subject for standing in result.standing)
+        assert (counts, frozenset(result.recovered)) == told
