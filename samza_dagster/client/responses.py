@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
-import re
 import time
 from collections.abc import Callable
 from typing import Protocol
 
+from samza_dagster.client.details import details_of
 from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
@@ -16,12 +16,11 @@ from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.placement import texts
+from samza_dagster.placement.state import Stage
 
 OnResponse = Callable[[PlacementResponse], None]
 OnDeployment = Callable[[str], None]
 Until = Callable[[PlacementResponse], bool]
-_HELD = texts.held("", 0).partition(",")[0]
 _SLICE_S = 0.5  # so that Ctrl-C is heard
 _TAIL_S = 2.0  # a record that was read is in the tail by then, if it is there at all
 
@@ -31,24 +30,16 @@ def terminal(response: PlacementResponse) -> bool:
     return response.status_code.is_terminal
 
 
-_STARTED_ON = re.compile(r"started container on host (\S+)$")
-
-
 def started_on(response: PlacementResponse) -> str | None:
-    """The host that a SUCCEEDED names, as Samza's AM words it and ours does; None for any other.
-
-    Not the destination: that may be a word, and without host affinity the AM echoes what was
-    asked (`ContainerManager`).
-    """
-    if response.status_code is not StatusCode.SUCCEEDED:
-        return None
-    found = _STARTED_ON.search(response.response_message)
-    return found[1] if found else None
+    """The host that a SUCCEEDED says its processor was started on; None for any other."""
+    details = details_of(response)
+    succeeded = response.status_code is StatusCode.SUCCEEDED
+    return details.host if succeeded and details.started == response.processor_id else None
 
 
 def is_held(response: PlacementResponse) -> bool:
     """The destination of a `reserve` is held, and its container waits for the commit."""
-    return response.response_message.startswith(_HELD)
+    return details_of(response).stage == Stage.HELD
 
 
 def over_with(deployment_id: str, running: str | None) -> str:
@@ -66,6 +57,10 @@ def never_answered(uuid: str, over: str, last: PlacementResponse | None) -> Acti
         seen=f"{over}; {told}: a new coordinator knows nothing of it",
         fix="see where its container is (samza-dagster status), then ask again",
     )
+
+
+def _said(response: PlacementResponse) -> tuple[str, str, int]:
+    return response.status_code.value, response.response_message, response.timestamp
 
 
 class ResponseSource(Protocol):
@@ -213,8 +208,8 @@ class ResponseWait:
             backlog = [] if written_at is not None else self._present(before)
             while True:
                 response = backlog.pop(0) if backlog else self._next(deadline, timeout_s)
-                if response == self._last:
-                    continue
+                if self._last is not None and _said(response) == _said(self._last):
+                    continue  # a new leader says it again, and where the action stands by now
                 self._last = response
                 if self._on_response is not None:
                     self._on_response(response)

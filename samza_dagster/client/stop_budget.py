@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from samza_dagster.client.details import details_of
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.placement import texts
 
 # As Samza's `ClusterManagerConfig` reads them: key, older key, default.
 _RETRY_COUNT = ("cluster-manager.container.retry.count", "yarn.container.retry.count", 8)
@@ -32,9 +32,6 @@ SLACK_MS = 60_000
 """An answer comes after its stop, and the AM's clock isn't the reader's."""
 _LATE_FAILURE_MS = 240_000
 """That a host starts nothing is told about three minutes after the stop."""
-_STOPPED_AND_FAILED = tuple(
-    text.partition(" on ")[0] for text in (texts.start_failed("", ""), texts.constraints_now(""))
-)
 
 
 @dataclass(frozen=True)
@@ -110,11 +107,7 @@ class StopBudget:
 
 def has_stopped(response: PlacementResponse) -> bool:
     """Whether Samza's AM has stopped the container for this request, or is just doing it."""
-    if response.status_code is StatusCode.SUCCEEDED:
-        return True
-    if response.status_code is StatusCode.FAILED:
-        return response.response_message.startswith(_STOPPED_AND_FAILED)
-    return response.response_message == texts.STOP_IN_PROGRESS
+    return response.processor_id in details_of(response).stopped
 
 
 def stop_budgets(

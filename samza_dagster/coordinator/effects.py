@@ -11,7 +11,7 @@ from samza_dagster.cluster.interface import ClusterResourceManager
 from samza_dagster.coordinator.broker_fence import Fence
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.placement import commands
 
 LONGEST_EXPIRY_S = 7 * 86_400.0
@@ -31,6 +31,13 @@ def response_of(command: commands.WriteResponse) -> PlacementResponse:
         response_message=command.message,
         timestamp=command.timestamp_ms,
         request_expiry=command.request_expiry_ms,
+        details=ResponseDetails(
+            stage=command.stage or None,
+            started=command.started or None,
+            host=command.host or None,
+            stopped=command.stopped,
+            refers_to=command.refers_to or None,
+        ),
     )
 
 

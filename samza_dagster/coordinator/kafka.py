@@ -34,7 +34,7 @@ from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands
 from samza_dagster.placement.audit_codec import audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.placement.requests import CONTROLS
+from samza_dagster.placement.responses import CONTROLS
 
 SOURCE = "samza-dagster"
 log = logging.getLogger(__name__)

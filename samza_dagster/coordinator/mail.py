@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.model.own_requests import (
     REQUEST_PREFIX,
     canonical_uuid_or_none,
@@ -61,6 +61,7 @@ class Malformed:
             status_code=StatusCode.BAD_REQUEST,
             response_message=f"BAD_REQUEST reason: {self.why}",
             timestamp=now_ms,
+            details=ResponseDetails(),
         )
 
 

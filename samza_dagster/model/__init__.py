@@ -11,6 +11,7 @@ from samza_dagster.model.locality import LocalityModel, ProcessorLocality, task_
 from samza_dagster.model.placement_messages import (
     PlacementRequest,
     PlacementResponse,
+    ResponseDetails,
     StatusCode,
 )
 
@@ -21,6 +22,7 @@ __all__ = [
     "PlacementRequest",
     "PlacementResponse",
     "ProcessorLocality",
+    "ResponseDetails",
     "StatusCode",
     "SystemStreamPartition",
     "TaskMode",

@@ -71,11 +71,33 @@ class PlacementRequest(_PlacementMessage):
     status_code: StatusCode = StatusCode.CREATED
 
 
+class ResponseDetails(WireModel):
+    """What a response says for programs, beside its text for people.
+
+    `stage` is where the action stands (`queued`, or as `ActionView.stage`); None once the request
+    has ended. `started` is the processor that has started for it, on `host`; without one `host` is
+    reserved for it. `stopped` are the processors that were told to stop for it, and aren't known
+    to live on. `refers_to` is the request that a commit, release or cancel is about.
+    """
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    stage: str | None = Field(default=None, max_length=NAME_LENGTH_MAX)
+    started: str | None = Field(default=None, max_length=NAME_LENGTH_MAX)
+    host: str | None = Field(default=None, max_length=NAME_LENGTH_MAX)
+    stopped: tuple[str, ...] = Field(default=(), max_length=NAME_LENGTH_MAX)
+    refers_to: str | None = Field(default=None, max_length=NAME_LENGTH_MAX)
+
+
 class PlacementResponse(_PlacementMessage):
-    """What a coordinator answers; each status overwrites the one before in the stream."""
+    """What a coordinator answers; each status overwrites the one before in the stream.
+
+    `details` are our coordinator's; Samza's AM writes none, and Samza's readers pass over them.
+    """
 
     sub_type: Literal["ContainerPlacementResponseMessage"] = RESPONSE
     response_message: str
+    details: ResponseDetails | None = None
 
 
 _Message = TypeVar("_Message", PlacementRequest, PlacementResponse)

@@ -177,7 +177,7 @@ def _settle_start(
         told = f"what became of the new standby isn't known: {error}; job reconcile removes it"
         context.log.warning(told)
         return told
-    standby = started_standby(last.response_message)
+    standby = started_standby(last)
     return "" if standby is None else _settle(context, samza, plan, standby)
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import DeadlineExceeded
+from samza_dagster.model import ResponseDetails
 from samza_dagster.model.naming import STANDBY, is_standby
 from samza_dagster.orchestration.follow import (
     failed,
@@ -43,11 +44,13 @@ from samza_dagster.orchestration.requests import (
     STOPPING,
     Asked,
     Outcome,
+    details_of,
     ended_badly,
     follow,
     is_forgotten,
     is_over,
     request_uuid,
+    stage_named,
     standing,
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -132,7 +135,12 @@ class Phases:
                 self._context.log.info(
                     f"standby {there[0]} is on {there[1]} already: nothing to ask"
                 )
-                return replace(nothing(SPIN_UP, there[1]), message=texts.standby_started(*there))
+                return replace(
+                    nothing(SPIN_UP, there[1]),
+                    message=texts.standby_started(*there),
+                    started=there[0],
+                    host=there[1],
+                )
         self.role = "asks: a request of our own"
         return self._reached(self._ask(SPIN_UP, plan.processor, plan.destination, asked), ENDED)
 
@@ -246,6 +254,7 @@ class Phases:
                 f"{self._op}: request {uuid} was asked before"
                 f" ({response.status_code.value}): following it"
             )
+        details = details_of(response) if response else ResponseDetails()
         return Outcome(
             step=step,
             uuid=uuid,
@@ -256,6 +265,8 @@ class Phases:
             asked=asked.destination is None,
             hold=hold,
             asked_ms=asked_ms,
+            started=details.started,
+            host=details.host,
         )
 
     def _commit(self, request: Outcome) -> None:
@@ -332,8 +343,7 @@ class Phases:
     def _stage(self, uuid: str) -> str:
         actions = self._client.view().actions
         stage = next((action.stage for action in actions if action.uuid == uuid), "")
-        known = stage.upper().replace("-", "_")
-        return known if known in _STAGES else ""
+        return stage_named(stage)
 
     def _note_hold(self, uuid: str, attempt: int) -> None:
         self._samza.holds[uuid] = release_uuid(self._root, attempt)
@@ -355,9 +365,6 @@ class Phases:
             raise
         if self._context.job_def.executor_def.name not in IN_PROCESS:
             holds.clear()
-
-
-_STAGES = ("RESERVING_STANDBY", "STOPPING_STANDBY", RESERVING, HELD, STOPPING, "STARTING")
 
 
 def _asker(request: Outcome) -> str:

@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
-from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.model.naming import STANDBY
+from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.orchestration.waits.heartbeat import wait_for_answer
-from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -45,8 +43,6 @@ ORDER = (
     STARTING,
     ENDED,
 )
-_STANDBY_AT = ORDER.index(RESERVING_STANDBY)
-_HELD_TEXT = texts.held("", 0).partition(",")[0]
 
 
 def request_uuid(root_run_id: str, step: str, attempt: int) -> str:
@@ -105,7 +101,8 @@ class Outcome:
     `destination` is what was asked for; `hold`: it stops nothing before its commit.
     `asked`: this run wrote it. `since` is where the checkpoint topic ended once the request had
     succeeded: the former process was dead, so what stands there or behind is its successor's.
-    `since_ms` is when the run read that, by its own clock.
+    `since_ms` is when the run read that, by its own clock. `started` is the processor that was
+    started for it, on `host`; None also in what a run of an older release has handed on.
     """
 
     step: str
@@ -121,6 +118,8 @@ class Outcome:
     asked_ms: int | None = None
     since: int | None = None
     since_ms: int | None = None
+    started: str | None = None
+    host: str | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -152,9 +151,17 @@ def ended_badly(response: PlacementResponse | None) -> bool:
     )
 
 
-def is_held(response: PlacementResponse) -> bool:
-    """Its destination is held, and its container waits for the commit."""
-    return response.response_message.startswith(_HELD_TEXT)
+def details_of(response: PlacementResponse) -> ResponseDetails:
+    """What it says as fields; see `samza_dagster.client.details`."""
+    from samza_dagster.client import details  # late: a run's start
+
+    return details.details_of(response)
+
+
+def stage_named(stage: str | None) -> str:
+    """One of `ORDER` for a stage as the coordinator names it; empty for one that isn't followed."""
+    known = (stage or "").upper().replace("-", "_")
+    return known if known in ORDER else ""
 
 
 def is_over(client: PlacementClient, uuid: str) -> bool:
@@ -238,22 +245,16 @@ def stage_of(response: PlacementResponse, earlier: Sequence[Moment], former: str
     """Where the action stands by this status; `former` by what was known before.
 
     An action that puts an active in a standby's place reserves twice: the first time for
-    the standby. Its texts are the same; what came between tells them apart.
+    the standby. An older coordinator says both in the same words; what came between tells them
+    apart.
     """
-    message = response.response_message
     if response.status_code.is_terminal:
         return ENDED
-    if message == texts.RESOURCES_REQUESTED:
-        known = earlier[-1].stage if earlier else former
-        swap = response.destination_host == STANDBY
-        return RESERVING if not swap or ORDER.index(known) > _STANDBY_AT else RESERVING_STANDBY
-    if message == texts.STANDBY_STOP_IN_PROGRESS:
-        return STOPPING_STANDBY
-    if is_held(response):
-        return HELD
-    if message == texts.STOP_IN_PROGRESS:
-        return STOPPING
-    return earlier[-1].stage if earlier else (former or QUEUED)
+    known = earlier[-1].stage if earlier else former
+    stage = stage_named(details_of(response).stage)
+    if stage == RESERVING_STANDBY and ORDER.index(known) > ORDER.index(RESERVING_STANDBY):
+        return RESERVING
+    return stage or known or QUEUED
 
 
 def follow(
@@ -317,6 +318,7 @@ def follow(
         beat=tell,
         monotonic=monotonic,
     )
+    details = details_of(last)
     return replace(
         request,
         status=last.status_code.value,
@@ -324,4 +326,6 @@ def follow(
         destination=last.destination_host,
         seconds=request.seconds + monotonic() - started,
         timeline=tuple(moments),
+        started=details.started,
+        host=details.host,
     )

@@ -18,7 +18,6 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests import Outcome, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import (
-    host_of_started,
     note_spin_up,
     started_anew,
     started_standby,
@@ -66,7 +65,9 @@ def wait_until_warm(
     """
     from samza_dagster.orchestration.waits.warm_up import WarmUp
 
-    standby = started_standby(started.message)
+    standby = started.started
+    if standby is None and started.uuid:  # an older release handed it on in words
+        standby = started_standby(samza.client.response(started.uuid))
     with settled(context, samza, plan, standby), errors_as_failures():
         if standby is None or plan.catch_up is None:
             raise ActionFailed("the new standby's id", seen=started.message)
@@ -93,7 +94,7 @@ def wait_until_warm(
     ]
     metadata: dict[str, Any] = {
         "standby": standby,
-        "host": host_of_started(started.message) or "-",
+        "host": started.host or "-",
         "lag_records": watch.samples[-1][1] or 0,
         "steady_seconds": steady_ms / 1000,
         "catch_up_seconds": rows[-1]["seconds"] or 0.0,

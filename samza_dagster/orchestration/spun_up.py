@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.requests import is_of_step
-from samza_dagster.placement import texts
+from samza_dagster.orchestration.requests import details_of, is_of_step
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -24,7 +22,6 @@ SPUN_UP = "samza/spin-up-requests"
 REQUESTS_A_TAG = 60
 """2,219 bytes: within what a tag may have (`MOST_TAG_BYTES`)."""
 YES = "yes"
-_STARTED = re.compile(re.escape(texts.standby_started("@", "@")).replace("@", r"(\S+)"))
 
 
 def note_spin_up(context: dg.OpExecutionContext, uuid: str) -> None:
@@ -56,16 +53,12 @@ def _by_tag(tags: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
-def started_standby(message: str) -> str | None:
-    """The standby that a response says was started; None for any other response."""
-    found = _STARTED.fullmatch(message)
-    return found[1] if found is not None else None
-
-
-def host_of_started(message: str) -> str | None:
-    """The host that it was started on."""
-    found = _STARTED.fullmatch(message)
-    return found[2] if found is not None else None
+def started_standby(response: PlacementResponse | None) -> str | None:
+    """The standby that a response says was started for an active; None for any other response."""
+    if response is None or response.status_code is not StatusCode.SUCCEEDED:
+        return None
+    started = details_of(response).started
+    return started if started != response.processor_id else None
 
 
 def newest_starts(client: PlacementClient) -> dict[str, PlacementResponse]:
@@ -75,8 +68,8 @@ def newest_starts(client: PlacementClient) -> dict[str, PlacementResponse]:
     """
     found: dict[str, PlacementResponse] = {}
     for response in client.history():
-        standby = started_standby(response.response_message)
-        if standby is not None and response.status_code is StatusCode.SUCCEEDED:
+        standby = started_standby(response)
+        if standby is not None:
             found[standby] = response
     return found
 

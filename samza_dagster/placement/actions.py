@@ -37,7 +37,7 @@ def begin(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
     assert processor.incarnation is not None
     source = processor.incarnation.host
     if ask.destination_host == naming.FORCE_RESTART_LAST_SEEN:
-        action = Action(ask, Stage.STOPPING, source)
+        action = Action(ask, Stage.STOPPING, source).stopping(ask.processor_id)
         responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.STOP_IN_PROGRESS)
         containers.stop(draft, group_id, ask.processor_id)
         return
@@ -182,7 +182,8 @@ def checked_in(draft: Draft, group_id: str, action: Action) -> None:
     """The container runs where the action started it: SUCCEEDED."""
     incarnation = draft.processor(group_id, action.ask.processor_id).incarnation
     assert incarnation is not None
-    responses.succeed(draft, group_id, action, texts.started(incarnation.host))
+    started = action.ask.processor_id, incarnation.host
+    responses.succeed(draft, group_id, action, texts.started(incarnation.host), started)
 
 
 def checked_in_elsewhere(draft: Draft, group_id: str, action: Action) -> None:
@@ -194,14 +195,14 @@ def checked_in_elsewhere(draft: Draft, group_id: str, action: Action) -> None:
         checked_in(draft, group_id, action)
         return
     where = texts.started_elsewhere(action.message, processor_id, incarnation.host)
-    responses.fail(draft, group_id, action, where)
-    draft.put_action(group_id, None)
+    responses.fail_elsewhere(draft, group_id, action, where, (processor_id, incarnation.host))
 
 
 def stop_failed(draft: Draft, group_id: str, action: Action) -> None:
     """The container lives on: FAILED, and what was reserved is given back."""
     responses.give_back(draft, action)
     containers.lives_on(draft, group_id, action.ask.processor_id)
+    action = action.sparing(action.ask.processor_id)
     responses.fail(draft, group_id, action, texts.stop_failed(action.source_host or ""))
     draft.put_action(group_id, None)
 
@@ -271,7 +272,7 @@ def _wait_no_longer(draft: Draft, group_id: str, action: Action) -> None:
 
 
 def _stop(draft: Draft, group_id: str, action: Action) -> None:
-    action = action.evolve(stage=Stage.STOPPING)
+    action = action.evolve(stage=Stage.STOPPING).stopping(action.ask.processor_id)
     responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.STOP_IN_PROGRESS)
     containers.stop(draft, group_id, action.ask.processor_id)
 

@@ -75,7 +75,10 @@ class FencePrincipal:
 
 @record
 class WriteResponse:
-    """Projection: a response on the coordinator stream; for a request of our `own`, on our topic."""
+    """Projection: a response on the coordinator stream; for a request of our `own`, on our topic.
+
+    What follows `own` are the details of `ResponseDetails`; "" where there is none.
+    """
 
     uuid: str
     deployment_id: str
@@ -86,6 +89,11 @@ class WriteResponse:
     timestamp_ms: int
     request_expiry_ms: int | None = None
     own: bool = False
+    stage: str = ""
+    started: str = ""
+    host: str = ""
+    stopped: tuple[str, ...] = ()
+    refers_to: str = ""
 
 
 @record

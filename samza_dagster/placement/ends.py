@@ -119,4 +119,7 @@ def stop_failed(draft: Draft, group: Group, processor_id: str) -> None:
     elif group.failover is not None and failover.waits_for(group, group.processors[processor_id]):
         host = group.failover.host
         containers.lives_on(draft, group_id, processor_id)
+        asked = ownership.owner(group, group.failover.active_id, Stage.STARTING)
+        if asked is not None:
+            draft.put_action(group_id, asked.sparing(processor_id))
         failover.abandon(draft, group_id, f"{processor_id} lives on on {host} after its stop")

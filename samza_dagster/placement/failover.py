@@ -129,6 +129,9 @@ def begin(
     _remember(draft, group_id, active_id, standby_id)
     if standby.phase in (Phase.STARTING, Phase.RUNNING):
         containers.stop(draft, group_id, standby_id)
+        action = ownership.owner(draft.group(group_id), active_id, Stage.STARTING)
+        if action is not None:
+            draft.put_action(group_id, action.stopping(standby_id))
     # Where no process of the standby's has held the room so far, another may have it: next one.
     containers.request_host(draft, group_id, active_id, host, urgent=standby.incarnation is None)
     return True

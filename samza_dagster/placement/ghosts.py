@@ -285,5 +285,6 @@ def _take_back(draft: Draft, group_id: str, ghost: Ghost) -> None:
         failover.call_off(draft, group_id)
     action = ownership.owner(draft.group(group_id), ghost.processor_id, Stage.STARTING)
     if action is not None:
+        action = action.sparing(ghost.processor_id)
         responses.fail(draft, group_id, action, texts.came_back(host))
         draft.put_action(group_id, None)

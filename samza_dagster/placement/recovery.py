@@ -34,10 +34,7 @@ def restarted(draft: Draft, at_ms: int) -> None:
     for group in tuple(draft.groups()):
         group_id = group.group_id
         if group.action is not None and group.action.status:
-            action = group.action
-            draft.emit(
-                responses.response(action.ask, action.status, action.message, action.response_ms)
-            )
+            draft.emit(responses.last(group.action))
         for ask in group.queue:
             why = requests.why_it_waits(draft, group, ask)
             responses.write(draft, ask, texts.ACCEPTED, texts.accepted(why))

@@ -23,9 +23,6 @@ from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.explain import refusal_of_ask, too_many_standbys
 from samza_dagster.placement.state import AskKind, Group, PlacementAsk, Role
 
-CONTROLS = (AskKind.CANCEL, AskKind.COMMIT, AskKind.RELEASE)
-"""What is about another request, and waits for none."""
-
 
 def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None:
     """Takes a request off the stream: deleted in any case, answered unless stale or known.
@@ -36,7 +33,7 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
     if ask.deployment_id != draft.deployment_id or draft.knows(ask.uuid):
         return
     draft.remember(ask.uuid)
-    if ask.kind in CONTROLS:
+    if ask.kind in responses.CONTROLS:
         controls.carry_out(draft, ask)
         return
     group = draft.find_group(naming.group_of(ask.processor_id))

@@ -83,7 +83,7 @@ def checked_in(draft: Draft, group_id: str, action: Action) -> None:
     incarnation = draft.processor(group_id, action.standby_id).incarnation
     assert incarnation is not None
     message = texts.standby_started(action.standby_id, incarnation.host)
-    responses.succeed(draft, group_id, action, message)
+    responses.succeed(draft, group_id, action, message, (action.standby_id, incarnation.host))
 
 
 def start_failed(draft: Draft, group_id: str, action: Action, host: str) -> None:
@@ -100,6 +100,8 @@ def begin_stop(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
     source = None if standby.incarnation is None else standby.incarnation.host
     stopping = standby.phase is Phase.STOPPING
     action = Action(ask, Stage.STOPPING, source, stopping_already=stopping)
+    if standby.incarnation is not None:
+        action = action.stopping(ask.processor_id)
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS
     )
@@ -130,6 +132,7 @@ def stop_failed(draft: Draft, group_id: str, action: Action) -> None:
     draft.put_processor(group_id, standby.evolve(wanted=True))
     if not action.stopping_already:
         containers.lives_on(draft, group_id, action.ask.processor_id)
+    action = action.sparing(action.ask.processor_id)
     responses.fail(draft, group_id, action, texts.stop_failed(action.source_host or ""))
     draft.put_action(group_id, None)
 

@@ -226,7 +226,8 @@ class Action(Evolving):
     standby's place, `standby_id` gives way from `target_host`, and
     `standby_reservation` is its new place, when one is reserved first. `stopping_already`
     is whether its container was being stopped before it, for another reason. `chosen_hosts`
-    are those that the cluster chose for it among several.
+    are those that the cluster chose for it among several. `stopped` are the processors that were
+    told to stop for it, and aren't known to live on.
     """
 
     ask: PlacementAsk
@@ -242,6 +243,15 @@ class Action(Evolving):
     response_ms: int = 0
     stopping_already: bool = False
     chosen_hosts: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()
+
+    def stopping(self, processor_id: str) -> Action:
+        """With one more that was told to stop for it."""
+        return self.evolve(stopped=(*self.stopped, processor_id))
+
+    def sparing(self, processor_id: str) -> Action:
+        """Without one that lives on."""
+        return self.evolve(stopped=tuple(pid for pid in self.stopped if pid != processor_id))
 
 
 @record

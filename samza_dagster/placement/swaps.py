@@ -119,6 +119,7 @@ def standby_ended(draft: Draft, group_id: str, action: Action, before: Processor
 def standby_stop_failed(draft: Draft, group_id: str, action: Action) -> None:
     """The standby lives on where it was: FAILED, the active untouched, or sent back if it is down."""
     containers.lives_on(draft, group_id, action.standby_id)
+    action = action.sparing(action.standby_id)
     actions.give_up(draft, group_id, action, texts.stop_failed(action.target_host or ""))
 
 
@@ -138,7 +139,7 @@ def _begin_while_down(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
 
 
 def _stop_standby(draft: Draft, group_id: str, action: Action) -> None:
-    action = action.evolve(stage=Stage.STOPPING_STANDBY)
+    action = action.evolve(stage=Stage.STOPPING_STANDBY).stopping(action.standby_id)
     responses.respond(draft, group_id, action, texts.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS)
     containers.stop(draft, group_id, action.standby_id)
 

@@ -180,5 +180,6 @@ class World(WorldState):
 
     def told(self, uuid: str) -> list[tuple[str, str]]:
         """(status, message) of every response to a request, repetitions left out."""
-        records = dict.fromkeys(r for r in self.brokers.responses if r.uuid == uuid)
-        return [(record.status, record.message) for record in records]
+        records = (r for r in self.brokers.responses if r.uuid == uuid)
+        said = dict.fromkeys((r.status, r.message, r.timestamp_ms) for r in records)
+        return [(status, message) for status, message, _ in said]

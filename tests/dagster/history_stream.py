@@ -17,7 +17,7 @@ from samza_dagster.metadata.own_requests import read_mail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.metadata.topic_reader import TopicRecord
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -41,9 +41,10 @@ class OwnState:
         text: str = "text",
         *,
         after_ms: int = 0,
+        details: ResponseDetails | None = None,
     ) -> None:
         told = response(number, status, text)
-        told = told.model_copy(update={"timestamp": told.timestamp + after_ms})
+        told = told.model_copy(update={"timestamp": told.timestamp + after_ms, "details": details})
         key, value = encode_record(f"{RESPONSE_PREFIX}{told.uuid}", response_value(told))
         self.answers.append(TopicRecord(self.end, told.timestamp, key, value))
         self.end += 1

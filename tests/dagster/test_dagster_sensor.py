@@ -13,7 +13,7 @@ from history_stream import STATE, STORES, MemorySamza, Stream, response, under_s
 
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
-from samza_dagster.model import StatusCode
+from samza_dagster.model import ResponseDetails, StatusCode
 from samza_dagster.orchestration.history import in_flight
 from samza_dagster.orchestration.history.asked import Asked
 from samza_dagster.orchestration.history.events import (
@@ -104,6 +104,24 @@ def test_a_commit_s_answer_is_no_outcome(stream: Stream) -> None:
     STATE.respond(4, StatusCode.BAD_REQUEST, texts.bad_request(f"request {about} is starting"))
     STATE.respond(1, text=texts.started("host-2"))
     assert stream.tick() == [1]
+
+
+@pytest.mark.parametrize("details", [None, ResponseDetails(refers_to=str(UUID(int=1)))])
+def test_a_refused_commit_is_no_outcome(stream: Stream, details: ResponseDetails | None) -> None:
+    """Nor is a refused cancel: the rule that it begins with hid that. An older coordinator's neither."""
+    stream.tick()
+    about = str(UUID(int=1))
+    for number, refusal in enumerate(
+        (
+            texts.not_under_way(about),
+            texts.nothing_reserved(about),
+            texts.no_commit(about, "stopping", hold=True),
+            texts.too_late(about, "stopping", "0 was told to stop", "wait until 0 runs"),
+        )
+    ):
+        told = texts.bad_request(refusal)
+        STATE.respond(10 + number, StatusCode.BAD_REQUEST, told, details=details)
+    assert stream.tick() == []
 
 
 def test_a_cursor_from_before_own_requests_starts_with_them_from_now(stream: Stream) -> None:

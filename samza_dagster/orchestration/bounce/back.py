@@ -15,7 +15,7 @@ from samza_dagster.model.naming import STANDBY, group_of
 from samza_dagster.orchestration.bounce.order import Next, Phase, Stand, not_running
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.moves import OURS
-from samza_dagster.placement import texts
+from samza_dagster.orchestration.requests import details_of
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView
@@ -24,11 +24,6 @@ SETTLES_MS = 5_000
 """An answer and the state that it tells of are in two topics: so long one may lack the other."""
 _DOWN_FOR_IT = ("stopping", "starting", "fallback-source", "fallback-any")
 _STANDBY_DOWN_FOR_IT = ("stopping-standby", "reserving", *_DOWN_FOR_IT)
-_PLACED = (
-    texts.started(""),
-    texts.start_failed("", "").partition(" on ")[0],
-    texts.constraints_now("").partition(" on ")[0],
-)
 
 
 @dataclass(frozen=True)
@@ -150,10 +145,10 @@ class BackWatch:
 
 
 def _has_stopped(response: PlacementResponse, p: str) -> bool:
-    mine = response.processor_id == p
-    of_its_active = (
-        group_of(response.processor_id) == group_of(p) and response.destination_host == STANDBY
-    )
-    message = response.response_message
-    gave_way = "gave way;" in message and not mine
-    return (mine or of_its_active) and (message.startswith(_PLACED) or gave_way)
+    details = details_of(response)
+    if p == details.started or p in details.stopped:
+        return True
+    if response.details is not None or response.destination_host != STANDBY:
+        return False
+    # An older coordinator doesn't say which standby has given way.
+    return response.processor_id == group_of(p) != p and bool(details.stopped)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
@@ -15,8 +14,6 @@ from samza_dagster.orchestration.bounce.plan import (
 )
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.waits.heartbeat import EVERY_MS
-
-_NUMBERS = re.compile(r"(?<= )[0-9][0-9,]*(?= )")
 
 
 class Ledger(Protocol):
@@ -60,11 +57,11 @@ class Progress:
         """Who waits because Samza's AM counts its stops, and until when."""
 
     def changed(self, row: Bounced, rows: Mapping[str, Bounced]) -> None:
-        """One processor stands elsewhere; a number that changes alone is left to the heartbeat."""
+        """One processor stands elsewhere; a lag that changes alone is left to the heartbeat."""
         told = f"{row.processor} on {row.now_on or row.host}: {row.stand}: {row.why}"
-        form = _NUMBERS.sub("", told)
-        if self._forms.get(row.processor) != form:
-            self._forms[row.processor] = form
+        but_for_lag = told if row.lag is None else told.replace(f" {row.lag:,} ", " ")
+        if self._forms.get(row.processor) != but_for_lag:
+            self._forms[row.processor] = but_for_lag
             self._ledger.log(told)
         if row.stand in (Stand.BACK, Stand.FAILED, Stand.STUCK):
             self._ledger.finished(row, rows, _done(rows))

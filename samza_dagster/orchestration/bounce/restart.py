@@ -20,13 +20,14 @@ from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, OURS, RUNNING
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import (
+    HELD,
     MOST_ATTEMPTS,
     Asked,
+    details_of,
     ended_badly,
-    is_held,
     request_uuid,
+    stage_named,
 )
-from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView
@@ -127,7 +128,7 @@ class Restart:
         if asked.response is not None:
             # When it was asked isn't on record any more; its newest status is later.
             self.row = replace(self.row, asked_ms=asked.response.timestamp)
-            begun = asked.response.response_message == texts.STOP_IN_PROGRESS
+            begun = bool(details_of(asked.response).stopped)
             if self._hold and not begun and not asked.response.status_code.is_terminal:
                 self._note_hold()
             return
@@ -204,7 +205,7 @@ class Restart:
             self._too_late()
 
     def _see(self, response: PlacementResponse, now_ms: int) -> None:
-        message = response.response_message
+        message, details = response.response_message, details_of(response)
         if ended_badly(response):
             self._holds.pop(self.row.uuid, None)
             if self.row.stop_ms is not None:
@@ -222,12 +223,12 @@ class Restart:
                 down_s=down,
                 why="it has checked in",
             )
-        elif message == texts.STOP_IN_PROGRESS:
+        elif details.stopped:
             self._holds.pop(self.row.uuid, None)
             self.row = replace(self.row, stop_ms=response.timestamp, why=message)
         else:
             self.row = replace(self.row, why=message)
-            if is_held(response) and not self._committed:
+            if stage_named(details.stage) == HELD and not self._committed:
                 self._commit(response.timestamp)
 
     def _commit(self, at_ms: int) -> None:

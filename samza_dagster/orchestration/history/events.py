@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar
@@ -15,6 +14,7 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.history.in_flight import LONGEST_MS, InFlight
 from samza_dagster.orchestration.history.packing import Status
 from samza_dagster.orchestration.pictures import picture, timeline_svg
+from samza_dagster.orchestration.requests import details_of
 from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.versioned import Versioned
 
@@ -25,7 +25,6 @@ MOST_IN_A_TICK = 200
 STREAM, STATE_TOPIC = "coordinator stream", "state topic"
 UNKNOWN_BEGIN = "unknown: its first statuses were not kept, too many requests were in flight"
 UNKNOWN_ALL_BUT_END = "unknown: only its end was read"
-_ABOUT_ANOTHER = re.compile(r"(BAD_REQUEST reason: )?[Rr]equest [0-9a-f-]{36} (goes on|is )")
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def next_batch(
     for position, response in responses:
         if not response.status_code.is_terminal or response.uuid in seen:
             continue
-        if _ABOUT_ANOTHER.match(response.response_message):
+        if details_of(response).refers_to is not None:
             continue
         if len(outcomes) == most:
             return Batch(tuple(outcomes), position, more=True)

@@ -15,7 +15,15 @@ from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.pictures import clock
-from samza_dagster.orchestration.requests import Asked, Moment, request_uuid, standing
+from samza_dagster.orchestration.requests import (
+    STOPPING,
+    Asked,
+    Moment,
+    details_of,
+    request_uuid,
+    stage_named,
+    standing,
+)
 from samza_dagster.orchestration.spun_up import newest_starts, note_spin_up, started_standby
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.units.by_state import is_so, pass_what_is_done
@@ -37,7 +45,6 @@ from samza_dagster.orchestration.waits.conditions import (
 )
 from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
-from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -180,7 +187,7 @@ class Carrier:
             )
             return True
         if step.kind is Kind.START_STANDBY:
-            one.standby = started_standby(response.response_message)
+            one.standby = started_standby(response)
             one.standby_since_ms = response.timestamp
         elif step.kind is Kind.STOP_STANDBY:
             one.standby_until_ms = response.timestamp
@@ -369,7 +376,7 @@ class Carrier:
         return asked
 
     def _is_lost(self, one: Progress, asked: Asked) -> bool:
-        standby = started_standby(asked.response.response_message) if asked.response else None
+        standby = started_standby(asked.response)
         if standby is None:
             return False
         started = replace(one, standby=standby, attempt=asked.attempt)
@@ -399,7 +406,8 @@ class Carrier:
                 stage=f"{one.unit.processor} {step.name}"[:30],
             )
         )
-        if response.response_message == texts.STOP_IN_PROGRESS:
+        details = details_of(response)
+        if stage_named(details.stage) == STOPPING and one.unit.processor in details.stopped:
             one.stopped_at_ms = response.timestamp
         self._context.log.info(
             f"{one.unit.processor}: {step.name}: {response.status_code.value}:"

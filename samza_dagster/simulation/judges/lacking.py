@@ -96,6 +96,7 @@ _ACTION: dict[str, Any] = {
     "response_ms": 0,
     "stopping_already": False,
     "chosen_hosts": (),
+    "stopped": (),
 }
 
 

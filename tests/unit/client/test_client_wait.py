@@ -9,7 +9,7 @@ import pytest
 
 from samza_dagster.client import responses
 from samza_dagster.errors import ActionFailed, DeadlineExceeded
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
 pytestmark = pytest.mark.unit
@@ -31,6 +31,19 @@ def test_each_status_of_a_request_of_ours_is_seen(job: Any) -> None:
     last = client.wait(UUID, timeout_s=5, on_response=seen.append)
     assert [r.response_message for r in seen] == ["a", "b", "c", "d"]
     assert last.status_code is StatusCode.SUCCEEDED
+
+
+def test_an_answer_that_the_next_leader_says_again_is_told_once(job: Any) -> None:
+    """Also when the action has gone on since: its details say so, people have read its words."""
+    client = job.client()
+    client.place("0", "host-2", uuid=UUID)
+    for stage in ("stopping", "starting"):
+        details = ResponseDetails(stage=stage, stopped=("0",))
+        job.respond(UUID, StatusCode.IN_PROGRESS, "b", details=details)
+    job.respond(UUID, StatusCode.SUCCEEDED, "d")
+    seen: list[PlacementResponse] = []
+    client.wait(UUID, timeout_s=5, on_response=seen.append)
+    assert [r.response_message for r in seen] == ["b", "d"]
 
 
 def test_an_outcome_from_before_is_the_answer(job: Any) -> None:

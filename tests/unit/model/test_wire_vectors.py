@@ -18,6 +18,7 @@ from samza_dagster.model import (
     PlacementRequest,
     PlacementResponse,
     ProcessorLocality,
+    ResponseDetails,
     StatusCode,
     SystemStreamPartition,
     TaskMode,
@@ -228,6 +229,15 @@ job_models = st.builds(
     containers=st.dictionaries(names, containers, max_size=3),
     max_change_log_stream_partitions=st.none() | st.integers(0, 1000),
 )
+
+
+def test_details_stand_beside_what_samza_reads() -> None:
+    """Its reader asks for its own fields by name, and finds them as without details."""
+    details = {"stage": "held", "host": "h", "stopped": ["0"]}
+    response = parse_response(json.dumps({**RESPONSE, "details": details}))
+    assert response.details == ResponseDetails(stage="held", host="h", stopped=("0",))
+    assert response.to_wire() == {**RESPONSE, "details": details}
+    assert parse_response(json.dumps(RESPONSE)).details is None
 
 
 @given(job_models)

@@ -16,7 +16,7 @@ from samza_dagster.client.views import (
     JobView,
     ProcessorView,
 )
-from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
+from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode, TaskMode
 from samza_dagster.orchestration.bounce.back import SETTLES_MS, BackWatch, Since
 from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.restart import Restart
@@ -88,6 +88,12 @@ def answer(
         timestamp=at_ms,
         response_message=message,
     )
+
+
+def swapped(message: str, **details: Any) -> PlacementResponse:
+    """Of 0 with a standby, as our coordinator answers it."""
+    given = answer("0", message, to="STANDBY")
+    return given.model_copy(update={"details": ResponseDetails(**details)})
 
 
 def watch(answers: Answers, *views: JobView, every_ms: int = SETTLES_MS) -> list[Since]:
@@ -179,6 +185,10 @@ def test_an_action_that_has_not_stopped_it_excuses_nothing(action: ActionView) -
         (answer("0-0", texts.RELEASED), False),
         (answer("0-0", texts.ended_for("x", released=True)), False),
         (answer("0", texts.standby_started("0-1", "h9")), False),
+        (swapped(texts.started("h2"), started="0", stopped=("0-0", "0")), True),
+        (swapped(texts.started("h2"), started="0", stopped=("0-1", "0")), False),
+        (swapped(texts.stop_failed("h1"), stopped=("0-0",)), True),
+        (swapped(texts.stop_failed("h2")), False),
     ],
 )
 def test_an_answer_tells_whether_somebody_has_asked(
