@@ -78,6 +78,7 @@ class Lookout:
     since_ms: int = BEGIN_MS
     skew_ms: dict[str, int] = field(default_factory=dict)
     dead: str | None = None
+    report_every_s: int | None = 60
 
     def __post_init__(self) -> None:
         for host in range(self.host_count):
@@ -131,6 +132,7 @@ class Lookout:
             failovers=self.failovers,
             ghosts=self.ghosts,
             dead=self.dead,
+            report_every_s=self.report_every_s,
             leader=LeaderView(
                 1, "host-0", "", BEGIN_MS, self.beat_ms, self.leader_ended, {}, 40_000
             )
