@@ -150,6 +150,25 @@ def test_a_standby_that_was_launched_and_never_reports_is_not_moved(
     assert "0-0 reports from host-2 within 1 s" in failure(result, "verify_placement")[0]
 
 
+@pytest.mark.parametrize(
+    ("job", "op"), [("drain_host", "drain"), ("reconcile", "carry_out_reconcile")]
+)
+def test_work_on_several_goes_on_only_when_a_standby_that_was_launched_has_reported(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    job: str,
+    op: str,
+) -> None:
+    """Its active would be stopped while no warm copy of it runs anywhere."""
+    monkeypatch.setattr(fake_am, "REPORTS_AFTER", 10**6)
+    config = {**ASKED[job], "verify_timeout_s": 1}
+    result = run(request.node.name, job, instance, **config)
+    assert "standby 0-0 reports from host-2 within 1 s" in failure(result, op)[0]
+    assert [asked for asked in world.asked if asked[0].startswith("0")] == [("0-0", "host-2")]
+
+
 def test_a_forced_restart_is_no_more_than_a_stop_that_was_issued(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
