@@ -69,7 +69,13 @@ def watch(
         return response.status_code.is_terminal or (until is not None and until(response))
 
     with busy(f"Waiting up to {timeout:g} s for the coordinator …"):
-        client.wait(uuid, timeout_s=timeout, on_response=on_response, until=is_enough)
+        client.wait(
+            uuid,
+            timeout_s=timeout,
+            on_response=on_response,
+            until=is_enough,
+            on_notice=lambda text: notice(f"Warning: {text}"),
+        )
     return responses
 
 

@@ -12,7 +12,6 @@ import click
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.client.asked import Asked
-from samza_dagster.client.responses import over_with
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model import PlacementRequest, PlacementResponse
@@ -106,6 +105,7 @@ def _show_job(view: JobView, as_json: bool) -> None:
             "Degraded: these have no place", ("processor", "why"), list(view.degraded.items())
         )
     _print_actions((*view.actions, *view.queued))
+    tell_over(view.over)
     _print_troubles(view)
     _print_leader(view.leader)
     if view.application is not None:
@@ -157,6 +157,18 @@ def _print_actions(actions: tuple[ActionView, ...]) -> None:
                 for a in actions
             ],
             spare=("asked", "kind"),
+        )
+    for action in actions:
+        if action.trouble:
+            notice(f"Warning: request {action.uuid}: {action.trouble}")
+
+
+def tell_over(over: Iterable[ActionView]) -> None:
+    """Names the requests that have no end and none to come."""
+    for action in over:
+        notice(
+            f"Notice: request {action.uuid} ({action.processor_id} to {action.destination}, "
+            f"{action.stage}) is {action.trouble}; nobody answers it"
         )
 
 
@@ -242,11 +254,7 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
         )
     ended = response is not None and response.status_code.is_terminal
     of = response or (request if isinstance(request, PlacementRequest) else None)
-    over = (
-        ""
-        if ended or of is None
-        else over_with(of.deployment_id, client.known_view().deployment_id)
-    )
+    over = "" if ended or of is None else client.known_view().why_over(of.deployment_id)
     if over:
         notice(f"Notice: {over}; nobody answers this request")
     if as_json:
@@ -291,6 +299,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
         view,
         failovers=tuple(f for f in view.failovers if processor_id in (f.active_id, f.standby_id)),
         ghosts=tuple(g for g in view.ghosts if g.processor_id == processor_id),
+        over=tuple(a for a in view.over if a.processor_id == processor_id),
     )
     if as_json:
         print_json(
@@ -301,6 +310,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
                 "history": [r.to_wire() for r in history],
                 "failovers": [f.to_json() for f in mine.failovers],
                 "ghosts": [g.to_json() for g in mine.ghosts],
+                "over": [a.to_json() for a in mine.over],
                 "unread": view.unread,
             }
         )
@@ -318,6 +328,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
         )
     _print_actions((*actions, *queued))
     _print_troubles(mine)
+    tell_over(mine.over)
     if history:
         _print_responses(f"Last {len(history)} requests on it", history)
     return view

@@ -22,7 +22,7 @@ from samza_dagster.client.checks import (
     find_processor,
     legal_destination,
 )
-from samza_dagster.client.following import Following
+from samza_dagster.client.following import Following, Looks
 from samza_dagster.client.host_words import read_host_words
 from samza_dagster.client.job_view import with_state
 from samza_dagster.client.mailbox import Mailbox
@@ -77,6 +77,7 @@ class PlacementClient(Following, OwnAsking):
         )
         # UUID → where the stream ended before this client wrote the request, and its deployment.
         self._written: dict[str, tuple[int, str]] = {}
+        self._looks = Looks()
         self._own = OwnRequests(self._job, self._view)
 
     @classmethod

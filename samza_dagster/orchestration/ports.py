@@ -195,6 +195,7 @@ class Placement(Protocol):
         timeout_s: float,
         on_response: Callable[[PlacementResponse], None] | None = None,
         until: Callable[[PlacementResponse], bool] = ...,
+        on_notice: Callable[[str], object] = ...,
     ) -> PlacementResponse:
         """The first response that `until` accepts (a terminal one); raises `DeadlineExceeded` without one in `timeout_s`."""
         ...

@@ -109,6 +109,11 @@ class ActionView(Protocol):
         """The host that is held for it."""
         ...
 
+    @property
+    def trouble(self) -> str:
+        """What is known to hold it up; empty: nothing."""
+        ...
+
 
 class StopBudget(Protocol):
     """What Samza's AM counts against a container before it ends the job."""
@@ -246,6 +251,10 @@ class JobView(Protocol):
     @property
     def failovers(self) -> Sequence[FailoverView]:
         """Failovers in flight."""
+        ...
+
+    def why_over(self, deployment_id: str) -> str:
+        """Why a request to this deployment that has no end has none to come; else empty."""
         ...
 
 

@@ -287,6 +287,7 @@ class LookoutClient:
         timeout_s: float,
         on_response: Callable[[PlacementResponse], None] | None = None,
         until: Callable[[PlacementResponse], bool] = terminal,
+        on_notice: Callable[[str], object] = lambda _: None,
     ) -> PlacementResponse:
         for response in self.world.answers.get(uuid, []):
             if on_response is not None:

@@ -157,7 +157,10 @@ class Carrier:
         wait_s = min(POLL_S, self._limits.timeout_s)
         try:
             response = self._client.wait(
-                one.uuid, timeout_s=wait_s, on_response=lambda r: self._tell(one, step, r)
+                one.uuid,
+                timeout_s=wait_s,
+                on_response=lambda r: self._tell(one, step, r),
+                on_notice=self._context.log.warning,
             )
         except DeadlineExceeded:
             if self._monotonic() >= one.deadline:
