@@ -12,6 +12,7 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.interface import Kept, MetadataStore
 from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.metadata.placement_store import request_key, response_key
+from samza_dagster.model import LocalityModel, ProcessorLocality
 from samza_dagster.model.naming import require_owner
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
@@ -104,6 +105,17 @@ class StreamReader:
             asked_ms=self._asked_ms(responses),
             unreadable=self.unreadable,
             unreadable_placements=self._chokes,
+        )
+
+    def locality(self, job_name: str, job_id: str) -> LocalityModel:
+        """The host that each container reported last; raises `Refused` when it is another job's stream."""
+        require_owner(self.config(), job_name, job_id)
+        hosts = self.values(stream.SET_CONTAINER_HOST, "host")
+        return LocalityModel(
+            processor_localities={
+                processor_id: ProcessorLocality(id=processor_id, host=host)
+                for processor_id, host in sorted(hosts.items())
+            }
         )
 
     def _asked_ms(self, uuids: Iterable[str]) -> dict[str, int]:

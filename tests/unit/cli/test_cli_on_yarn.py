@@ -77,6 +77,17 @@ def test_status_says_that_a_dead_job_is_dead_and_what_helps(commands: Any) -> No
     assert (refused["error"], refused["fix"]) == ("Refused", "deploy the job again")
 
 
+def test_status_says_that_it_isnt_known_whether_the_job_runs(commands: Any) -> None:
+    """Without a ResourceManager nobody tells: `dead` is null of a dead job, too."""
+    shown = commands.run("status")
+    assert "Notice: whether the job runs isn't known: Samza's AM leaves no sign" in shown.stderr
+    assert commands.json("status")["life"]["runs"] is None
+    assert commands.json("status", "--look")["life"]["runs"] is None
+    commands.yarn = yarn()
+    assert commands.json("status")["life"]["runs"] is True
+    assert "isn't known" not in commands.run("status").stderr
+
+
 def test_status_and_locality_name_a_request_that_nobody_answers(commands: Any) -> None:
     """Its deployment ended before the AM did what it had taken."""
     commands.answers = [(StatusCode.IN_PROGRESS, "Preferred Resources requested")]
