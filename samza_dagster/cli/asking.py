@@ -194,7 +194,13 @@ class Asking:
             return response.status_code.is_terminal or (until is not None and until(response))
 
         with busy(f"Waiting up to {self.timeout:g} s for the coordinator …"):
-            client.wait(uuid, timeout_s=self.timeout, on_response=on_response, until=is_enough)
+            client.wait(
+                uuid,
+                timeout_s=self.timeout,
+                on_response=on_response,
+                until=is_enough,
+                on_notice=lambda text: notice(f"Warning: {text}"),
+            )
         return responses
 
     def _show(

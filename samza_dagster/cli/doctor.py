@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from samza_dagster.client import JobView
     from samza_dagster.coordinator.diagnosis import Finding
-    from samza_dagster.readiness import HostClock
 
 
 @click.command("doctor", short_help="Check that the brokers allow what a job's config asks for.")
@@ -31,7 +30,7 @@ def doctor(config: Path, as_json: bool) -> None:
     in, shut out, seen refused by every broker, and removed. The login is the coordinator's
     (SAMZA_DAGSTER_CLIENT_CONFIG). Topics that lack replicas, of those that are wanted or in sync, are
     told with the command that mends them. Where containers report, the clocks of their hosts are
-    held against this machine's, for 15 s at most. Of a job that Samza's own Application Master runs
+    held against each other's and this machine's, by the reports that are there. Of a job that Samza's own Application Master runs
     only what that one needs is asked, and YARN where its address is given
     (SAMZA_DAGSTER_YARN_RESOURCE_MANAGER). Exit code 1 when a condition doesn't hold, 4
     when none is known not to, and something can't be read.
@@ -46,7 +45,7 @@ def doctor(config: Path, as_json: bool) -> None:
     unread: list[Unreachable] = []
     with busy("Asking the brokers …"):
         found = list(_as_far_as_read(report(config), unread))
-    with busy("Waiting for reports of the hosts …"):
+    with busy("Reading what the hosts have reported …"):
         found += _as_far_as_read(job_findings(config), unread)
     broken = any(not each.ok for each in found)
     if as_json:
@@ -79,24 +78,29 @@ def _as_far_as_read(found: Iterator[Finding], unread: list[Unreachable]) -> Iter
 
 
 def job_findings(config: Path) -> Iterator[Finding]:
-    """Whether the hosts' clocks agree with this machine's, and Samza's AM can serve.
+    """Whether the hosts' clocks agree, and Samza's AM can serve.
 
     None of a clock while nobody reports, and none at all before a job's first deployment, which
     this command is for, too. Raises `Unreachable`.
     """
     from samza_dagster.client import PlacementClient
-    from samza_dagster.client.host_clocks import observed_clocks
+    from samza_dagster.client.access import wall_clock_ms
+    from samza_dagster.client.host_clocks import disagreements
     from samza_dagster.metadata.connection import Connection
 
     connection = Connection.from_properties(config, os.environ)
     with PlacementClient(connection) as client:
         try:
-            yield from judged(observed_clocks(client))
-            yield from poison_findings(client.known_view())
+            view = client.known_view()
         except MalformedRecord:
             raise
         except InvalidInput:  # no coordinator stream yet, or another job's, which is told before
             return
+        yield from poison_findings(view)
+        reports, unread = client.reports()
+        yield from judged(disagreements(reports, wall_clock_ms()))
+        if unread:
+            raise unread[0]
 
 
 def poison_findings(view: JobView) -> Iterator[Finding]:
@@ -113,17 +117,16 @@ def poison_findings(view: JobView) -> Iterator[Finding]:
         )
 
 
-def judged(clocks: Mapping[str, HostClock]) -> list[Finding]:
-    """One line for each host that has reported while it was looked."""
+def judged(disagreements: Mapping[str, str]) -> list[Finding]:
+    """One line for each host that has reported."""
     from samza_dagster.coordinator.diagnosis import Finding
 
     return [
         Finding(
-            f"the clock of {host} is within 5 s of this machine's",
-            not clock.is_skewed,
-            str(clock),
-            "synchronise it (chronyd, ntpd), or this machine's; no placement is decided by it",
+            f"the clock of {host} is within 5 s of the others'",
+            not seen,
+            seen or "its reports show nothing else",
+            "synchronise it (chronyd, ntpd), or what it is held against; no placement is decided by it",
         )
-        for host, clock in sorted(clocks.items())
-        if clock.least_ms is not None
+        for host, seen in sorted(disagreements.items())
     ]

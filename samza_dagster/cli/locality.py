@@ -6,7 +6,7 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import busy, print_json, print_table
-from samza_dagster.cli.status import end_if_unread
+from samza_dagster.cli.status import end_if_unread, tell_over
 
 
 @click.command(short_help="Show where containers and tasks are.")
@@ -34,6 +34,7 @@ def locality(target: Target, as_json: bool) -> None:
             {
                 **hosts.to_wire(),
                 "task-localities": {task: host for task, (_, host) in tasks.items()},
+                "over": [action.to_json() for action in view.over],
                 "unread": view.unread,
             }
         )
@@ -51,4 +52,5 @@ def locality(target: Target, as_json: bool) -> None:
                 for task, (processor, host) in sorted(tasks.items())
             ],
         )
+        tell_over(view.over)
     end_if_unread(view)

@@ -12,7 +12,7 @@ import click
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.client.asked import Asked
-from samza_dagster.client.responses import over_with
+from samza_dagster.client.signs_of_life import Life, known_life, looked_for
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model import PlacementRequest, PlacementResponse
@@ -26,10 +26,18 @@ _SHOWN = 20
 
 @click.command(short_help="Show a request, a processor or the job.")
 @click.argument("what", required=False, metavar="[UUID|PROCESSOR]")
+@click.option(
+    "--look",
+    is_flag=True,
+    help="With Samza's own AM: wait for a sign of life of the job, one report interval at most.",
+)
 @json_option
 @target_options
-def status(target: Target, what: str | None, as_json: bool) -> None:
+def status(target: Target, what: str | None, look: bool, as_json: bool) -> None:
     """Show the job, or one processor with the actions issued on it, or one request.
+
+    Whether a job under Samza's own Application Master runs YARN's ResourceManager says, or a
+    report that comes while it looks; without either it isn't known, and that is said.
 
     Exits 4 when the coordinator's state, or YARN's ResourceManager where its address is given,
     can't be read; what the coordinator stream says is shown.
@@ -44,7 +52,7 @@ def status(target: Target, what: str | None, as_json: bool) -> None:
         if what is None:
             with busy("Reading the job …"):
                 view = client.known_view()
-            _show_job(view, as_json)
+            _show_job(view, as_json, _life(client, view) if look else known_life(view))
             end_if_unread(view)
             _end_if_yarn_is_unread(view)
         elif _UUID.fullmatch(what):
@@ -72,9 +80,14 @@ def _end_if_yarn_is_unread(view: JobView) -> None:
         raise click.exceptions.Exit(Unreachable.exit_code)
 
 
-def _show_job(view: JobView, as_json: bool) -> None:
+def _life(client: PlacementClient, view: JobView) -> Life | None:
+    with busy("Waiting for a report of any container …"):
+        return looked_for(client, view)
+
+
+def _show_job(view: JobView, as_json: bool, life: Life | None) -> None:
     if as_json:
-        print_json(view.to_json())
+        print_json({**view.to_json(), "life": None if life is None else life.to_json()})
         return
     print_table(
         f"Job {view.job_name} {view.job_id}, deployment {view.deployment_id or '-'}, "
@@ -106,6 +119,7 @@ def _show_job(view: JobView, as_json: bool) -> None:
             "Degraded: these have no place", ("processor", "why"), list(view.degraded.items())
         )
     _print_actions((*view.actions, *view.queued))
+    tell_over(view.over)
     _print_troubles(view)
     _print_leader(view.leader)
     if view.application is not None:
@@ -116,6 +130,10 @@ def _show_job(view: JobView, as_json: bool) -> None:
             f"Warning: nothing of the job runs any more: {view.dead}. Deploy it again: nobody "
             "would read a request."
         )
+    elif life is not None and life.runs is None:
+        notice(f"Notice: whether the job runs isn't known: {life.seen}")
+    elif life is not None and view.application is None:
+        click.echo(f"The job runs: {life.seen}")
     for text in view.unreadable:
         notice(f"Notice: skipped a record that can't be read: {text}")
     for key, why in view.poison.items():
@@ -157,6 +175,18 @@ def _print_actions(actions: tuple[ActionView, ...]) -> None:
                 for a in actions
             ],
             spare=("asked", "kind"),
+        )
+    for action in actions:
+        if action.trouble:
+            notice(f"Warning: request {action.uuid}: {action.trouble}")
+
+
+def tell_over(over: Iterable[ActionView]) -> None:
+    """Names the requests that have no end and none to come."""
+    for action in over:
+        notice(
+            f"Notice: request {action.uuid} ({action.processor_id} to {action.destination}, "
+            f"{action.stage}) is {action.trouble}; nobody answers it"
         )
 
 
@@ -242,11 +272,7 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
         )
     ended = response is not None and response.status_code.is_terminal
     of = response or (request if isinstance(request, PlacementRequest) else None)
-    over = (
-        ""
-        if ended or of is None
-        else over_with(of.deployment_id, client.known_view().deployment_id)
-    )
+    over = "" if ended or of is None else client.known_view().why_over(of.deployment_id)
     if over:
         notice(f"Notice: {over}; nobody answers this request")
     if as_json:
@@ -291,6 +317,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
         view,
         failovers=tuple(f for f in view.failovers if processor_id in (f.active_id, f.standby_id)),
         ghosts=tuple(g for g in view.ghosts if g.processor_id == processor_id),
+        over=tuple(a for a in view.over if a.processor_id == processor_id),
     )
     if as_json:
         print_json(
@@ -301,6 +328,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
                 "history": [r.to_wire() for r in history],
                 "failovers": [f.to_json() for f in mine.failovers],
                 "ghosts": [g.to_json() for g in mine.ghosts],
+                "over": [a.to_json() for a in mine.over],
                 "unread": view.unread,
             }
         )
@@ -318,6 +346,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
         )
     _print_actions((*actions, *queued))
     _print_troubles(mine)
+    tell_over(mine.over)
     if history:
         _print_responses(f"Last {len(history)} requests on it", history)
     return view

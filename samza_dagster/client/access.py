@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from samza_dagster.client.audit_history import AuditSource, open_audit
-from samza_dagster.client.job_view import with_cluster, with_named_hosts
+from samza_dagster.client.beside_stream import with_cluster, with_dead, with_named_hosts
 from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.state_source import StateSource, TopicStateSource
@@ -100,8 +100,7 @@ class JobAccess:
 
     def _silent(self, view: JobView) -> JobView:
         """`view`, dead where all that reported has been silent for too long."""
-        dead = self.seen.silence(view.deployment_id, now_s=self.monotonic())
-        return replace(view, dead=dead)
+        return with_dead(view, self.seen.silence(view.deployment_id, now_s=self.monotonic()))
 
     def close(self) -> None:
         """Ends watches and releases connections."""

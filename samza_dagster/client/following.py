@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from samza_dagster.client import audit_history
 from samza_dagster.client.access import JobAccess
@@ -18,10 +21,24 @@ from samza_dagster.client.responses import (
     Until,
     terminal,
 )
-from samza_dagster.errors import MissingPrerequisite
+from samza_dagster.client.views import JobView
+from samza_dagster.errors import MissingPrerequisite, SamzaDagsterError
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.metadata.resource_manager import HOLDS_S
 from samza_dagster.model import PlacementRequest, PlacementResponse
+
+LOOK_EVERY_S = HOLDS_S
+"""While a request is waited for: what YARN's ResourceManager says is no newer."""
+
+
+@dataclass
+class Looks:
+    """What waits see of the job: the newest look, when the next is due, and which troubles were told."""
+
+    due_s: float | None = None
+    view: JobView | None = None
+    told: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
 
 
 class Following:
@@ -36,6 +53,13 @@ class Following:
     _placement: ContainerPlacementMetadataStore
     _own: OwnRequests
     _written: dict[str, tuple[int, str]]
+    _looks: Looks
+
+    if TYPE_CHECKING:
+
+        def view(self) -> JobView:
+            """See `PlacementClient`."""
+            ...
 
     def standby_origins(self) -> dict[str, str]:
         """Standby → UUID of the request that has spun up the one which has its id now or had it last.
@@ -94,13 +118,15 @@ class Following:
         timeout_s: float,
         on_response: OnResponse | None = None,
         until: Until = terminal,
+        on_notice: Callable[[str], object] = lambda _: None,
     ) -> PlacementResponse:
         """The first response that `until` accepts (a terminal one), within `timeout_s`.
 
         `on_response` gets each status once, in order: all of them for a request that this
-        client wrote, else the present one and those after it. Raises `DeadlineExceeded`
+        client wrote, else the present one and those after it. Where Samza's AM coordinates,
+        `on_notice` gets what holds the request up, once (`ActionView.trouble`). Raises `DeadlineExceeded`
         that tells what was seen last; the action may go on. Raises `ActionFailed` when the
-        deployment that was asked is over: nobody answers then.
+        deployment that was asked is over, or the job is dead: nobody answers then.
         """
         asked = canonical_uuid(uuid)
         ours = asked in self._own.written
@@ -119,9 +145,29 @@ class Following:
             on_response=on_response,
             until=until,
             deployment_id=deployment_id,
+            look=lambda: self._looked_at(asked, deployment_id or "", on_notice),
             monotonic=self._job.monotonic,
         )
         return wait.run(timeout_s, written_at=self._own.written.get(asked) if own else at)
+
+    def _looked_at(self, uuid: str, deployment_id: str, on_notice: Callable[[str], object]) -> str:
+        """Why nobody will answer a request; what holds it up goes to `on_notice`.
+
+        By a look each `LOOK_EVERY_S`, which all requests share that are waited for.
+        """
+        looks, now_s = self._looks, self._job.monotonic()
+        if looks.due_s is None or now_s >= looks.due_s:
+            is_first, looks.due_s, looks.view = looks.due_s is None, now_s + LOOK_EVERY_S, None
+            with suppress(SamzaDagsterError):  # whoever waits goes on waiting
+                looks.view = None if is_first else self.view()
+        view = looks.view
+        if view is None or view.coordinator != "samza" or view.deployment_id != deployment_id:
+            return ""
+        trouble = next((a.trouble for a in view.actions if a.uuid == uuid), "")
+        if trouble and (uuid, trouble) not in looks.told:
+            looks.told.add((uuid, trouble))
+            on_notice(trouble)
+        return view.why_over(deployment_id)
 
     def _is_in_own_mail(self, uuid: str) -> bool:
         if self._job.mailbox is None:

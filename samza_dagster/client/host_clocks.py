@@ -1,37 +1,124 @@
-"""How far the clocks of a job's hosts are from this machine's, by the reports that come while it looks."""
+"""Where hosts' clocks disagree, by the reports that stand in a job's metrics topics: nothing is waited for.
+
+A topic tells which of two reports of one partition was written first, whatever their hosts' clocks
+say. One that dates its messages by the broker's clock tells how far each host is from that.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import median
 
-from samza_dagster.client.access import wall_clock_ms
-from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.readiness import HostClock, clocks, newest_reports
+from samza_dagster.client.access import JobAccess
+from samza_dagster.client.stream_reader import StreamReader
+from samza_dagster.errors import Unreachable
+from samza_dagster.model.metrics_snapshots import metrics_topics, report_of
 
-LOOK_EVERY_S = 1.0
-LOOK_FOR_S = 15.0
+TOLERATED_MS = 5_000
+LOOK_BACK_INTERVALS = 5
+_NEWEST = 5
 
 
-def observed_clocks(
-    client: PlacementClient,
-    *,
-    look_for_s: float = LOOK_FOR_S,
-    now_ms: Callable[[], int] = wall_clock_ms,
-    sleep: Callable[[float], None] = time.sleep,
-) -> dict[str, HostClock]:
-    """Host → what is known of its clock, of those whose containers of a job with stores report.
+@dataclass(frozen=True, order=True)
+class Report:
+    """A host's report where it stands; `at_ms` is by the host's clock, `appended_ms` by the broker's.
 
-    Looks until each has reported anew, for `look_for_s` at most; nothing is known of the others.
+    `appended_ms` is None in a topic that dates its messages by their producers' clocks.
     """
-    found: Mapping[str, HostClock] = {}
-    began = looked = now_ms()
-    while True:
-        looking = now_ms()
-        reports = newest_reports((lag.host, lag.observed_at_ms) for lag in client.lag())
-        found = clocks(found, reports, looked_ms=looked, now_ms=now_ms())
-        looked = looking
-        waits = any(clock.least_ms is None for clock in found.values())
-        if not waits or looked - began >= look_for_s * 1000:
-            return dict(found)
-        sleep(LOOK_EVERY_S)
+
+    topic: str
+    partition: int
+    offset: int
+    host: str
+    at_ms: int
+    appended_ms: int | None = None
+
+
+def standing_reports(job: JobAccess) -> tuple[list[Report], list[Unreachable]]:
+    """The reports of the last intervals of each reporter, and what couldn't be read of them."""
+    found: list[Report] = []
+    unread: list[Unreachable] = []
+    if job.topics is None:
+        return found, unread
+    for topic, interval_s in metrics_topics(StreamReader(job.store).config()).items():
+        for record in job.topics.tail(topic, LOOK_BACK_INTERVALS * interval_s * 1000):
+            if isinstance(record, Unreachable):
+                unread.append(record)
+                continue
+            told = report_of(record.value, job.job_name, job.job_id)
+            if told is not None:
+                appended_ms = record.timestamp_ms if record.by_broker else None
+                found.append(Report(topic, record.partition, record.offset, *told, appended_ms))
+    return found, unread
+
+
+def disagreements(reports: Iterable[Report], now_ms: int) -> dict[str, str]:
+    """Host → how its clock is wrong as far as its reports show; empty: they show nothing of it.
+
+    A host is wrong that is more than 5 s from the broker's clock, that reports from the future of
+    this machine, or that is that far from more than half of the others in the order of two reports
+    at least: a single one may have come late.
+    """
+    first = _each_once(reports)
+    apart = _apart(first)
+    hosts = sorted({report.host for report in first})
+    found: dict[str, str] = {}
+    for host in hosts:
+        mine = [report for report in first if report.host == host]
+        others = {other: ms for (one, other), ms in apart.items() if one == host}
+        far = max(others, key=lambda other: abs(others[other]), default="")
+        dated = [r.at_ms - r.appended_ms for r in mine[-_NEWEST:] if r.appended_ms is not None]
+        ahead_ms = max(report.at_ms for report in mine) - now_ms
+        found[host] = ""
+        if dated and abs(median(dated)) > TOLERATED_MS:
+            found[host] = f"{_far(median(dated))} the broker's, by which its reports are dated"
+        elif ahead_ms > TOLERATED_MS:
+            found[host] = f"at least {_far(ahead_ms)} this machine's, by its newest report"
+        elif 2 * len(others) > len(hosts) - 1:
+            found[host] = (
+                f"at least {_far(others[far])} that of {far}, by the order of their reports"
+            )
+    return found
+
+
+def _far(ms: float) -> str:
+    return f"{abs(ms) / 1000:.0f} s {'ahead of' if ms > 0 else 'behind'}"
+
+
+def _each_once(reports: Iterable[Report]) -> list[Report]:
+    """In order; of the records that one report is made of the first alone."""
+    seen: set[tuple[str, int, str, int]] = set()
+    found: list[Report] = []
+    for report in sorted(reports):
+        key = report.topic, report.partition, report.host, report.at_ms
+        if key not in seen:
+            seen.add(key)
+            found.append(report)
+    return found
+
+
+def _apart(reports: Sequence[Report]) -> dict[tuple[str, str], int]:
+    """Two hosts → by how many ms the first is certainly ahead of the second (below 0: behind)."""
+    seen: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for _, of_partition in groupby(reports, key=lambda r: (r.topic, r.partition)):
+        for behind, ahead, ms in _out_of_order(of_partition):
+            seen[behind, ahead].append(ms)
+    found: dict[tuple[str, str], int] = {}
+    for (behind, ahead), differences in seen.items():
+        if len(differences) > 1:
+            certain = sorted(differences)[-2]
+            found[behind, ahead], found[ahead, behind] = -certain, certain
+    return found
+
+
+def _out_of_order(reports: Iterable[Report]) -> Iterator[tuple[str, str, int]]:
+    """Each report that is dated before another host's which stands before it."""
+    newest: dict[str, int] = {}
+    for report in reports:
+        for other, at_ms in newest.items():
+            if other != report.host and at_ms - report.at_ms > TOLERATED_MS:
+                yield report.host, other, at_ms - report.at_ms
+        newest[report.host] = report.at_ms

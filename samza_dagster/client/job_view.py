@@ -18,7 +18,6 @@ from samza_dagster.client.responses import started_on
 from samza_dagster.client.stop_budget import stop_budgets
 from samza_dagster.client.views import (
     ALIVE_STATE,
-    CLOSED_STATE,
     LAST_SEEN_STATE,
     LEAVING_STATE,
     LOST_STATE,
@@ -30,10 +29,10 @@ from samza_dagster.client.views import (
     JobView,
     LeaderView,
     ProcessorView,
+    over_with,
 )
 from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.metadata.placement_store import request_key
-from samza_dagster.metadata.resource_manager import RUNNING, Cluster, Node
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import is_standby
@@ -70,7 +69,10 @@ def _pending(
     deployment_id: str | None,
     requests: Mapping[str, PlacementRequest],
     responses: Mapping[str, PlacementResponse],
-) -> tuple[tuple[ActionView, ...], tuple[ActionView, ...]]:
+) -> tuple[tuple[ActionView, ...], tuple[ActionView, ...], tuple[ActionView, ...]]:
+    """Requests that were taken and have no end, those that wait, and those of either that are over."""
+    if deployment_id is None:  # nobody was ever there to ask
+        return (), (), ()
     actions = [
         ActionView(
             uuid=r.uuid,
@@ -79,9 +81,10 @@ def _pending(
             stage=r.status_code.value.lower(),
             since_ms=r.timestamp,
             expiry_ms=r.request_expiry,
+            trouble=over_with(r.deployment_id, deployment_id),
         )
         for r in responses.values()
-        if r.deployment_id == deployment_id and not r.status_code.is_terminal
+        if not r.status_code.is_terminal
     ]
     queued = [
         ActionView(
@@ -91,11 +94,17 @@ def _pending(
             stage="queued",
             since_ms=r.timestamp,
             expiry_ms=r.request_expiry,
+            trouble=over_with(r.deployment_id, deployment_id),
         )
         for r in requests.values()
-        if r.deployment_id == deployment_id and r.uuid not in responses
+        if r.uuid not in responses
     ]
-    return _by_time(actions), _by_time(queued)
+    over = [action for action in (*actions, *queued) if action.trouble]
+    return (
+        _by_time(action for action in actions if not action.trouble),
+        _by_time(action for action in queued if not action.trouble),
+        _by_time(over),
+    )
 
 
 def _without_processor(
@@ -135,6 +144,7 @@ def view_of_stream(
     responses: Mapping[str, PlacementResponse],
     now_ms: int,
     placed: Mapping[str, str] | None = None,
+    asked_ms: Mapping[str, int] | None = None,
     unreadable: tuple[str, ...] = (),
     unreadable_placements: Mapping[str, str] | None = None,
 ) -> JobView:
@@ -143,7 +153,7 @@ def view_of_stream(
     Processors come from the task assignments (a locality without a task is left
     over from an older, larger deployment); hosts from localities, and from finished actions, since a
     host that took a container once exists: the one that was asked for need not. `placed` is where a processor was
-    started since it reported its host last.
+    started since it reported its host last, `asked_ms` when a request was written, by its UUID.
     """
     deployment_id = config.get(DEPLOYMENT_ID)
     tasks_of: dict[str, list[str]] = defaultdict(list)
@@ -163,7 +173,7 @@ def view_of_stream(
         )
     names = {name for p in processors.values() for name in (p.host, p.last_seen_host) if name}
     names |= set(filter(None, map(started_on, responses.values())))
-    actions, queued = _pending(deployment_id, requests, responses)
+    actions, queued, over = _pending(deployment_id, requests, responses)
     answered = [r for r in responses.values() if r.deployment_id == deployment_id]
     reporters = metrics_topics(config)
     return JobView(
@@ -178,6 +188,7 @@ def view_of_stream(
         hosts={name: HostView(host=name, state=LAST_SEEN_STATE) for name in names},
         actions=actions,
         queued=queued,
+        over=over,
         coordinator="samza",
         host_affinity=_setting(config, HOST_AFFINITY).lower() == "true",
         container_memory_mb=_number(config, CONTAINER_MEMORY),
@@ -186,41 +197,13 @@ def view_of_stream(
         tells_lag=bool(reporters),
         report_every_s=max(reporters.values(), default=None),
         stop_budgets=stop_budgets(
-            config, processors, answered, [action.processor_id for action in queued], now_ms
+            config,
+            processors,
+            answered,
+            [action.processor_id for action in queued],
+            now_ms,
+            asked_ms or {},
         ),
-    )
-
-
-def with_named_hosts(view: JobView, names: Iterable[str]) -> JobView:
-    """`view` with hosts that a person named: the cluster has them, whoever was there so far."""
-    named = {name: HostView(host=name, state=UNKNOWN_STATE) for name in names}
-    return replace(view, hosts={**named, **view.hosts})
-
-
-def with_cluster(view: JobView, cluster: Cluster) -> JobView:
-    """`view` (of the stream) with what YARN's ResourceManager knows: nodes, and whether the job runs."""
-    nodes = {name: _node_view(node) for name, node in cluster.nodes.items()}
-    application = cluster.application
-    ended = application is not None and application.has_ended
-    return replace(
-        view,
-        hosts={**view.hosts, **nodes},
-        application=application,
-        dead=f"YARN's ResourceManager: {application}" if ended else None,
-        unreadable=(*view.unreadable, *(f"{cluster.url}: {odd}" for odd in cluster.odd)),
-    )
-
-
-def _node_view(node: Node) -> HostView:
-    open_state = ALIVE_STATE if node.state == RUNNING else CLOSED_STATE
-    return HostView(
-        host=node.host,
-        state=LOST_STATE if node.is_gone else open_state,
-        memory_mb=node.memory_mb,
-        free_memory_mb=node.free_memory_mb,
-        cores=node.cores,
-        free_cores=node.free_cores,
-        yarn_state=node.state,
     )
 
 

@@ -23,7 +23,8 @@ from samza_dagster.client.checks import (
     find_processor,
     legal_destination,
 )
-from samza_dagster.client.following import Following
+from samza_dagster.client.following import Following, Looks
+from samza_dagster.client.host_clocks import Report, standing_reports
 from samza_dagster.client.host_words import read_host_words
 from samza_dagster.client.job_view import with_state
 from samza_dagster.client.mailbox import Mailbox
@@ -48,19 +49,14 @@ from samza_dagster.client.views import (
     ReplicaLag,
 )
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, Unreachable
-from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.cleanup import Removal
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import JobTopics
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.resource_manager import ResourceManager
-from samza_dagster.model import (
-    LocalityModel,
-    PlacementRequest,
-    ProcessorLocality,
-)
-from samza_dagster.model.naming import ANY_HOST, DESTINATION_WORDS, require_owner
+from samza_dagster.model import LocalityModel, PlacementRequest
+from samza_dagster.model.naming import ANY_HOST, DESTINATION_WORDS
 
 
 class PlacementClient(Following, OwnAsking):
@@ -78,6 +74,7 @@ class PlacementClient(Following, OwnAsking):
         )
         # UUID → where the stream ended before this client wrote the request, and its deployment.
         self._written: dict[str, tuple[int, str]] = {}
+        self._looks = Looks()
         self._own = OwnRequests(self._job, self._view)
 
     @classmethod
@@ -308,15 +305,11 @@ class PlacementClient(Following, OwnAsking):
 
         Raises `Refused` when the coordinator stream is another job's.
         """
-        reader = StreamReader(self._store)
-        require_owner(reader.config(), self._job.job_name, self._job.job_id)
-        hosts = reader.values(stream.SET_CONTAINER_HOST, "host")
-        return LocalityModel(
-            processor_localities={
-                processor_id: ProcessorLocality(id=processor_id, host=host)
-                for processor_id, host in sorted(hosts.items())
-            }
-        )
+        return StreamReader(self._store).locality(self._job.job_name, self._job.job_id)
+
+    def reports(self) -> tuple[list[Report], list[Unreachable]]:
+        """What containers have reported of late, as it stands in topics; and what couldn't be read."""
+        return standing_reports(self._job)
 
     def lag(self) -> tuple[ReplicaLag, ...]:
         """Lag of every replica of every store partition; `basis` says how it is known.

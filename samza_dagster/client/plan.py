@@ -77,6 +77,11 @@ def make_plan(
     except InvalidInput as error:
         refusal = str(error)
     waits = waiting(view, processor)
+    held_up = (
+        f"request {a.uuid} ({a.processor_id} to {a.destination}, {a.stage}): {a.trouble}"
+        for a in (*view.actions, *view.queued, *view.over)
+        if a.trouble and a.processor_id in _group(view, processor)
+    )
     return Plan(
         processor_id=processor_id,
         mode=processor.mode,
@@ -88,7 +93,7 @@ def make_plan(
         steps=() if refusal else _steps(processor, destination, host, len(waits)),
         hosts=verdicts,
         waits_for=waits,
-        notices=notices,
+        notices=(*notices, *held_up),
         refusal=refusal,
     )
 
@@ -125,5 +130,9 @@ def _steps(
 
 def waiting(view: JobView, processor: ProcessorView) -> tuple[str, ...]:
     """UUIDs of the actions of the processor's group that come first."""
-    group = {processor.processor_id} | {p.processor_id for p in peers_of(view, processor)}
+    group = _group(view, processor)
     return tuple(a.uuid for a in (*view.actions, *view.queued) if a.processor_id in group)
+
+
+def _group(view: JobView, processor: ProcessorView) -> set[str]:
+    return {processor.processor_id} | {p.processor_id for p in peers_of(view, processor)}

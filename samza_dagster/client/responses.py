@@ -9,6 +9,7 @@ from typing import Protocol
 
 from samza_dagster.client.details import details_of
 from samza_dagster.client.mailbox import Mailbox
+from samza_dagster.client.views import over_with
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.interface import Change, MetadataStore, Watch
@@ -40,13 +41,6 @@ def started_on(response: PlacementResponse) -> str | None:
 def is_held(response: PlacementResponse) -> bool:
     """The destination of a `reserve` is held, and its container waits for the commit."""
     return details_of(response).stage == Stage.HELD
-
-
-def over_with(deployment_id: str, running: str | None) -> str:
-    """That a request without an end has none to come: its deployment isn't the running one. Else ""."""
-    if running in (None, deployment_id):
-        return ""
-    return f"over: deployment {deployment_id} ended; {running} runs"
 
 
 def never_answered(uuid: str, over: str, last: PlacementResponse | None) -> ActionFailed:
@@ -167,6 +161,7 @@ class ResponseWait:
     """One wait for the responses of one request.
 
     `deployment_id` is the request's, where that is known: once another one runs nobody answers it.
+    `look` says at each look why else nobody will; empty: nothing is known against it.
     """
 
     def __init__(
@@ -177,8 +172,10 @@ class ResponseWait:
         on_response: OnResponse | None,
         until: Until,
         deployment_id: str | None = None,
+        look: Callable[[], str] = str,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._look = look
         self._source = source
         self._uuid = uuid
         self._deployment_id = deployment_id
@@ -226,7 +223,9 @@ class ResponseWait:
         self._running = deployment_id
 
     def _over(self) -> str:
-        return over_with(self._deployment_id, self._running) if self._deployment_id else ""
+        if not self._deployment_id:
+            return ""
+        return over_with(self._deployment_id, self._running) or self._look()
 
     def _present(self, before: PlacementResponse | None) -> list[PlacementResponse]:
         """What stands now, then what the tail brought meanwhile, in order of writing."""

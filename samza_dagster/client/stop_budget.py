@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from samza_dagster.client.details import details_of
 from samza_dagster.errors import Refused
@@ -29,7 +30,7 @@ _FAIL_JOB = "cluster-manager.container.fail.job.after.retries"
 _DELAY_SKEW_MS = 1_000
 _JAVA_INT = 2**31
 SLACK_MS = 60_000
-"""An answer comes after its stop, and the AM's clock isn't the reader's."""
+"""An answer comes after its stop, and that after its request."""
 _LATE_FAILURE_MS = 240_000
 """That a host starts nothing is told about three minutes after the stop."""
 
@@ -116,12 +117,16 @@ def stop_budgets(
     responses: Sequence[PlacementResponse],
     queued: Iterable[str],
     now_ms: int,
+    asked_ms: Mapping[str, int] = MappingProxyType({}),
 ) -> dict[str, StopBudget]:
     """Processor → its budget; empty where no number of failures ends the job.
 
     `responses` are the newest ones to the requests of the running deployment, in the order of the
     stream: an AM counts from its start. `queued` has the processor of each request without one.
     `now_ms` is the reader's clock; where the newest answer is dated later, the AM's date stands for it.
+    How far two stops are apart the AM's dates say, as it counts itself. How long ago the last one was
+    says the later of its date and of when it was asked for (`asked_ms`, by UUID): an answer stands
+    behind its request, so an AM that dates it before has a clock that is behind.
     """
     most, window_ms = _number(config, _RETRY_COUNT), _number(config, _RETRY_WINDOW)
     if most < 0:
@@ -129,24 +134,27 @@ def stop_budgets(
     delay_ms = _number(config, _LAST_DELAY) + _DELAY_SKEW_MS
     fails_job = config.get(_FAIL_JOB, "true").strip().lower() == "true"
     there_ms = max(now_ms, responses[-1].timestamp) if responses else now_ms
-    stops: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    stops: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     coming = list(queued)
     for response in responses:
         at_ms = response.timestamp
         if has_stopped(response):
             late = _LATE_FAILURE_MS if response.status_code is StatusCode.FAILED else 0
-            stops[response.processor_id].append((at_ms - late, at_ms))
+            not_before_ms = max(at_ms, asked_ms.get(response.uuid, at_ms))
+            stops[response.processor_id].append((at_ms - late, at_ms, not_before_ms))
         elif not response.status_code.is_terminal:
             coming.append(response.processor_id)
     for processor_id in coming:
-        stops[processor_id].append((there_ms, there_ms))
+        stops[processor_id].append((there_ms, there_ms, there_ms))
     budgets: dict[str, StopBudget] = {}
     for processor_id in processors:
-        counted, free_ms = 0, 0
-        for earliest_ms, at_ms in stops[processor_id]:
-            counted = counted + 1 if earliest_ms < free_ms else 1
+        counted, ends_ms, free_ms = 0, 0, 0
+        for earliest_ms, at_ms, not_before_ms in stops[processor_id]:
+            goes_on = earliest_ms < ends_ms or not_before_ms < free_ms
+            counted = counted + 1 if goes_on else 1
             # Before the last retry Samza pauses, and its window begins after that.
-            free_ms = at_ms + window_ms + SLACK_MS + (delay_ms if counted >= most else 0)
+            lasts_ms = window_ms + SLACK_MS + (delay_ms if counted >= most else 0)
+            ends_ms, free_ms = at_ms + lasts_ms, not_before_ms + lasts_ms
         wait_ms = max(0, free_ms - there_ms)
         budgets[processor_id] = StopBudget(
             processor_id,

@@ -11,7 +11,8 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.interface import Kept, MetadataStore
 from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
-from samza_dagster.metadata.placement_store import response_key
+from samza_dagster.metadata.placement_store import request_key, response_key
+from samza_dagster.model import LocalityModel, ProcessorLocality
 from samza_dagster.model.naming import require_owner
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
@@ -101,9 +102,27 @@ class StreamReader:
             requests=requests,
             responses=responses,
             now_ms=now_ms,
+            asked_ms=self._asked_ms(responses),
             unreadable=self.unreadable,
             unreadable_placements=self._chokes,
         )
+
+    def locality(self, job_name: str, job_id: str) -> LocalityModel:
+        """The host that each container reported last; raises `Refused` when it is another job's stream."""
+        require_owner(self.config(), job_name, job_id)
+        hosts = self.values(stream.SET_CONTAINER_HOST, "host")
+        return LocalityModel(
+            processor_localities={
+                processor_id: ProcessorLocality(id=processor_id, host=host)
+                for processor_id, host in sorted(hosts.items())
+            }
+        )
+
+    def _asked_ms(self, uuids: Iterable[str]) -> dict[str, int]:
+        """When these requests were written, by the stream's records, as far as it still has them."""
+        keys = {request_key(uuid): uuid for uuid in uuids}
+        written = self._store.written_ms(PLACEMENT_NAMESPACE, keys)
+        return {keys[key]: at_ms for key, at_ms in written.items()}
 
     def _placed(
         self, deployment_id: str | None, responses: Iterable[PlacementResponse]

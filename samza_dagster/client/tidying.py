@@ -36,8 +36,15 @@ def unneeded(
         shown_ms.append(state.leader.beat_ms)
     now_ms = max(shown_ms, default=0)
 
+    # Silence is no proof that a job is dead, and what is removed can't be asked again.
+    ended = view.dead if view.application is not None and view.dead else ""
+
     def is_old(answer: PlacementResponse) -> bool:
-        kept = answer.deployment_id == view.deployment_id and answer.processor_id in counted
+        kept = (
+            not ended
+            and answer.deployment_id == view.deployment_id
+            and answer.processor_id in counted
+        )
         return not kept and now_ms - answer.timestamp >= older_than_ms
 
     requests = placement.requests()
@@ -49,6 +56,7 @@ def unneeded(
         deployment_id=view.deployment_id,
         in_flight=in_flight(state.groups.values()) if state is not None else (),
         is_old=is_old,
+        ended=ended,
     )
 
 

@@ -40,6 +40,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def over_with(deployment_id: str, running: str | None, dead: str | None = None) -> str:
+    """That a request without an end has none to come; else empty.
+
+    Its deployment isn't the running one, or nothing of the job runs any more, by the word `dead`.
+    """
+    if running not in (None, deployment_id):
+        return f"over: deployment {deployment_id} ended; {running} runs"
+    return "" if dead is None else f"over: nothing of the job runs any more: {dead}"
+
+
 @dataclass(frozen=True)
 class View:
     """A value to show; `to_json` has its fields by name."""
@@ -106,7 +116,8 @@ class ActionView(View):
     """A placement action in flight, or one that waits (`stage` is then `queued`).
 
     `kind` is what was asked: `place`, or one of our own requests (`fail-over`, …). `expiry_ms` is
-    the time-out that it was asked with; None: the job's.
+    the time-out that it was asked with; None: the job's. `trouble`: what is known to hold it up, or
+    of one that is over, why; empty: nothing.
     """
 
     uuid: str
@@ -118,6 +129,7 @@ class ActionView(View):
     reserved_host: str | None = None
     kind: str = "place"
     expiry_ms: int | None = None
+    trouble: str = ""
 
 
 @dataclass(frozen=True)
@@ -182,7 +194,8 @@ class JobView(View):
     `stop_budgets`: processor → what Samza's AM counts against it, where that coordinates.
     `application` is the job by the word of YARN's ResourceManager, `yarn_unread` why that one
     couldn't be asked (None: it was, or its address isn't given). `dead`: by whose word nothing of the
-    job runs any more, so that nobody would read a request (None: by nobody's). `heart` is the
+    job runs any more, so that nobody would read a request (None: by nobody's). `over` are requests
+    without an end that have none to come (`why_over`). `heart` is the
     recorded state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -213,6 +226,7 @@ class JobView(View):
     application: Application | None = None
     yarn_unread: str | None = None
     dead: str | None = None
+    over: tuple[ActionView, ...] = ()
     heart: JobState | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -224,6 +238,10 @@ class JobView(View):
     def report_patience_s(self) -> int:
         """A reporter that is late by two intervals isn't taken for dead."""
         return 3 * (self.report_every_s or 0)
+
+    def why_over(self, deployment_id: str) -> str:
+        """Why a request to this deployment that has no end has none to come; else empty."""
+        return over_with(deployment_id, self.deployment_id, self.dead)
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that is shown."""

@@ -45,13 +45,14 @@ def finished_or_foreign(
     deployment_id: str,
     in_flight: Collection[str],
     is_old: Callable[[PlacementResponse], bool],
+    ended: str = "",
 ) -> tuple[Removal, ...]:
     """Messages to delete, oldest first.
 
     Requests of other deployments, whatever their age: nobody will ever take one. Answers
     that are old (`is_old`) and final or of another deployment, and the requests
     that they answer. Never what an action in flight belongs to (`in_flight`, UUIDs),
-    nor a request of this deployment that waits to be taken.
+    nor a request of this deployment that waits to be taken, unless that has `ended` (why) too.
     """
     found: list[Removal] = []
     for where, asked, answered in (
@@ -68,17 +69,15 @@ def finished_or_foreign(
     ):
         old: set[str] = set()
         for uuid, response in answered.items():
-            foreign = response.deployment_id != deployment_id
-            done = response.status_code.is_terminal or foreign
-            if done and uuid not in in_flight and is_old(response):
+            done = response.status_code.value if response.status_code.is_terminal else ended
+            why = "of another deployment" if response.deployment_id != deployment_id else done
+            if why and uuid not in in_flight and is_old(response):
                 old.add(uuid)
-                why = "of another deployment" if foreign else response.status_code.value
                 found.append(Removal(where, "response", uuid, response.timestamp, why))
         for uuid, (deployment, timestamp) in asked.items():
             if uuid in in_flight:
                 continue
-            if deployment != deployment_id:
-                found.append(Removal(where, "request", uuid, timestamp, "of another deployment"))
-            elif uuid in old:
-                found.append(Removal(where, "request", uuid, timestamp, "answered"))
+            foreign = "of another deployment" if deployment != deployment_id else ended
+            if foreign or uuid in old:
+                found.append(Removal(where, "request", uuid, timestamp, foreign or "answered"))
     return tuple(sorted(found, key=lambda r: (r.at_ms or 0, r.uuid, r.kind, r.where)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -50,6 +50,14 @@ class MetadataStore(Protocol):
 
     def whole(self) -> dict[str, dict[str, Kept]]:
         """Every namespace with its keys and their newest values, as of one reading."""
+        ...
+
+    def written_ms(self, namespace: str, keys: Iterable[str]) -> dict[str, int]:
+        """The record timestamp of the newest value of each of these keys, also where it was deleted since.
+
+        Of what was read until now, so nobody is asked; of deleted values as far as compaction has
+        left them.
+        """
         ...
 
     def put(self, namespace: str, key: str, value: bytes) -> int:

@@ -48,13 +48,16 @@ class OffsetRange:
 class TopicRecord:
     """One record; `timestamp_ms` is the broker's or the producer's, as the topic is set.
 
-    `offset` tells what was written before what, in one partition; `timestamp_ms` doesn't.
+    `by_broker` says that it is the broker's. `offset` tells what was written before what, in one
+    partition; `timestamp_ms` doesn't.
     """
 
     key: bytes | None
     value: bytes | None
     timestamp_ms: int
     offset: int = -1
+    partition: int = 0
+    by_broker: bool = False
 
 
 Ranges = Mapping[tuple[str, int], OffsetRange | Unreachable]
@@ -207,7 +210,7 @@ class KafkaJobTopics:
     def _read(
         self, consumer: Consumer, left: list[TopicPartition], ends: Mapping[int, int]
     ) -> Iterator[TopicRecord | Unreachable]:
-        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, KafkaError, KafkaException
 
         topic, pending = left[0].topic, {tp.partition for tp in left}
         consumer.assign(left)
@@ -234,8 +237,11 @@ class KafkaJobTopics:
             assert partition is not None
             assert offset is not None
             if offset < ends[partition]:
-                at_ms = message.timestamp()[1]
-                yield TopicRecord(message.key(), message.value(), at_ms, offset)
+                kind, at_ms = message.timestamp()
+                by_broker = kind == TIMESTAMP_LOG_APPEND_TIME
+                yield TopicRecord(
+                    message.key(), message.value(), at_ms, offset, partition, by_broker
+                )
             if offset >= ends[partition] - 1:
                 pending.discard(partition)
 

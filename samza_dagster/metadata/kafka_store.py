@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata.coordinator_stream import StreamKey, decode_key, encode_key
@@ -57,6 +57,7 @@ class KafkaMetadataStore:
         self._end = TopicEnd(self._cluster, topic)
         self._view_lock = threading.Lock()
         self._view: dict[str, dict[str, Kept]] = {}
+        self._written_ms: dict[str, dict[str, int]] = {}
         self._reader: TopicReader | None = None
         self._writer = RecordWriter(self._cluster, topic, self._end, timeout_s=timeout_s)
         self._tails: list[TopicTail] = []
@@ -82,6 +83,12 @@ class KafkaMetadataStore:
         with self._view_lock:
             self._catch_up()
             return {namespace: dict(keys) for namespace, keys in self._view.items()}
+
+    def written_ms(self, namespace: str, keys: Iterable[str]) -> dict[str, int]:
+        """When each of these keys got its newest value, by the records that were read, deleted ones too."""
+        with self._view_lock:
+            found = self._written_ms.get(namespace, {})
+            return {key: found[key] for key in keys if key in found}
 
     def put(self, namespace: str, key: str, value: bytes) -> int:
         """Writes and waits for the acknowledgement of all replicas; returns the offset."""
@@ -161,7 +168,7 @@ class KafkaMetadataStore:
             tail.close()
         with self._view_lock:
             self._forget_view()
-            self._view = {}
+            self._view, self._written_ms = {}, {}
         self._writer.close()
         self._end.close()
 
@@ -172,7 +179,7 @@ class KafkaMetadataStore:
         else:
             settled = end = self._end.offset(self._timeout_s)
         if self._reader is None:
-            self._view = {}
+            self._view, self._written_ms = {}, {}
             self._reader = TopicReader(
                 self._cluster, self._topic, committed_only=self._committed_only
             )
@@ -219,6 +226,7 @@ class KafkaMetadataStore:
             keys.pop(key.key, None)
         else:
             keys[key.key] = Kept(record.value, record.offset)
+            self._written_ms.setdefault(key.namespace, {})[key.key] = record.timestamp_ms
 
     def _decode_key(self, record: TopicRecord) -> StreamKey | None:
         try:

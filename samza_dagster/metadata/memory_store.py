@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from samza_dagster.metadata.interface import Change, Kept
 
@@ -44,6 +44,18 @@ class MemoryMetadataStore:
         """Every namespace with its keys and their newest values."""
         with self._written:
             return {namespace: dict(keys) for namespace, keys in self._newest.items()}
+
+    def written_ms(self, namespace: str, keys: Iterable[str]) -> dict[str, int]:
+        """When each of these keys got its newest value, also where that was deleted since."""
+        wanted = set(keys)
+        with self._written:
+            return {
+                change.key: change.timestamp_ms
+                for change in self._changes
+                if change.namespace == namespace
+                and change.key in wanted
+                and change.value is not None
+            }
 
     def put(self, namespace: str, key: str, value: bytes) -> int:
         """Writes; returns the position written."""

@@ -95,6 +95,18 @@ def task_samples(
     return newest
 
 
+def report_of(raw: bytes | None, job_name: str, job_id: str) -> tuple[str, int] | None:
+    """Who wrote a snapshot of this job, and when by that host's clock; None: it is none."""
+    try:
+        header = json.loads(raw)["header"] if raw else None
+        if header is None or (header["job-name"], str(header["job-id"])) != (job_name, job_id):
+            return None
+        at_ms = long_or_none(header["time"])
+        return None if at_ms is None else (str(header["host"]), at_ms)
+    except _UNREADABLE:
+        return None
+
+
 def _sample(raw: bytes, job_name: str, job_id: str) -> TaskSample | None:
     """The sample of a snapshot; None of another job or no task. Raises one of `_UNREADABLE`."""
     document = json.loads(raw)

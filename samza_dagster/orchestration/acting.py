@@ -12,7 +12,14 @@ from samza_dagster.errors import ActionFailed
 from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
 from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
-from samza_dagster.orchestration.moves import OURS, START_STANDBY, MovePlan, host_map
+from samza_dagster.orchestration.moves import (
+    OURS,
+    START_STANDBY,
+    MovePlan,
+    has_reported_from,
+    host_map,
+    not_reported,
+)
 from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -219,17 +226,13 @@ def _reports(client: "PlacementClient", plan: MovePlan, host: str, beat: Heartbe
     """Waits until a standby that Samza's AM has launched elsewhere writes that it is there."""
     pid = plan.processor
 
-    def has_reported() -> bool:
-        found = client.view().processors.get(pid)
-        return found is not None and found.last_seen_host == host
-
     def tell(left_s: float) -> None:
         beat(pid, lambda: f"waiting until {pid} reports from {host}; {time_left(left_s)}")
 
-    if wait_for(has_reported, timeout_s=plan.verify_timeout_s, beat=tell):
+    if wait_for(
+        lambda: has_reported_from(client.view(), pid, host),
+        timeout_s=plan.verify_timeout_s,
+        beat=tell,
+    ):
         return f"a standby: it was launched and reports from {host}"
-    raise ActionFailed(
-        f"standby {pid} reports from {host} within {plan.verify_timeout_s:g} s of its launch",
-        seen="the coordinator stream has no word of it from there",
-        fix="look at the container's log; Samza's AM starts it again if it has ended",
-    )
+    raise not_reported(pid, host, plan.verify_timeout_s)

@@ -294,6 +294,7 @@ class Phases:
                 on_moment=lambda moment: log_moment(self._context, self._op, moment),
                 former_stage="" if request.asked_ms is not None else self._stage(request.uuid),
                 beat=log_waiting(self._context, self._client, whom, request.uuid),
+                on_notice=self._context.log.warning,
                 monotonic=self._monotonic,
             )
         except DeadlineExceeded as error:

@@ -165,12 +165,11 @@ def stage_named(stage: str | None) -> str:
 
 
 def is_over(client: PlacementClient, uuid: str) -> bool:
-    """Whether a request has no end and none to come: the deployment that was asked isn't the running one."""
+    """Whether a request has no end and none to come: its deployment has ended, or the job is dead."""
     told = client.response(uuid) or client.request(uuid)
     if told is None or told.status_code.is_terminal:
         return False
-    running = client.view().deployment_id
-    return running not in (None, told.deployment_id)
+    return bool(client.view().why_over(told.deployment_id))
 
 
 def is_forgotten(client: PlacementClient, uuid: str) -> bool:
@@ -266,13 +265,14 @@ def follow(
     on_moment: Callable[[Moment], None],
     former_stage: str = "",
     beat: Callable[[str, float], None] = lambda _, __: None,
+    on_notice: Callable[[str], object] = lambda _: None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """The request as it stands once it has reached the stage `until`, or has ended.
 
     Statuses that an earlier op saw are passed over. Each half minute `beat` gets the status
-    it is at and the seconds left. Raises `DeadlineExceeded` after `timeout_s`; the
-    coordinator goes on then.
+    it is at and the seconds left; `on_notice` what holds it up. Raises `DeadlineExceeded` after
+    `timeout_s`; the coordinator goes on then.
     """
     if request.has_reached(until):
         return request
@@ -316,6 +316,7 @@ def follow(
         on_response=see,
         until=reached,
         beat=tell,
+        on_notice=on_notice,
         monotonic=monotonic,
     )
     details = details_of(last)

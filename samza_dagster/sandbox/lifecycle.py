@@ -191,17 +191,17 @@ class Sandbox:
                 fix="another --port",
             )
         self.dagster_home.mkdir(parents=True, exist_ok=True)
+        attributes = {
+            "bootstrap_servers": facts["bootstrap_servers"],
+            "app_name": facts["job"]["name"],
+            "app_id": facts["job"]["id"],
+            "hosts": sorted(facts["hosts"]),
+        }
+        if facts.get("resource_manager"):
+            attributes["yarn_resource_manager"] = facts["resource_manager"]
         write_json(
             self.dagster_home / "samza_job.yaml",
-            {
-                "type": "samza_dagster.SamzaJobComponent",
-                "attributes": {
-                    "bootstrap_servers": facts["bootstrap_servers"],
-                    "app_name": facts["job"]["name"],
-                    "app_id": facts["job"]["id"],
-                    "hosts": sorted(facts["hosts"]),
-                },
-            },
+            {"type": "samza_dagster.SamzaJobComponent", "attributes": attributes},
         )
         definitions = self.dagster_home / "definitions.py"
         definitions.write_text(_DEFINITIONS, encoding="utf-8")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from samza_dagster.client.beside_stream import with_cluster
 from samza_dagster.client.job_view import view_of_stream
 from samza_dagster.client.views import JobView
 from samza_dagster.model import PlacementResponse, StatusCode
@@ -46,7 +47,7 @@ def view(world: World) -> JobView:
     if world.container_memory_mb is not None:
         config["cluster-manager.container.memory.mb"] = str(world.container_memory_mb)
     late = world.unreported
-    return view_of_stream(
+    told = view_of_stream(
         "demo",
         "1",
         config=config,
@@ -58,6 +59,7 @@ def view(world: World) -> JobView:
         responses={r.uuid: r for r in (*world.earlier, *(a[-1] for a in world.answers.values()))},
         now_ms=world.now_ms,
     )
+    return told if world.yarn is None else with_cluster(told, world.yarn)
 
 
 def _task(processor_id: str) -> str:

@@ -78,6 +78,7 @@ class Lookout:
     since_ms: int = BEGIN_MS
     skew_ms: dict[str, int] = field(default_factory=dict)
     dead: str | None = None
+    report_every_s: int | None = 60
 
     def __post_init__(self) -> None:
         for host in range(self.host_count):
@@ -131,6 +132,7 @@ class Lookout:
             failovers=self.failovers,
             ghosts=self.ghosts,
             dead=self.dead,
+            report_every_s=self.report_every_s,
             leader=LeaderView(
                 1, "host-0", "", BEGIN_MS, self.beat_ms, self.leader_ended, {}, 40_000
             )
@@ -285,6 +287,7 @@ class LookoutClient:
         timeout_s: float,
         on_response: Callable[[PlacementResponse], None] | None = None,
         until: Callable[[PlacementResponse], bool] = terminal,
+        on_notice: Callable[[str], object] = lambda _: None,
     ) -> PlacementResponse:
         for response in self.world.answers.get(uuid, []):
             if on_response is not None:

@@ -26,7 +26,7 @@ from samza_dagster.client.plan import (
     legal_destination,
     make_plan,
 )
-from samza_dagster.client.responses import never_answered, over_with, terminal
+from samza_dagster.client.responses import never_answered, terminal
 from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,
@@ -35,8 +35,10 @@ from samza_dagster.client.views import (
     ProcessorView,
     Progress,
     ReplicaLag,
+    over_with,
 )
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
+from samza_dagster.metadata.resource_manager import Cluster
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
@@ -75,7 +77,7 @@ class World:
     `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is
     waited for; `after_answer` when a request of that kind ends. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
-    `work_after`: so many looks see no commit yet. `earlier`: placements of somebody else.
+    `yarn` is what a ResourceManager says there. `work_after`: so many looks see no commit yet. `earlier`: placements of somebody else.
     `reports_at_each_look`: of those at lags each sees a new report; else they come every
     `report_every_s` by its clock.
     """
@@ -129,6 +131,7 @@ class World:
     unreported: dict[str, tuple[str, int]] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     last_commit: dict[str, int] = field(default_factory=dict)
+    yarn: Cluster | None = None
 
     @classmethod
     def demo(cls) -> World:
@@ -490,6 +493,7 @@ class FakeClient:
         timeout_s: float,
         on_response: Callable[[PlacementResponse], None] | None = None,
         until: Callable[[PlacementResponse], bool] = terminal,
+        on_notice: Callable[[str], object] = lambda _: None,
     ) -> PlacementResponse:
         known = list(self.world.answers.get(uuid, []))
         todo = known if uuid in self._wrote else known[-1:]
@@ -498,6 +502,9 @@ class FakeClient:
             if uuid in self.world.forgotten:
                 raise too_late()
             again = bool(todo)
+            for action in self.world.view().actions if self.world.yarn else ():
+                if action.uuid == uuid and action.trouble:
+                    on_notice(action.trouble)
             response = todo.pop(0) if todo else self.world.go_on(uuid)
             if response is None:
                 asked_of = self.world.requests[uuid].deployment_id

@@ -52,6 +52,7 @@ class ServedClient:
         timeout_s: float,
         on_response: Callable[[PlacementResponse], None] | None = None,
         until: Callable[[PlacementResponse], bool] = terminal,
+        on_notice: Callable[[str], object] = lambda _: None,
     ) -> PlacementResponse:
         first = True
         while True:

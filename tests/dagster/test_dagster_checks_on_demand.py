@@ -42,7 +42,7 @@ def test_a_breach_that_was_overwritten_by_a_look_on_demand_is_told_again(stage: 
     """The look fell into a dip; the objective is broken on."""
     stage.sensor = lag_slo_sensor(RECORDS)
     stage.world.behind["1-0"] = 50_000
-    assert not stage.tick(times=4)[OBJECTIVE].passed
+    assert not stage.tick(times=8)[OBJECTIVE].passed
     stage.world.behind["1-0"] = 3
     assert stage.on_demand(RECORDS)[OBJECTIVE].passed
     stage.world.behind["1-0"] = 50_000

@@ -10,6 +10,7 @@ import pytest
 from fake_bounce import bounce, in_virtual_time
 from fake_bounce import metadata as bounce_metadata
 from fake_placement import (
+    FAILED,
     SUCCEEDED,
     FakeClient,
     World,
@@ -20,6 +21,7 @@ from test_dagster_jobs import failure, output_metadata, run
 from test_dagster_reexecution import CONTAINER, execute, from_failure
 
 from samza_dagster.client.views import ProcessorView
+from samza_dagster.metadata.resource_manager import Application, Cluster, Node
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BounceWorld
 
@@ -150,6 +152,25 @@ def test_a_standby_that_was_launched_and_never_reports_is_not_moved(
     assert "0-0 reports from host-2 within 1 s" in failure(result, "verify_placement")[0]
 
 
+@pytest.mark.parametrize(
+    ("job", "op"), [("drain_host", "drain"), ("reconcile", "carry_out_reconcile")]
+)
+def test_work_on_several_goes_on_only_when_a_standby_that_was_launched_has_reported(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    job: str,
+    op: str,
+) -> None:
+    """Its active would be stopped while no warm copy of it runs anywhere."""
+    monkeypatch.setattr(fake_am, "REPORTS_AFTER", 10**6)
+    config = {**ASKED[job], "verify_timeout_s": 1}
+    result = run(request.node.name, job, instance, **config)
+    assert "standby 0-0 reports from host-2 within 1 s" in failure(result, op)[0]
+    assert [asked for asked in world.asked if asked[0].startswith("0")] == [("0-0", "host-2")]
+
+
 def test_a_forced_restart_is_no_more_than_a_stop_that_was_issued(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
@@ -234,6 +255,41 @@ def test_what_an_am_cant_do_is_refused_before_anything_is_written(
         assert instead in text
         assert "control-standby" not in text
         assert world.requests == {}
+
+
+@pytest.mark.parametrize("job", ["move_container", "drain_host"])
+def test_a_run_whose_destination_dies_between_stop_and_start_says_so_at_once(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    job: str,
+) -> None:
+    """As the ResourceManager does; the AM itself is silent for three minutes."""
+    real, hosts = World.go_on, dict.fromkeys(world.hosts, "RUNNING")
+
+    def yarn() -> Cluster:
+        nodes = {host: Node(host, state) for host, state in hosts.items()}
+        return Cluster("http://rm:8088", nodes, Application("application_1_0001", "RUNNING"))
+
+    def go_on(world: World, uuid: str) -> Any:
+        response = real(world, uuid)
+        if response is not None and response.response_message == texts.STOP_IN_PROGRESS:
+            hosts["host-2"] = "LOST"
+            world.yarn = yarn()
+        return response
+
+    world.yarn, world.ends = yarn(), [(FAILED, texts.start_failed("host-2", "host-1"))]
+    monkeypatch.setattr(World, "go_on", go_on)
+    result = run(request.node.name, job, instance, **ASKED[job])
+    assert not result.success
+    logged = [
+        entry
+        for entry in instance.all_logs(result.run_id)
+        if "host-2 is LOST" in entry.user_message
+    ]
+    assert logged
+    assert "NodeManager of host-2 back" in logged[0].user_message
 
 
 def test_a_run_whose_am_is_replaced_ends_at_once_and_says_why(

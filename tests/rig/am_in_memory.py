@@ -8,22 +8,53 @@ from typing import Any
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
+from samza_dagster.metadata.resource_manager import ResourceManager
 from tests.rig.am_rules import JOB, NAMESPACE, REQUEST, RESPONSE, RecordedAm
 
 
 class AmInMemory:
     """Actives 0 and 1 with a standby each, on `nm1` and `nm2` of four hosts, and a client of them."""
 
-    def __init__(self, *, affinity: bool = True) -> None:
+    def __init__(self, *, affinity: bool = True, am_behind_s: int = 0) -> None:
         self.now = 0.0
+        self.yarn_state = "RUNNING"
         self.store = MemoryMetadataStore(self._now_ms)
-        self.am = RecordedAm(affinity=affinity, clock_ms=self._now_ms)
+        self.am = RecordedAm(
+            affinity=affinity, clock_ms=lambda: self._now_ms() - 1_000 * am_behind_s
+        )
         self.am.deploy(JOB)
         self._seen = 0
         self.client = PlacementClient.over(
             self.store, job_name=JOB, now_ms=self._now_ms, monotonic=lambda: self.now
         )
         self.run(0)
+
+    def beside_yarn(self) -> PlacementClient:
+        """A client that asks a ResourceManager, for which a second passes at each look at its clock.
+
+        That one says what is so in YARN: `am.cluster` and `yarn_state`.
+        """
+
+        def passing() -> float:
+            self.run(1)
+            return self.now
+
+        yarn = ResourceManager(["http://rm:8088"], fetch=self._of_yarn, monotonic=lambda: self.now)
+        return PlacementClient.over(
+            self.store, job_name=JOB, now_ms=self._now_ms, monotonic=passing, yarn=yarn
+        )
+
+    def _of_yarn(self, url: str) -> bytes:
+        if "apps" in url:
+            fields = {"id": "application_1_0001", "name": f"{JOB}_1", "applicationType": "Samza"}
+            ended = self.yarn_state if self.yarn_state in ("FAILED", "KILLED") else "UNDEFINED"
+            application = {**fields, "state": self.yarn_state, "finalStatus": ended}
+            return json.dumps({"apps": {"app": [application]}}).encode()
+        states = {f"nm{n}": "LOST" for n in range(1, 5)} | dict.fromkeys(
+            self.am.cluster.hosts, "RUNNING"
+        )
+        nodes = [{"nodeHostName": host, "state": state} for host, state in states.items()]
+        return json.dumps({"nodes": {"node": nodes}}).encode()
 
     def run(self, seconds: float) -> None:
         """Lets so much time pass."""

@@ -83,6 +83,7 @@ class BounceWorld:
     report_every_ms: int = 0
     hold_ms: int = 120_000
     deployment: str = "run-1"
+    trouble: str = ""
     ends: dict[str, list[tuple[StatusCode, str]]] = field(default_factory=dict)
     slow: set[str] = field(default_factory=set)
     forgotten: set[str] = field(default_factory=set)
@@ -187,7 +188,9 @@ class BounceWorld:
         self.advance()
         ours = self.coordinator == "samza_dagster"
         actions = [
-            ActionView(r.uuid, r.processor, "LAST_SEEN", "stopping", r.asked_ms)
+            ActionView(
+                r.uuid, r.processor, "LAST_SEEN", "stopping", r.asked_ms, trouble=self.trouble
+            )
             for r in self.requests.values()
             if r.statuses and not r.ended and r.deployment == self.deployment
         ]

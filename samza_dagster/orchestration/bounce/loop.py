@@ -138,9 +138,7 @@ class Bounce:
             elif known is not None:
                 rows[p] = self._still_back(known, view)
             else:
-                asked = attempt_of(
-                    self._client, self._root, p, view.deployment_id, there, remembered
-                )
+                asked = attempt_of(self._client, self._root, p, view.why_over, there, remembered)
                 self._asked[p] = asked
                 rows[p] = failed or replace(row, attempt=asked.attempt, uuid=asked.uuid)
         for p, asked in self._asked.items():

@@ -7,7 +7,7 @@ with a bounce finds it where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -43,14 +43,14 @@ def attempt_of(
     client: PlacementClient,
     root: str,
     processor_id: str,
-    deployment_id: str | None,
+    why_over: Callable[[str], str],
     known: Collection[str],
     remembered: Collection[str] = (),
 ) -> Asked:
-    """The first attempt that is neither failed, forgotten nor lost with a deployment that is over.
+    """The first attempt that is neither failed, forgotten nor over without an answer.
 
-    `known` are the requests on record: one that isn't costs no read. `remembered`, read before
-    them, are those that the coordinator has taken.
+    `why_over` is the job's (`JobView`). `known` are the requests on record: one that isn't costs no
+    read. `remembered`, read before them, are those that the coordinator has taken.
     """
     forgotten = False
     for attempt in range(MOST_ATTEMPTS):
@@ -64,10 +64,9 @@ def attempt_of(
                 forgotten = True
                 continue
             return Asked(uuid, attempt, None, forgotten=forgotten)
-        lost = found.deployment_id != deployment_id and not (
-            response is not None and response.status_code.is_terminal
-        )
-        if not lost and not ended_badly(response):
+        has_ended = response is not None and response.status_code.is_terminal
+        is_lost = not has_ended and why_over(found.deployment_id)
+        if not is_lost and not ended_badly(response):
             return Asked(uuid, attempt, response, found.destination_host)
     raise AssertionError(f"{MOST_ATTEMPTS} failed attempts for {processor_id} in one bounce")
 
@@ -104,6 +103,7 @@ class Restart:
         self._reported_as: set[str] = set()
         self._began_ms = 0
         self._again = False
+        self._deployment = ""
 
     @property
     def is_held_only(self) -> bool:
@@ -128,6 +128,7 @@ class Restart:
         if asked.response is not None:
             # When it was asked isn't on record any more; its newest status is later.
             self.row = replace(self.row, asked_ms=asked.response.timestamp)
+            self._deployment = asked.response.deployment_id
             begun = bool(details_of(asked.response).stopped)
             if self._hold and not begun and not asked.response.status_code.is_terminal:
                 self._note_hold()
@@ -148,6 +149,7 @@ class Restart:
             expiry = self._patience.expiry_s
             made = write(self.row.processor, LAST_SEEN, request_expiry_s=expiry, uuid=asked.uuid)
             self.row = replace(self.row, asked_ms=made.timestamp)
+            self._deployment = made.deployment_id
         except InvalidInput as error:
             self._holds.pop(asked.uuid, None)
             self._fail(str(error))
@@ -170,7 +172,7 @@ class Restart:
         """Looks at the request or the container once; True when something changed."""
         before = self.row
         if self.row.in_ms is None:
-            self._follow(now_ms)
+            self._follow(view, now_ms)
         if self.row.in_ms is not None and self.row.stand in (Stand.IN_FLIGHT, Stand.STUCK):
             self._verify(view, lags, now_ms)
         return self.row != before
@@ -195,13 +197,19 @@ class Restart:
         step = f"bounce-release/{self.row.processor}"
         self._holds[self.row.uuid] = request_uuid(self._root, step, self.row.attempt)
 
-    def _follow(self, now_ms: int) -> None:
+    def _follow(self, view: JobView, now_ms: int) -> None:
         response = self._client.response(self.row.uuid)
         if response is not None:
             self._see(response, now_ms)
         if self.row.stand != Stand.IN_FLIGHT or self.row.in_ms is not None:
             return
-        if now_ms - self._began_ms > self._patience.request_s * 1000:
+        trouble = next((a.trouble for a in view.actions if a.uuid == self.row.uuid), "")
+        if trouble not in self.row.why:
+            self.row = replace(self.row, why=f"{self.row.why}; {trouble}")
+        over = view.why_over(self._deployment) if self._deployment and not self._hold else ""
+        if over:  # our coordinator answers what the deployment before was asked
+            self._fail(f"{over}: a new coordinator knows nothing of it; last: {self.row.why}")
+        elif now_ms - self._began_ms > self._patience.request_s * 1000:
             self._too_late()
 
     def _see(self, response: PlacementResponse, now_ms: int) -> None:

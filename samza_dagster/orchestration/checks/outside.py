@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.checks.findings import Finding
+from samza_dagster.orchestration.checks.findings import NOTE, Finding
 from samza_dagster.orchestration.checks.lag_objectives import why_not_known
 from samza_dagster.orchestration.moves import LOST
 from samza_dagster.readiness import HostClock
@@ -27,12 +27,15 @@ def not_dead(view: JobView) -> list[Finding]:
 
 
 def same_host(view: JobView) -> list[Finding]:
-    """Two members of a group with a process on one host: they would share a store directory."""
+    """Two members of a group with a process on one host: they would share a store directory.
+
+    On Samza's AM with a note of what isn't seen.
+    """
     here: dict[tuple[str, str], list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if processor.host is not None and processor.state in _HAS_PROCESS:
             here[group_of(processor_id), processor.host].append(processor_id)
-    return [
+    found = [
         Finding(
             f"{group} on {host}",
             f"{', '.join(members)} are on {host}"
@@ -43,6 +46,17 @@ def same_host(view: JobView) -> list[Finding]:
         for (group, host), members in here.items()
         if len(members) > 1
     ]
+    return found + _not_seen(
+        view,
+        "a host is where a container reported itself last, or where Samza's AM has launched it"
+        " since; a process that lives on elsewhere isn't seen",
+    )
+
+
+def _not_seen(view: JobView, what: str) -> list[Finding]:
+    """A note of what no outsider can see where Samza's AM coordinates."""
+    fix = "the ResourceManager and the nodes' own process lists tell"
+    return [] if view.coordinator != "samza" else [Finding("not seen", what, fix, NOTE)]
 
 
 def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding]:
@@ -96,7 +110,10 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
 
 
 def one_owner(view: JobView) -> list[Finding]:
-    """Tasks with two active owners, and processors that run beside an earlier self."""
+    """Tasks with two active owners, and processors that run beside an earlier self.
+
+    On Samza's AM with a note of what isn't seen.
+    """
     owners: dict[str, list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if is_standby(processor_id) or processor.state == _LEAVING:
@@ -127,7 +144,12 @@ def one_owner(view: JobView) -> list[Finding]:
                     "ERROR",
                 )
             )
-    return found
+    return found + _not_seen(
+        view,
+        "only assignments are judged: Samza's AM tells no incarnations; two processes of one"
+        " container are told apart by the execution environment id in their reports alone, of which"
+        " the newest counts",
+    )
 
 
 def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:

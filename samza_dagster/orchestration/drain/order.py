@@ -21,7 +21,7 @@ from samza_dagster.orchestration.moves import (
     knows_domains,
     require_named_hosts,
 )
-from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit
+from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit, standby_placed
 from samza_dagster.orchestration.waits.conditions import behind
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str
         standby, place = how.standby.processor_id, str(how.standby.host)
         steps = (
             Step("warm", Kind.WAIT_WARM, standby),
-            Step("away", Kind.PLACE, standby, to),
+            *standby_placed(view, Step("away", Kind.PLACE, standby, to)),
             Step("move", Kind.PLACE, pid, place),
             Step("processes", Kind.WAIT_PROCESSING, pid),
         )
@@ -224,7 +224,7 @@ def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str
             Step("processes", Kind.WAIT_PROCESSING, pid),
         )
     else:
-        steps = (Step("move", Kind.PLACE, pid, to),)
+        steps = standby_placed(view, Step("move", Kind.PLACE, pid, to))
     return Unit(pid, how.what, how.why, steps)
 
 

@@ -193,13 +193,13 @@ class InFlight:
         return replace(self, asked=asked, clock=clock)
 
     def followed_in(self, view: JobView, now_ms: int) -> InFlight:
-        """With what the job is at now; requests of a deployment that is over are marked so."""
+        """With what the job is at now; requests that have no end to come are marked so."""
         now = {one.uuid: seen_at(one, self.asked.get(one.uuid), now_ms) for one in asked_in(view)}
         before = {
             uuid: replace(one, over_ms=(one.over_ms or now_ms) if is_over else 0)
             for uuid, one in self.asked.items()
             if uuid not in now
-            for is_over in [bool(view.deployment_id) and one.deployment_id != view.deployment_id]
+            for is_over in [view.why_over(one.deployment_id)]
         }
         return replace(self, asked={**before, **now})
 

@@ -18,7 +18,7 @@ from samza_dagster.model.naming import group_of, is_standby, one_more_of
 from samza_dagster.orchestration.moves import OURS, require_named_hosts
 from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
 from samza_dagster.orchestration.reconcile.pins import check_pins
-from samza_dagster.orchestration.units.order import Kind, Step, Unit
+from samza_dagster.orchestration.units.order import Kind, Step, Unit, standby_placed
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -231,7 +231,7 @@ def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding])
             if to is None:
                 findings.append(no_host(pid, why))
                 continue
-            units.append(_place(pid, to, SHARED_HOST, why))
+            units.append(_place(world.view, pid, to, SHARED_HOST, why))
             world.go(pid, to)
     return units
 
@@ -253,10 +253,11 @@ def _pinned(world: _World, active: str, wanted: Wanted, findings: list[Finding])
             if away is None:
                 findings.append(no_host(other, why))
                 break
-            units.append(_place(other, away, PINNED, why))
+            units.append(_place(world.view, other, away, PINNED, why))
             world.go(other, away)
         else:
-            units.append(_place(pid, host, PINNED, f"wanted on {host}, it is on {world.at[pid]}"))
+            why = f"wanted on {host}, it is on {world.at[pid]}"
+            units.append(_place(world.view, pid, host, PINNED, why))
             world.go(pid, host)
     return units
 
@@ -296,9 +297,9 @@ def _together(world: _World, active: str) -> list[Finding]:
     ]
 
 
-def _place(processor_id: str, host: str, what: str, why: str) -> Unit:
+def _place(view: JobView, processor_id: str, host: str, what: str, why: str) -> Unit:
     step = Step(f"place_on_{host}", Kind.PLACE, processor_id, host)
     if is_standby(processor_id):
-        return Unit(processor_id, what, why, (step,))
+        return Unit(processor_id, what, why, standby_placed(view, step))
     verified = Step("processes", Kind.WAIT_PROCESSING, processor_id)
     return Unit(processor_id, what, why, (step, verified))

@@ -12,7 +12,7 @@ import dagster as dg
 from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaDagsterError
 from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.follow import root_run_id
-from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.moves import OURS, has_reported_from, not_reported
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.pictures import clock
 from samza_dagster.orchestration.requests import (
@@ -150,6 +150,8 @@ class Carrier:
                 return self._warm(one, step)
             if step.kind is Kind.WAIT_PROCESSING:
                 return self._processing(one, step)
+            if step.kind is Kind.WAIT_REPORT:
+                return self._reports(one, step)
             return self._request(one, step)
         except DeadlineExceeded:
             return False
@@ -165,7 +167,10 @@ class Carrier:
         wait_s = min(POLL_S, self._limits.timeout_s)
         try:
             response = self._client.wait(
-                one.uuid, timeout_s=wait_s, on_response=lambda r: self._tell(one, step, r)
+                one.uuid,
+                timeout_s=wait_s,
+                on_response=lambda r: self._tell(one, step, r),
+                on_notice=self._context.log.warning,
             )
         except DeadlineExceeded:
             if self._monotonic() >= one.deadline:
@@ -281,24 +286,57 @@ class Carrier:
         if not limit_s or one.moved_at_ms is None:
             one.at += 1
             return True
-        one.deadline = one.deadline or self._monotonic() + limit_s
         mover = one.moved_by or step.processor  # its answer is cleaned up
         since = self._commits.since(mover, self._client.checkpoints_end)
-        if self._client.processing(step.processor, since).processing:
-            self._row(one, step, "processes", "an input offset grew in a commit since its start")
-            if one.down_s is not None:
-                one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
+        goes_on = self._awaited(
+            one,
+            step,
+            self._client.processing(step.processor, since).processing,
+            told=("processes", "an input offset grew in a commit since its start"),
+            still="no input offset grew in a commit yet",
+            failed=f"{step.processor} doesn't process within {limit_s:g} s: look at its log; if its"
+            " input is idle, re-execute the whole run with verify_timeout_s 0",
+        )
+        if goes_on and one.state is not State.FAILED and one.down_s is not None:
+            one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
+        return goes_on
+
+    def _reports(self, one: Progress, step: Step) -> bool:
+        """Looks for the word of a standby that Samza's AM has launched, from where it was launched."""
+        limit_s, standby, host = self._limits.verify_timeout_s, step.processor, step.destination
+        if not limit_s:
+            one.at += 1
+            return True
+        return self._awaited(
+            one,
+            step,
+            has_reported_from(self._client.view(), standby, host),
+            told=("reports", f"{standby} has written that it is on {host}"),
+            still=f"no word of {standby} from {host} yet",
+            failed=str(not_reported(standby, host, limit_s)),
+        )
+
+    def _awaited(
+        self,
+        one: Progress,
+        step: Step,
+        there: bool,
+        *,
+        told: tuple[str, str],
+        still: str,
+        failed: str,
+    ) -> bool:
+        """One look at a sign that is waited for, `verify_timeout_s` at most; whether the unit went on."""
+        one.deadline = one.deadline or self._monotonic() + self._limits.verify_timeout_s
+        if there:
+            self._row(one, step, *told)
             one.at, one.deadline = one.at + 1, 0.0
-            return True
-        if self._monotonic() >= one.deadline:
-            self._fail(
-                one,
-                f"{step.name}: {step.processor} doesn't process within {limit_s:g} s: look at its"
-                " log; if its input is idle, re-execute the whole run with verify_timeout_s 0",
-            )
-            return True
-        self._still(one, step, "no input offset grew in a commit yet")
-        return False
+        elif self._monotonic() >= one.deadline:
+            self._fail(one, f"{step.name}: {failed}")
+        else:
+            self._still(one, step, still)
+            return False
+        return True
 
     def _still(self, one: Progress, step: Step, what: str) -> None:
         """The heartbeat of a step that is waited for, until the unit's deadline."""

@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.moves import OURS
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.views import JobView
 
 NEW = "the new standby"
 
@@ -24,6 +28,7 @@ class Kind(StrEnum):
     STOP_STANDBY = "stop-standby"
     WAIT_WARM = "wait-warm"
     WAIT_PROCESSING = "wait-processing"
+    WAIT_REPORT = "wait-report"
 
 
 class State(StrEnum):
@@ -37,7 +42,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Step:
-    """One request, or one wait for a warm standby.
+    """One request, or one wait: for a warm standby, or for the sign that a container works.
 
     `name` is unique in its unit. `processor` may be `NEW`: the standby that the unit's
     step of kind `START_STANDBY` has started.
@@ -58,6 +63,8 @@ class Step:
             return f"{self.processor} stops and is removed"
         if self.kind is Kind.WAIT_PROCESSING:
             return f"wait until `{self.processor}` processes"
+        if self.kind is Kind.WAIT_REPORT:
+            return f"wait until `{self.processor}` reports from `{self.destination}`"
         return f"wait until {self.processor} is warm"
 
 
@@ -95,6 +102,17 @@ class Unit:
         """The unit of a record."""
         steps = tuple(Step(**{**step, "kind": Kind(step["kind"])}) for step in data["steps"])
         return cls(data["processor"], data["what"], data["why"], steps)
+
+
+def standby_placed(view: JobView, step: Step) -> tuple[Step, ...]:
+    """The step that places a standby, with what tells that it runs there.
+
+    Our coordinator's SUCCEEDED does. That of Samza's AM means that a process was launched.
+    """
+    if view.coordinator == OURS:
+        return (step,)
+    name = f"{step.name}_reports"
+    return step, Step(name, Kind.WAIT_REPORT, step.processor, step.destination)
 
 
 def may_begin(

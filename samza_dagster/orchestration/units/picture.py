@@ -15,7 +15,7 @@ DRAWN_AT_MOST = 60
 WIDTH = 960
 _ROW, _TOP, _LEFT, _RIGHT = 20, 74, 200, 110
 _KINDS = (("a", "requested"), ("o", "waited for"), ("d", "down or failed"))
-_WAITS = (Kind.WAIT_WARM, Kind.WAIT_PROCESSING)
+_WAITS = (Kind.WAIT_WARM, Kind.WAIT_PROCESSING, Kind.WAIT_REPORT)
 
 
 def units_svg(progress: Sequence[Progress]) -> str:

@@ -90,6 +90,7 @@ def wait_for_answer(
     on_response: Callable[[PlacementResponse], None],
     until: Callable[[PlacementResponse], bool],
     beat: Callable[[float], None],
+    on_notice: Callable[[str], object] = lambda _: None,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> PlacementResponse:
     """The client's wait, in slices of half a minute; after each `beat` gets the seconds left.
@@ -102,7 +103,13 @@ def wait_for_answer(
         began = monotonic()
         slice_s = min(EVERY_S, max(0.0, deadline - began))
         try:
-            return client.wait(uuid, timeout_s=slice_s, on_response=on_response, until=until)
+            return client.wait(
+                uuid,
+                timeout_s=slice_s,
+                on_response=on_response,
+                until=until,
+                on_notice=on_notice,
+            )
         except DeadlineExceeded as error:
             now = monotonic()
             if now >= deadline and timeout_s > EVERY_S:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from samza_dagster.metadata import KafkaCluster, ensure_topic
-from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
+from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, TopicRecord
 
 pytestmark = pytest.mark.contract
 
@@ -70,6 +70,25 @@ def test_the_last_are_told_by_the_times_of_each_partition_itself(
             producer.produce(topic, key=b"key", value=told, partition=partition, timestamp=at_ms)
     producer.flush(10)
     assert sorted(r.value or b"" for r in topics.tail(topic, 30_000)) == [b"0/0", b"1/0"]
+
+
+@pytest.mark.parametrize("by", ["LogAppendTime", "CreateTime"])
+def test_a_record_says_whose_clock_dates_it(
+    cluster: KafkaCluster, topics: KafkaJobTopics, by: str
+) -> None:
+    """The broker's, or its producer's; and where it stands."""
+    topic = f"dated-{uuid.uuid4().hex[:12]}"
+    ensure_topic(
+        cluster, topic, partitions=2, config={"message.timestamp.type": by, "retention.ms": "-1"}
+    )
+    producer = cluster.producer()
+    producer.produce(topic, key=b"key", value=b"old", partition=1, timestamp=1_000)
+    producer.flush(10)
+    (record,) = topics.tail(topic)
+    assert isinstance(record, TopicRecord)
+    assert (record.partition, record.offset) == (1, 0)
+    assert record.by_broker is (by == "LogAppendTime")
+    assert (record.timestamp_ms == 1_000) is (by == "CreateTime")
 
 
 def test_where_a_partition_stood_at_a_time_is_told_by_its_records(

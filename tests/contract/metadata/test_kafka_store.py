@@ -105,6 +105,9 @@ def test_what_one_store_writes_another_reads_at_once(
     assert whole == {"set-config": {"b": b"2"}, "set-changelog": {"b": b"3", "c": b"4"}}
     assert other.whole()["set-changelog"]["c"].position == other.end_position() - 1
     assert other.end_position() == 24
+    written = other.written_ms("set-config", ["a", "b", "never"])
+    assert written.keys() == {"a", "b"}, "a was deleted since, and its record is still there"
+    assert abs(written["a"] / 1000 - time.time()) < 60
     other.close()
 
 

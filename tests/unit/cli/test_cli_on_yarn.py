@@ -13,11 +13,15 @@ from samza_dagster.client import audit_history
 from samza_dagster.client.audit_history import AuditHistory
 from samza_dagster.coordinator import diagnosis
 from samza_dagster.coordinator.fence_examination import Finding
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_owner import Deployed
 from samza_dagster.metadata.replicas import Kept
 from samza_dagster.metadata.resource_manager import Application, Cluster, Node, ResourceManager
+from samza_dagster.model import StatusCode
 
 pytestmark = pytest.mark.unit
+AUTHOR = Author("host-1", "samza", 1_795_264_662_000)
 
 APPLICATION = {
     "id": "application_1_0004",
@@ -71,6 +75,31 @@ def test_status_says_that_a_dead_job_is_dead_and_what_helps(commands: Any) -> No
     assert "Deploy it again" in shown.stderr
     refused = commands.json("place", "0", "--to", "host-5", code=2)
     assert (refused["error"], refused["fix"]) == ("Refused", "deploy the job again")
+
+
+def test_status_says_that_it_isnt_known_whether_the_job_runs(commands: Any) -> None:
+    """Without a ResourceManager nobody tells: `dead` is null of a dead job, too."""
+    shown = commands.run("status")
+    assert "Notice: whether the job runs isn't known: Samza's AM leaves no sign" in shown.stderr
+    assert commands.json("status")["life"]["runs"] is None
+    assert commands.json("status", "--look")["life"]["runs"] is None
+    commands.yarn = yarn()
+    assert commands.json("status")["life"]["runs"] is True
+    assert "isn't known" not in commands.run("status").stderr
+
+
+def test_status_and_locality_name_a_request_that_nobody_answers(commands: Any) -> None:
+    """Its deployment ended before the AM did what it had taken."""
+    commands.answers = [(StatusCode.IN_PROGRESS, "Preferred Resources requested")]
+    asked = commands.json("place", "0", "--to", "host-2", "--no-wait")["request"]["uuid"]
+    record = stream.set_config(AUTHOR, "app.run.id", "run-2")
+    assert record.value is not None
+    commands.store.put(record.namespace, record.key, record.value)
+    for command in (("status",), ("status", "0"), ("locality",), ("explain", "0")):
+        told = commands.run(*command).stderr
+        assert asked in told, command
+        assert "over: deployment run-1 ended; run-2 runs" in told, command
+    assert [each["uuid"] for each in commands.json("locality")["over"]] == [asked]
 
 
 def test_status_without_yarns_answer_shows_the_rest(commands: Any) -> None:

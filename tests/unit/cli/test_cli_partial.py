@@ -131,10 +131,10 @@ def test_doctor_is_for_a_job_that_was_never_deployed_too(
 ) -> None:
     """It has no coordinator stream yet, and no host whose clock could be looked at."""
 
-    def lag(_client: PlacementClient) -> None:
+    def known_view(_client: PlacementClient) -> None:
         raise InvalidInput("read the job", seen="no topic __samza_coordinator_j_1")
 
-    monkeypatch.setattr(PlacementClient, "lag", lag)
+    monkeypatch.setattr(PlacementClient, "known_view", known_view)
     config = tmp_path / "job.properties"
     config.write_text(
         "job.name=j\nsystems.kafka.producer.bootstrap.servers=127.0.0.1:1\n"

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from samza_dagster.client import PlacementClient
+from samza_dagster.client.signs_of_life import known_life, looked_for
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
@@ -213,6 +215,11 @@ class Reporting:
         self.client.lag()
         return self.client.view().dead
 
+    def newest(self) -> TopicRecord:
+        """The last report in the topic."""
+        records: list[TopicRecord] = self.job.topics.records["metrics"]
+        return records[-1]
+
     def report(self) -> None:
         """All report once more, what they reported before at a later time."""
         records: list[TopicRecord] = self.job.topics.records["metrics"]
@@ -242,6 +249,56 @@ def test_a_job_is_dead_when_two_reports_of_each_have_not_come(reporting: Reporti
         reporting.client.place("0", "host-2")
     reporting.report()
     assert reporting.looks(after_s=1) is None
+
+
+def test_that_a_job_runs_isnt_known_before_somebody_has_said_so(
+    reporting: Reporting, yarn: Yarn
+) -> None:
+    """A process that has just begun has seen no report come, and Samza's AM leaves no other sign."""
+    life = known_life(reporting.client.view())
+    assert life is not None
+    assert life.runs is None
+    assert "report every 5 s" in life.seen
+    assert "none for 15 s means that nothing runs" in life.seen
+    asked = known_life(reporting.job.client(yarn=yarn.manager()).view())
+    assert asked is not None
+    assert (asked.runs, "is RUNNING" in asked.seen) == (True, True)
+
+
+@pytest.mark.parametrize("reports", [True, False])
+def test_a_look_for_a_sign_of_life_takes_an_interval_at_most(
+    reporting: Reporting, reports: bool
+) -> None:
+    """A report that is new in the topic is one; none is no proof of death yet, and when it would be is said."""
+
+    def sleep(seconds: float) -> None:
+        reporting.now_s += seconds
+        if reports:
+            reporting.job.topics.records["metrics"].append(_later(reporting.newest()))
+
+    began_s, view = reporting.now_s, reporting.client.view()
+    life = looked_for(
+        reporting.client,
+        view,
+        sleep=sleep,
+        monotonic=lambda: reporting.now_s,
+        now=lambda: datetime(2026, 11, 26, 12, 0, tzinfo=UTC),
+    )
+    assert life is not None
+    assert life.runs is (True if reports else None)
+    assert reporting.now_s - began_s <= 5
+    assert ("has reported" if reports else "until 12:00:10 UTC nothing runs") in life.seen
+
+
+def test_what_no_reporter_tells_no_look_finds(job: Any) -> None:
+    """Then YARN alone knows."""
+    job.configure("metrics.reporters", "")
+    client = job.client()
+    life = looked_for(client, client.view(), sleep=lambda _: pytest.fail("it looked"))
+    assert life is not None
+    assert (life.runs, "no metrics reporter writes to a topic" in life.seen) == (None, True)
+    job.led_by_ours()
+    assert known_life(client.view()) is None
 
 
 def test_a_look_of_long_ago_says_nothing_of_now(reporting: Reporting) -> None:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from samza_dagster.cli.doctor import poison_findings
+from samza_dagster.client import responses
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.errors import ActionFailed, InvalidInput, Refused
+from samza_dagster.orchestration.history.in_flight import InFlight
+from samza_dagster.orchestration.requests import is_over
 from tests.rig.am_in_memory import AmInMemory
 from tests.rig.am_rules import FIELDS, NAMESPACE, REQUEST
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.ports import Placement
 
 pytestmark = pytest.mark.unit
 
@@ -172,6 +179,99 @@ def test_a_destination_that_dies_between_stop_and_start_is_told_as_it_is(
     view = client.view()
     assert view.actions == ()
     assert view.processors["0"].host == "nm1"
+
+
+@pytest.mark.parametrize("am_behind_s", [-600, 0, 600])
+def test_stops_count_as_long_whatever_the_ams_clock_says(am_behind_s: int) -> None:
+    """Its answers stand behind the requests that they answer, so they are no older than those."""
+    world = AmInMemory(am_behind_s=am_behind_s)
+    for stops in range(1, 8):
+        world.client.place("0", "LAST_SEEN")
+        world.run(20)
+        assert world.client.view().stop_budgets["0"].counted == stops
+    with pytest.raises(Refused, match="stop 8 is left for a crash"):
+        world.client.place("0", "LAST_SEEN")
+    world.run(280)
+    assert world.client.view().stop_budgets["0"].counted == 7
+    if am_behind_s >= 0:  # a clock that is ahead is seen through when it answers next
+        world.run(100)
+        assert world.client.view().stop_budgets["0"].counted == 0
+
+
+class _Told(Exception):
+    """Ends a wait that is told something."""
+
+
+def _stop(text: str) -> None:
+    raise _Told(text)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Virtual time passes at each look: a wait needs none of the real."""
+    monkeypatch.setattr(responses, "_SLICE_S", 0.001)
+
+
+@pytest.mark.usefixtures("quick")
+def test_whoever_waits_for_a_destination_that_died_is_told_as_soon_as_yarn_knows(
+    world: AmInMemory,
+) -> None:
+    """And what helps: the AM itself says so after three minutes in silence."""
+    client = world.beside_yarn()
+    asked = client.place("0", "nm4").uuid
+    world.run(8)
+    world.am.cluster.hosts.discard("nm4")
+    died = world.now
+    with pytest.raises(_Told, match=r"nm4 is LOST.*about three minutes.*NodeManager of nm4 back"):
+        client.wait(asked, timeout_s=300, on_notice=_stop)
+    assert world.now - died < 20
+    (action,) = client.view().actions
+    assert "nm4 is LOST" in action.trouble
+    assert any("nm4 is LOST" in notice for notice in client.plan("0", "LAST_SEEN").notices)
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_request_that_ends_in_time_is_told_nothing_beside(world: AmInMemory) -> None:
+    client = world.beside_yarn()
+    asked = client.place("0", "nm4").uuid
+    assert client.wait(asked, timeout_s=10**6, on_notice=_stop).status_code == "SUCCEEDED"
+
+
+def _replaced(world: AmInMemory) -> None:
+    world.am.replaced("run-2")
+    world.run(8)
+
+
+def _ended(world: AmInMemory) -> None:
+    world.yarn_state = world.am.failed = "FAILED"
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("ends", "why"), [(_replaced, "run-2 runs"), (_ended, "nothing of the job runs any more")]
+)
+def test_a_request_that_a_dead_am_had_taken_is_over_for_everybody(
+    world: AmInMemory, ends: Callable[[AmInMemory], None], why: str
+) -> None:
+    """Its IN_PROGRESS stays in the stream, and nobody will ever answer it."""
+    client = world.beside_yarn()
+    asked = client.place("0", "nm4").uuid
+    world.run(6)
+    assert [a.stage for a in client.view().actions] == ["in_progress"]
+    ends(world)
+    with pytest.raises(ActionFailed, match=why):
+        client.wait(asked, timeout_s=10**6)
+    view = client.view()
+    assert (view.actions, [(a.uuid, a.stage) for a in view.over]) == ((), [(asked, "in_progress")])
+    assert why in view.over[0].trouble
+    plan = client.plan("0", "nm3")
+    assert plan.waits_for == ()
+    assert any(why in notice and asked in notice for notice in plan.notices)
+    assert is_over(cast("Placement", client), asked)
+    flight = InFlight().seen([client.response(asked)]).followed_in(view, 1_000)  # type: ignore[list-item]
+    assert flight.asked[asked].over_ms
+    found = client.unneeded(older_than_s=0)
+    assert (asked, "response") in [(removal.uuid, removal.kind) for removal in found]
 
 
 def test_a_standby_that_cant_be_placed_stays_and_is_told_so(

@@ -26,6 +26,7 @@ def test_it_is_a_metadata_store() -> None:
     assert store.remove("n", "never") == 3
     assert store.all("n") == {}
     assert store.end_position() == 4
+    assert store.written_ms("n", ["k", "never"]).keys() == {"k"}, "though it was deleted since"
 
 
 @given(

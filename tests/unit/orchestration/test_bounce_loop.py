@@ -607,6 +607,32 @@ def test_a_bounce_on_our_coordinator_waits_for_no_placement_of_before() -> None:
     assert asked < BEGIN_MS + 60_000
 
 
+def test_what_holds_a_restart_up_is_told_while_it_goes_on() -> None:
+    """As that its node is lost: the coordinator itself says so minutes later."""
+    world, book = BounceWorld(coordinator="samza", trouble="host-0 is LOST"), Book()
+    result = run(world, book, plan_of(world, only=["0"]))
+    assert result.end is End.DONE
+    assert any("stop in progress; host-0 is LOST" in line for line in book.lines + book.told)
+
+
+def test_a_restart_that_a_dead_am_had_taken_is_over_at_once_and_the_next_run_asks_anew() -> None:
+    """Nobody goes on with it: its time-out would be waited for in vain."""
+    world, book = BounceWorld(coordinator="samza"), Book()
+    plan = plan_of(world, only=["0"])
+
+    def replaced(world: BounceWorld) -> None:
+        if any(request.statuses for request in world.requests.values()):
+            world.deployment = "run-2"
+
+    world.on_sleep = replaced
+    (row,) = run(world, book, plan).rows
+    assert row.stand is Stand.FAILED
+    assert "over: deployment run-1 ended; run-2 runs" in row.why
+    assert world.now_ms - BEGIN_MS < 30_000
+    assert run(world, Book(), plan).end is End.DONE
+    assert [request.deployment for request in world.requests.values()] == ["run-1", "run-2"]
+
+
 def test_a_broker_that_is_away_for_a_while_ends_nothing() -> None:
     """What couldn't be asked is asked again under the same id."""
     for call in range(1, 60):

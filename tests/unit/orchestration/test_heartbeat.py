@@ -53,7 +53,7 @@ class SlowClient:
         return self.now
 
     def wait(
-        self, uuid: str, *, timeout_s: float, on_response: Any, until: Any
+        self, uuid: str, *, timeout_s: float, on_response: Any, until: Any, on_notice: Any
     ) -> PlacementResponse:
         self.slices.append(timeout_s)
         on_response(STOPPING)

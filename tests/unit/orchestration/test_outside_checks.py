@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,8 +13,10 @@ from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorVi
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.checks import outside as outside_checks
+from samza_dagster.orchestration.checks.events import evaluation
 from samza_dagster.orchestration.checks.findings import (
     MOST_OF_A_CHECK,
+    NOTE,
     Board,
     Finding,
     Told,
@@ -148,6 +151,19 @@ def test_a_processor_beside_its_earlier_self_has_two_owners(ended: str | None, c
     """Unless the earlier one was seen dead, was shut out or its lease is over."""
     ghost = GhostView("0", "old", "h9", 1, None, ended)
     assert len(outside_checks.one_owner(replace(WELL, ghosts=(ghost,)))) == count
+
+
+@pytest.mark.parametrize("check", [outside_checks.same_host, outside_checks.one_owner])
+def test_what_no_outsider_sees_on_samzas_am_is_said_and_fails_nothing(
+    check: Callable[[JobView], list[Finding]],
+) -> None:
+    """Where our coordinator leads nothing is left to say."""
+    assert check(WELL) == []
+    (note,) = check(replace(WELL, coordinator="samza"))
+    assert (note.severity, "Samza's AM" in note.seen) == (NOTE, True)
+    _, (result,) = looked(Board("demo/1"), {"c": [note]}, {"c": Patience(looks=1)}, 1_000)
+    assert result.passed
+    assert note.seen in str(evaluation(result, "asset", "demo/1", 1_000).description)
 
 
 def test_one_that_waits_for_its_ghost_is_no_second_owner() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from samza_dagster.errors import Refused
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.ports import free_ports
 
 pytestmark = pytest.mark.unit
 
@@ -21,3 +24,21 @@ def test_nobody_logs_in_there() -> None:
 def test_a_host_that_doesnt_run_cant_be_lost(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="host-9"):
         Sandbox("some", root=tmp_path).yarn.lose("host-9")
+
+
+@pytest.mark.parametrize("manager", [None, "http://127.0.0.1:8088"])
+def test_its_dagster_asks_its_own_resource_manager(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: str | None
+) -> None:
+    """One whose coordinator is ours has none."""
+    box = Sandbox("some", root=tmp_path)
+    facts: dict[str, Any] = {
+        **box.status(),
+        "bootstrap_servers": "127.0.0.1:9092",
+        "hosts": {"host-1": {}},
+        **({} if manager is None else {"resource_manager": manager}),
+    }
+    monkeypatch.setattr(box, "status", lambda: facts)
+    box.dagster(free_ports(1)[0])
+    component = json.loads((box.dagster_home / "samza_job.yaml").read_text())
+    assert component["attributes"].get("yarn_resource_manager") == manager

@@ -1,0 +1,82 @@
+"""What is known of a job under Samza's own AM beside its coordinator stream, added to its `JobView`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from samza_dagster.client.views import (
+    ALIVE_STATE,
+    CLOSED_STATE,
+    LOST_STATE,
+    UNKNOWN_STATE,
+    ActionView,
+    HostView,
+    JobView,
+)
+from samza_dagster.metadata.resource_manager import RUNNING, Cluster, Node
+from samza_dagster.model.naming import LAST_SEEN
+
+
+def with_named_hosts(view: JobView, names: Iterable[str]) -> JobView:
+    """`view` with hosts that a person named: the cluster has them, whoever was there so far."""
+    named = {name: HostView(host=name, state=UNKNOWN_STATE) for name in names}
+    return replace(view, hosts={**named, **view.hosts})
+
+
+def with_cluster(view: JobView, cluster: Cluster) -> JobView:
+    """`view` (of the stream) with what YARN's ResourceManager knows: nodes, and whether the job runs."""
+    nodes = {name: _node_view(node) for name, node in cluster.nodes.items()}
+    application = cluster.application
+    ended = application is not None and application.has_ended
+    known = replace(
+        view,
+        hosts={**view.hosts, **nodes},
+        actions=tuple(replace(a, trouble=_held_up(a, view, cluster)) for a in view.actions),
+        application=application,
+        unreadable=(*view.unreadable, *(f"{cluster.url}: {odd}" for odd in cluster.odd)),
+    )
+    return with_dead(known, f"YARN's ResourceManager: {application}" if ended else None)
+
+
+def with_dead(view: JobView, dead: str | None) -> JobView:
+    """`view` of a job of which nothing runs any more, by that word; None: nobody says so."""
+    view = replace(view, dead=dead)
+    if dead is None or view.deployment_id is None:
+        return view
+    why = view.why_over(view.deployment_id)
+    over = tuple(replace(a, trouble=why) for a in (*view.actions, *view.queued))
+    return replace(view, actions=(), queued=(), over=(*view.over, *over))
+
+
+def _held_up(action: ActionView, view: JobView, cluster: Cluster) -> str:
+    """That the node is gone on which a container is to be started; else empty.
+
+    Samza's AM finds that out by itself only when its attempts to start it there end.
+    """
+    processor = view.processors.get(action.processor_id)
+    here = processor.host if processor is not None else None
+    host = here if action.destination == LAST_SEEN else action.destination
+    node = cluster.nodes.get(host or "")
+    if node is None or not node.is_gone:
+        return ""
+    return (
+        f"{host} is {node.state} for YARN's ResourceManager; once {action.processor_id} is stopped,"
+        " Samza's AM tries for about three minutes to start it there"
+        " (yarn.client.nodemanager-connect.max-wait-ms), then where it was before. Sooner: bring"
+        f" the NodeManager of {host} back; another request for {action.processor_id} only waits"
+        " behind this one"
+    )
+
+
+def _node_view(node: Node) -> HostView:
+    open_state = ALIVE_STATE if node.state == RUNNING else CLOSED_STATE
+    return HostView(
+        host=node.host,
+        state=LOST_STATE if node.is_gone else open_state,
+        memory_mb=node.memory_mb,
+        free_memory_mb=node.free_memory_mb,
+        cores=node.cores,
+        free_cores=node.free_cores,
+        yarn_state=node.state,
+    )
