@@ -31,7 +31,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real test-yarn cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate small-world mutants operators release-check lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate small-world mutants operators release-check lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -95,8 +95,11 @@ faults-real: $(STAMP) java ## faults of real containers that `make test` has no 
 cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dagster, killed part by part; drains and failovers (11 minutes)
 	@$(BIN)/python -m pytest tests/integration/cockpit -q -s -m realcockpit
 
-test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN; PART="files" for some (14 minutes)
-	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn tests/e2e) -q -s -m yarn --durations=5
+test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN; PART="files" for some (7 minutes)
+	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn tests/e2e) -q -s -m "yarn and not nightyarn" --durations=0 --durations-min=1
+
+test-yarn-page: $(STAMP) java ## docs/from-samza.md as it is written, on a real YARN (5 minutes)
+	@$(BIN)/python -m pytest tests/integration/yarn/test_from_samza.py -q -s -m nightyarn
 
 absences: $(STAMP) java ## coordinator and broker away for a minute each, in every stage of a move, swap and spin-up, and in failovers; SHARE=2/4 for a quarter (39 minutes)
 	@$(BIN)/python -m pytest tests/integration/job/test_absent_servers.py -q -s

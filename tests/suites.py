@@ -141,7 +141,6 @@ def _downtime(found: Mapping[str, Any]) -> Figures:
     return Figures(f"{count} moves", seen, "4.0 s")
 
 
-_YARN = "tests/integration/yarn"
 SUITES = (
     Suite("Dagster", 80, ("make", "test-dagster-long")),
     Suite("Dagster's processes killed", 520, ("make", "test-deploy", "SHARE={day}/2")),
@@ -152,7 +151,7 @@ SUITES = (
     # 578 alone, 988 and 877 beside other suites, as it mostly waits.
     Suite("kill matrix on stubs", 660, ("make", "killmatrix-further")),
     Suite("real faults", 370, ("make", "faults-real")),
-    Suite("YARN", 430, ("make", "test-yarn", f"PART={_YARN}/test_yarn_*.py")),
+    Suite("YARN", 410, ("make", "test-yarn")),
     Suite("absences", 280, ("make", "absences", "SHARE={day}/8")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
     Suite(
@@ -174,7 +173,7 @@ SUITES = (
 """Those that a week sees. The sizes of tests rotate by the day, so that more weeks see more."""
 
 MEASUREMENTS = (
-    Suite("YARN, its page and demo", 370, ("make", "test-yarn", f"PART={_YARN}/test_from_samza.py tests/e2e")),
+    Suite("YARN, its page", 295, ("make", "test-yarn-page")),
     Suite("operators", 120, ("make", "operators", "SAMPLE=8", "SEED={seed}", "AT_LEAST=0.75"), "operators.json", _killed),
     Suite("request to response", 90, ("make", "bench-response"), "response_latency.json", _latency),
     Suite("a step of the heart", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),

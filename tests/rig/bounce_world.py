@@ -65,8 +65,8 @@ class BounceWorld:
     whose place is never reserved, `mute` those that report no lag, `crashed` those that don't
     run now; `down_after_failure` is for how long one is that a restart failed to start.
 
-    From `idle_since_ms` on there is no input to commit. Containers report as they start and every
-    `report_every_ms`; 0: at each look. `config` has what Samza's AM counts to.
+    From `idle_since_ms` on there is no input to commit. Containers report as they start, without an
+    offset since no store is open yet, and every `report_every_ms`; 0: at each look. `config` has what Samza's AM counts to.
 
     `skew_ms`: host → how far its clock is ahead of the worker's, `leader_skew_ms` the leader's. A
     commit has the virtual time as its offset: all are written by one broker.
@@ -433,14 +433,17 @@ class BounceClient:
                 reported = started + (world.now_ms - started) // every_ms * every_ms
                 caught_up = reported >= started + world.lag_ms and p not in world.far
                 told = p not in world.mute and p not in world.down()
+                is_first = world.report_every_ms > 0 and reported == started > BEGIN_MS
                 rows.append(
                     ReplicaLag(
                         *(p, f"task {p}", TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE),
                         *("store", "log", 0, world.at[p], 1_000, 0),
-                        None if not told else 0 if caught_up else 1_000,
-                        None if not told else reported + world.skew_ms.get(world.at[p], 0),
+                        None if is_first or not told else 0 if caught_up else 1_000,
+                        None
+                        if is_first or not told
+                        else reported + world.skew_ms.get(world.at[p], 0),
                         "metrics",
-                        f"{p}#{len(world.starts.get(p, []))}",
+                        "" if p in world.mute else f"{p}#{len(world.starts.get(p, []))}",
                     )
                 )
             return tuple(rows)

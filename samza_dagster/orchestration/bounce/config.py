@@ -67,7 +67,7 @@ class RollingBounceConfig(OpConfig):
         ge=1,
         le=MOST_AT_ONCE,
         description="Containers that are down or not yet back at a time; one that failed or died counts until it runs. "
-        "Never two of a group.",
+        "A standby that runs and hasn't reported its lag yet counts no more. Never two of a group.",
     )
     canaries: int = Field(
         default=1,

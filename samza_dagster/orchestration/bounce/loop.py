@@ -16,6 +16,7 @@ from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.order import (
+    UNDER_WAY,
     Next,
     Phase,
     Position,
@@ -248,7 +249,7 @@ class Bounce:
         view, changed = self._view, False
         for p, restart in self._restarts.items():
             row = restart.row
-            if row.stand not in (Stand.IN_FLIGHT, Stand.STUCK):
+            if row.stand not in (Stand.STUCK, *UNDER_WAY):
                 continue
             if p not in view.processors:
                 restart.row = replace(row, stand=Stand.GONE, why="it is no longer in the job")
@@ -286,7 +287,7 @@ class Bounce:
     def _abort(self) -> Result:
         self.give_back()
         for row in self._rows.values():
-            if row.stand in (Stand.IN_FLIGHT, Stand.STUCK):
+            if row.stand in (Stand.STUCK, *UNDER_WAY):
                 self._ledger.log(
                     f"{row.processor}: request {row.uuid} is in flight, the coordinator goes on with it"
                 )
@@ -302,7 +303,7 @@ class Bounce:
 
     def _too_idle(self, todo: Next, now: int) -> Result | None:
         """The end of a bounce that may touch nobody for too long."""
-        flying = any(row.stand is Stand.IN_FLIGHT for row in self._rows.values())
+        flying = any(row.stand in UNDER_WAY for row in self._rows.values())
         if todo.phase is not Phase.BOUNCING or todo.ask or flying or todo.until_ms is not None:
             self._idle_since = None
             return None

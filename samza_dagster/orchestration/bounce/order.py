@@ -31,11 +31,16 @@ class Stand(StrEnum):
 
     WAITING = "waiting"
     IN_FLIGHT = "in flight"
+    UP = "up"
+    """A standby that runs anew, and whose lag isn't reported yet: its place is free, its group isn't."""
     STUCK = "stuck"
     """Asked, stopped perhaps, and without an end in time: it keeps its place."""
     BACK = "back"
     FAILED = "failed"
     GONE = "gone"
+
+
+UNDER_WAY = (Stand.IN_FLIGHT, Stand.UP)
 
 
 class Phase(StrEnum):
@@ -205,7 +210,7 @@ def paced(view: JobView) -> dict[str, StopBudget]:
 
 def what_next(order: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> Next:
     """Whom to ask now. Never two of a group, never more than `at_once` in flight or down by it."""
-    flying = at.are(Stand.IN_FLIGHT)
+    flying = at.are(*UNDER_WAY)
     idle = Phase.FINISHING if flying else Phase.ENDED
     waiting = at.are(Stand.WAITING)
     if at.halt:
@@ -222,7 +227,7 @@ def what_next(order: Sequence[Unit], limits: Limits, at: Position, now_ms: int) 
     not_begun = (Stand.WAITING, Stand.GONE)
     begun = any(stand not in not_begun for p, stand in at.stands.items() if p not in canary)
     if canary and not begun:
-        if any(at.stands[p] in (Stand.WAITING, Stand.IN_FLIGHT) for p in canary):
+        if any(at.stands[p] in (Stand.WAITING, *UNDER_WAY) for p in canary):
             pool = order[: limits.canaries]
         elif at.judged is False:
             return Next(idle, because="the judge said no to the canary")
@@ -236,7 +241,7 @@ def what_next(order: Sequence[Unit], limits: Limits, at: Position, now_ms: int) 
 
 def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> Next:
     held = at.are(Stand.IN_FLIGHT, Stand.STUCK)
-    taken = {group_of(p) for p in held}
+    taken = {group_of(p) for p in at.are(Stand.STUCK, *UNDER_WAY)}
     failed = {group_of(p) for p in at.are(Stand.FAILED, Stand.STUCK)}
     down = [why for p, why in at.down.items() if p not in held]
     free = limits.at_once - len(held) - len(down)
@@ -267,7 +272,7 @@ def _choose(pool: Sequence[Unit], limits: Limits, at: Position, now_ms: int) -> 
             ask.append(processor)
             taken.add(group)
     because = "; ".join(dict.fromkeys(why_not[:3]))
-    flying = at.are(Stand.IN_FLIGHT)
+    flying = at.are(*UNDER_WAY)
     if not ask and not flying and len(held) >= limits.at_once:
         return Next(Phase.ENDED, because="every place is held by a request without an end")
     if not ask and not flying and not is_one_left:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from html import escape
 
-from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.bounce.order import UNDER_WAY, Stand
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.map_picture import natural
 from samza_dagster.orchestration.pictures import in_words, svg_of
@@ -83,7 +83,7 @@ def _of_interest(rows: list[Bounced]) -> list[Bounced]:
 def _title(rows: list[Bounced], shown: list[Bounced]) -> str:
     back = sum(r.stand is Stand.BACK for r in rows)
     bad = sum(r.stand in _BAD for r in rows)
-    flying = sum(r.stand is Stand.IN_FLIGHT for r in rows)
+    flying = sum(r.stand in UNDER_WAY for r in rows)
     parts = [f"{back} of {len(rows)} back", f"{flying} in flight" if flying else ""]
     parts += [f"{bad} failed" if bad else "", _left_out(len(rows) - len(shown))]
     return ", ".join(part for part in parts if part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from samza_dagster.orchestration.bounce.order import Next, Stand
+from samza_dagster.orchestration.bounce.order import UNDER_WAY, Next, Stand
 from samza_dagster.orchestration.bounce.plan import (
     BouncePlan,
     expected_s,
@@ -75,7 +75,7 @@ class Progress:
         if now_ms < self._due_ms:
             return
         self._due_ms = now_ms + EVERY_MS
-        flying = [r for r in rows.values() if r.stand is Stand.IN_FLIGHT]
+        flying = [r for r in rows.values() if r.stand in UNDER_WAY]
         sees = ", ".join(f"{r.processor}: {r.why}" for r in flying) or todo.because
         self._ledger.log(f"{todo.phase}: {self.text(rows)}; {sees or 'nobody is in flight'}")
         self.tell(rows)
@@ -99,7 +99,7 @@ class Progress:
             if row.seconds is not None:
                 seconds.setdefault(mode_of(row.processor), []).append(row.seconds)
         means = {mode: sum(told) / len(told) for mode, told in seconds.items()}
-        left = [p for p in plan.processors if rows[p].stand in (Stand.WAITING, Stand.IN_FLIGHT)]
+        left = [p for p in plan.processors if rows[p].stand in (Stand.WAITING, *UNDER_WAY)]
         canary = {p for unit in plan.units[: plan.limits.canaries] for p in unit.processors}
         now_ms = self._now_ms()
         waits_s = {p: max(0, at - now_ms) / 1000 for p, at in self.waits_until_ms.items()}
@@ -125,7 +125,7 @@ class Progress:
         begun = any(rows[p].stand not in (Stand.WAITING, Stand.GONE) for p in others)
         if not canary or begun:
             return 0.0
-        if any(rows[p].stand in (Stand.WAITING, Stand.IN_FLIGHT) for p in canary):
+        if any(rows[p].stand in (Stand.WAITING, *UNDER_WAY) for p in canary):
             return bake_ms / 1000
         back_ms = max((rows[p].back_ms or 0 for p in canary), default=0)
         return max(0, back_ms + bake_ms - self._now_ms()) / 1000

@@ -1,8 +1,9 @@
 """One processor's restart as part of a bounce: asked once, followed without waiting, verified.
 
-Its place in the bounce is free again when it runs anew, an active processes, and its
-lag is back. What is known of it comes from the requests themselves, so whoever goes on
-with a bounce finds it where it stands.
+Its place in the bounce is free again when it runs anew, an active processes, and its lag is
+back. A standby's lag is in its second report, a minute after its start by Samza's default: until
+then it keeps its group, and not its place. What is known of it comes from the requests
+themselves, so whoever goes on with a bounce finds it where it stands.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import LAST_SEEN, is_standby
-from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.bounce.order import UNDER_WAY, Stand
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
 from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, OURS, RUNNING
@@ -30,7 +31,7 @@ from samza_dagster.orchestration.requests import (
 )
 
 if TYPE_CHECKING:
-    from samza_dagster.client import JobView, PlacementClient, ProcessorView
+    from samza_dagster.client import JobView, PlacementClient, ProcessorView, ReplicaLag
 
 
 def on_record(client: PlacementClient, view: JobView) -> set[str]:
@@ -104,6 +105,7 @@ class Restart:
         self._began_ms = 0
         self._again = False
         self._deployment = ""
+        self._is_up = False
 
     @property
     def is_held_only(self) -> bool:
@@ -173,7 +175,7 @@ class Restart:
         before = self.row
         if self.row.in_ms is None:
             self._follow(view, now_ms)
-        if self.row.in_ms is not None and self.row.stand in (Stand.IN_FLIGHT, Stand.STUCK):
+        if self.row.in_ms is not None and self.row.stand in (Stand.STUCK, *UNDER_WAY):
             self._verify(view, lags, now_ms)
         return self.row != before
 
@@ -296,7 +298,8 @@ class Restart:
             since = "since it is looked at again" if self._again else "after it has checked in"
             self._fail(f"{why_not}, {limit:g} s {since}")
         else:
-            self.row = replace(self.row, why=why_not)
+            up = self._is_up and why_not == missing
+            self.row = replace(self.row, stand=Stand.UP if up else Stand.IN_FLIGHT, why=why_not)
 
     def _not_running(self, found: ProcessorView | None) -> str:
         if found is None:
@@ -325,8 +328,10 @@ class Restart:
         """Its greatest lag, and what is missing for it to be back under the limit.
 
         A report counts that its present incarnation signed, or another than before the request, or
-        that wasn't there at the first look.
+        that wasn't there at the first look. That it reports at all shows that it runs: its first
+        report, before its store is open, has no offset yet.
         """
+        self._is_up = False
         if not self._patience.lag_s:
             return None, ""
         if lags is None or lags.at_ms < self._began_ms:
@@ -335,21 +340,24 @@ class Restart:
         there = {(r.execution_id, r.observed_at_ms) for r in replicas}
         former = self._reports = there if self._reports is None else self._reports
         now = (found.execution_id if found else None) or ""
+
+        def is_its_own(report: ReplicaLag) -> bool:
+            execution, before = report.execution_id, self._reported_as
+            return bool(execution) and (
+                execution == now or bool(before and execution not in before)
+            )
+
         known = [
             r.lag
             for r in replicas
             if r.lag is not None
             and r.observed_at_ms is not None
-            and (
-                (now and r.execution_id == now)
-                or (
-                    self._reported_as and r.execution_id and r.execution_id not in self._reported_as
-                )
-                or (r.execution_id, r.observed_at_ms) not in former
-            )
+            and (is_its_own(r) or (r.execution_id, r.observed_at_ms) not in former)
         ]
         greatest = max(known, default=None)
         if len(known) < len(replicas) and not self._patience.is_told_by_work(self.row.processor):
+            behind = greatest is not None and greatest > self._patience.lag_limit
+            self._is_up = not behind and any(is_its_own(r) for r in replicas)
             unread = next((r.reason for r in replicas if r.lag is None and r.reason), None)
             return (
                 greatest,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster import serialize_value
 
-from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.bounce.order import UNDER_WAY, Stand
 from samza_dagster.orchestration.bounce.picture import bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced, End, Result
@@ -43,7 +43,7 @@ _WHY_TOLD = 500
 def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -> str:
     """The outcome in some lines of Markdown, with the `orders` that the bounce was given."""
     back, bad = result.are(Stand.BACK), result.are(Stand.FAILED, Stand.STUCK)
-    flying, left = result.are(Stand.IN_FLIGHT), result.are(Stand.WAITING)
+    flying, left = result.are(*UNDER_WAY), result.are(Stand.WAITING)
     lines = [
         f"**{result.end}**: {len(back)} of {len(plan.processors)} bounced; {result.because}",
         "",

@@ -15,7 +15,7 @@ from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import OURS
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.views import JobView
+    from samza_dagster.client import JobView
 
 NEW = "the new standby"
 

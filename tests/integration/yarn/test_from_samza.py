@@ -23,7 +23,7 @@ from tests.rig.pace import PACE
 from tests.rig.recorded_am import NAMESPACE
 from tests.rig.topic_records import records_of
 
-pytestmark = [pytest.mark.yarn, pytest.mark.longyarn]
+pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "from-samza.md"

@@ -17,9 +17,7 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.lifecycle import Options, Sandbox
-from samza_dagster.sandbox.progress import Phases
-from samza_dagster.sandbox.yarn.containers import containers
+from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.job import alive
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
@@ -74,13 +72,11 @@ def test_the_application_master_moves_an_active_and_nothing_is_lost(
     assert verdict.is_good, verdict
 
 
-@pytest.mark.parametrize(
-    "options", [(), ("--take-over", "now"), pytest.param(("--adopt",), marks=pytest.mark.longyarn)]
-)
+@pytest.mark.parametrize("options", [(), ("--take-over", "now")])
 def test_a_coordinator_of_ours_leaves_the_application_masters_job_alone(
     sandbox: Sandbox, servers: str, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    """`--adopt` is refused by the reports of its containers, once a minute by Samza's default."""
+    """What `--adopt` says of it: `test_yarn_words`, and `test_adoption` where nobody knows YARN."""
     files = CoordinatorFiles(tmp_path)
     config = demo_job.job_config(servers, actives=2, standbys=1)
     files.write(config, LaunchTemplate(command=("false",), stop_grace_s=1.0))
@@ -92,10 +88,10 @@ def test_a_coordinator_of_ours_leaves_the_application_masters_job_alone(
         *("--token-file", str(files.token), "--url-file", str(files.url)),
     )
     ran = subprocess.run(
-        [*command, *options], capture_output=True, text=True, timeout=150, check=False
+        [*command, *options], capture_output=True, text=True, timeout=60, check=False
     )
     assert ran.returncode == 2
-    assert ("of its tasks report, on" if options == ("--adopt",) else "--adopt") in ran.stderr
+    assert "--adopt" in ran.stderr
     assert records_of(stream, stream.coordinator_stream_topic) == before
 
 
@@ -114,18 +110,3 @@ def test_a_host_that_is_lost_takes_its_containers_along(sandbox: Sandbox, judge:
     assert after["host"] != before["host"]
     assert judge.judge(deadline_s=120).is_good
     assert sandbox.status()["hosts"][before["host"]] == {"state": "lost"}
-
-
-@pytest.mark.longyarn
-def test_a_sandbox_whose_starter_was_killed_is_ended_by_its_record(tmp_path: Path) -> None:
-    """Each host's processes end with its first one, by the kernel."""
-    box = Sandbox("killed", root=tmp_path)
-    box.up(
-        Options(name="killed", yarn=True, standbys=0, actives=1, hosts=2, state_mb=1.0),
-        Phases(print),
-    )
-    pids = [each["pid"] for each in box.yarn.processors().values()]
-    assert pids
-    Sandbox("killed", root=tmp_path).down()
-    until("its containers are gone", lambda: not any(alive(pid) for pid in pids))
-    assert containers(box.directory / "yarn") == {}

@@ -19,7 +19,7 @@ from tests.rig.am_in_memory import AmInMemory
 from tests.rig.am_rules import FIELDS, NAMESPACE, REQUEST
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.ports import Placement
+    from samza_dagster.client import PlacementClient
 
 pytestmark = pytest.mark.unit
 
@@ -267,7 +267,7 @@ def test_a_request_that_a_dead_am_had_taken_is_over_for_everybody(
     plan = client.plan("0", "nm3")
     assert plan.waits_for == ()
     assert any(why in notice and asked in notice for notice in plan.notices)
-    assert is_over(cast("Placement", client), asked)
+    assert is_over(cast("PlacementClient", client), asked)
     flight = InFlight().seen([client.response(asked)]).followed_in(view, 1_000)  # type: ignore[list-item]
     assert flight.asked[asked].over_ms
     found = client.unneeded(older_than_s=0)

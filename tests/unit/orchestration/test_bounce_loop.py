@@ -521,24 +521,55 @@ def test_it_waits_while_somebody_else_acts_on_a_group() -> None:
 
 
 @BOTH
-def test_a_standbys_first_report_as_another_incarnation_is_waited_for_and_no_second_one(
+def test_other_groups_go_on_while_a_standby_that_runs_has_not_told_its_lag(
     coordinator: CoordinatorKind,
 ) -> None:
-    """With a report a minute the next one would cost each standby that minute."""
+    """Its lag is in its second report, which would cost each standby a minute.
+
+    It is waited for once, before the first active, and never is more than one of them down.
+    """
     world, book = BounceWorld(coordinator=coordinator, report_every_ms=60_000, lag_ms=0), Book()
+    most = 0
+
+    def count(world: BounceWorld) -> None:
+        nonlocal most
+        most = max(most, len(world.down()))
+
+    world.on_sleep = count
     result = run(world, book, plan_of(world))
     assert result.end is End.DONE
-    assert max(row.seconds or 0.0 for row in result.rows) < 15
+    assert world.order() == ["0-0", "1-0", "0", "1"]
+    assert most == 1
+    rows = {row.processor: row for row in result.rows}
+    for active in ("0", "1"):
+        standby = rows[f"{active}-0"]
+        assert standby.seconds is not None
+        assert standby.seconds >= 60
+        assert (rows[active].asked_ms or 0) >= (standby.back_ms or 0)
+    up_s = (world.reserve_ms + world.stop_ms + world.start_ms) / 1000
+    at_work_s = 4 * up_s + 2 * world.process_ms / 1000
+    assert (world.now_ms - BEGIN_MS) / 1000 <= 60 + 1.1 * at_work_s
 
 
-def test_a_standby_that_is_behind_at_its_first_report_is_waited_for_until_its_next() -> None:
+def test_a_standby_that_is_behind_at_its_report_is_waited_for_until_its_next() -> None:
     """A minute later, with Samza's default."""
     world = BounceWorld(coordinator="samza", report_every_ms=60_000, at={"0": "h1", "0-0": "h2"})
+    world.lag_ms = 61_000
     result = run(world, Book(), plan_of(world))
     assert result.end is End.DONE
     seconds = {row.processor: row.seconds or 0.0 for row in result.rows}
-    assert 60 <= seconds["0-0"] < 75
+    assert 120 <= seconds["0-0"] < 135
     assert seconds["0"] < 15
+
+
+def test_a_standby_that_tells_that_it_is_behind_has_its_place_again() -> None:
+    """Nobody else is asked from then on, and its failure ends the bounce."""
+    world = BounceWorld(at=many(3, 3), coordinator="samza", report_every_ms=60_000, far={"2-0"})
+    result = run(world, Book(), plan_of(world, lag_timeout_s=300))
+    assert result.end is End.STOPPED
+    assert world.order() == ["2-0", "0-0", "1-0"]
+    (failed,) = result.are(Stand.FAILED)
+    assert (failed.processor, failed.lag) == ("2-0", 1_000)
 
 
 FOUR_OF_LATE = (200_000, 150_000, 100_000, 10_000)
@@ -705,6 +736,7 @@ def test_an_abort_gives_back_what_is_held_and_tells_what_goes_on() -> None:
     at_once=st.integers(1, 3),
     canaries=st.integers(0, 1),
     away_s=st.sampled_from([1, 200]),
+    report_every_ms=st.sampled_from([0, 8_000]),
 )
 def test_a_bounce_killed_at_any_call_restarts_everybody_once(
     kill_at: int,
@@ -714,12 +746,14 @@ def test_a_bounce_killed_at_any_call_restarts_everybody_once(
     at_once: int,
     canaries: int,
     away_s: int,
+    report_every_ms: int,
 ) -> None:
     """Twice killed, before or after the call got through; then it goes on to its end.
 
     Nobody looks for so long that a hold expires: it is reserved anew.
     """
     world, book = BounceWorld(at=many(3, 3), coordinator=coordinator), Book()
+    world.report_every_ms = report_every_ms
     plan = plan_of(world, at_once=at_once, canaries=canaries, bake_s=5)
     world.calls, world.kill_after = 0, after
     for kill in (kill_at, again, None):

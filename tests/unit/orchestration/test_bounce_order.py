@@ -16,6 +16,7 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.bounce.order import (
     CONTAINERS,
     HOSTS,
+    UNDER_WAY,
     Limits,
     Phase,
     Position,
@@ -140,7 +141,9 @@ JOBS = st.dictionaries(
     st.sampled_from(["h1", "h2", "h3"]),
     min_size=1,
 )
-MOVES = st.lists(st.tuples(st.integers(0, 50), st.sampled_from(["back", "fail", "down", "stuck"])))
+MOVES = st.lists(
+    st.tuples(st.integers(0, 50), st.sampled_from(["back", "up", "fail", "down", "stuck"]))
+)
 
 
 @given(
@@ -191,17 +194,19 @@ def test_the_limits_hold_in_every_history(
         places = [p for p, s in stands.items() if s in (Stand.IN_FLIGHT, Stand.STUCK)]
         assert len(places) <= at_once
         assert not todo.ask or len(places) + len(down) <= at_once
-        assert len({group_of(p) for p in places}) == len(places)
+        touched = [p for p, s in stands.items() if s in (Stand.STUCK, *UNDER_WAY)]
+        assert len({group_of(p) for p in touched}) == len(touched)
         if unit == HOSTS:
             assert len({at[p] for p in places if stands[p] is Stand.IN_FLIGHT}) <= 1
         if todo.phase is Phase.JUDGING:
             assert now >= max(back[p] for p in canary) + 10
             judged = True
-        flying = [p for p, s in stands.items() if s is Stand.IN_FLIGHT]
+        flying = [p for p, s in stands.items() if s in UNDER_WAY]
         if flying:
             index, how = told.pop(0) if told else (0, "back")
             p = flying[index % len(flying)]
-            stands[p] = {"back": Stand.BACK, "stuck": Stand.STUCK}.get(how, Stand.FAILED)
+            ends = {"back": Stand.BACK, "stuck": Stand.STUCK, "up": Stand.UP}
+            stands[p] = ends.get(how, Stand.FAILED)
             if how == "down":
                 down_until[p] = now + 50
             if how == "back":

@@ -1,0 +1,160 @@
+"""The demo job on a real YARN as tests ask and look at it: Dagster's jobs, processes, times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.model.naming import checkpoint_topic
+from samza_dagster.orchestration.jobs import placement_jobs
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.lifecycle import Sandbox
+from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY
+from tests.rig.am_rules import NAMESPACE, REQUEST, RESPONSE
+from tests.rig.pace import PACE
+from tests.rig.topic_records import timed_records_of
+
+MASTER = b"org.apache.samza.clustermanager.ClusterBasedJobCoordinatorRunner"
+
+
+class Jobs:
+    """Runs of the product's own jobs in this process."""
+
+    def __init__(self, servers: str, instance: dg.DagsterInstance, *, yarn: str = "") -> None:
+        self.instance = instance
+        self._definitions = dg.Definitions(
+            jobs=placement_jobs(f"{demo_job.JOB_NAME}/{demo_job.JOB_ID}"),
+            resources={
+                "samza": SamzaClientResource(
+                    bootstrap_servers=servers,
+                    job_name=demo_job.JOB_NAME,
+                    job_id=demo_job.JOB_ID,
+                    yarn_resource_manager=yarn,
+                ),
+                "samza_policies": PlacementPolicies(
+                    timeout_s=round(240 * PACE),
+                    verify_timeout_s=round(120 * PACE),
+                    wait_in_run_s=600,
+                ),
+            },
+        )
+
+    def run(self, job: str, **config: Any) -> dg.ExecuteInProcessResult:
+        """A run of it to its end, be that a failure."""
+        op = "plan_bounce" if job == "rolling_bounce" else f"plan_{job}"
+        return self._definitions.get_job_def(job).execute_in_process(
+            run_config={"ops": {op: {"config": config}}},
+            instance=self.instance,
+            raise_on_error=False,
+        )
+
+
+def places(sandbox: Sandbox) -> dict[str, str]:
+    """Processor → the host that its one process runs on, by the kernel."""
+    return {
+        pid: each["host"]
+        for pid, each in sandbox.yarn.processors().items()
+        if len(each["pids"]) == 1
+    }
+
+
+def application_master(sandbox: Sandbox) -> int | None:
+    """The process id of the Application Master, None while there is none."""
+    return next(iter(_masters(sandbox)), None)
+
+
+def master_host(sandbox: Sandbox) -> str:
+    """The host that it runs on, empty while there is none."""
+    return next(iter(_masters(sandbox).values()), "")
+
+
+def _masters(sandbox: Sandbox) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if MASTER not in words or not words[0].endswith(b"java"):
+                continue
+            environment = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        for pair in environment:
+            name, _, value = pair.decode(errors="replace").partition("=")
+            if name == NODE_DIRECTORY and Path(value).parent == sandbox.directory / "yarn":
+                found[int(entry.name)] = Path(value).name
+    return found
+
+
+@dataclass(frozen=True)
+class Restarted:
+    """A restart as the topics tell it. Times in ms since the epoch.
+
+    `works_ms`: an active's first commit after its AM's SUCCEEDED, a standby's first report of the
+    new process that has an offset.
+    """
+
+    processor: str
+    asked_ms: int
+    works_ms: int
+
+    @property
+    def seconds(self) -> float:
+        """From its request until it works."""
+        return (self.works_ms - self.asked_ms) / 1000
+
+
+def restarts(
+    connection: Connection, tasks: Mapping[str, Collection[str]], executions: Mapping[str, str]
+) -> list[Restarted]:
+    """Each processor's newest restart by a placement, in order.
+
+    `tasks` are those of each, `executions` the processes that run now.
+    """
+    asked: dict[str, int] = {}
+    launched: dict[str, int] = {}
+    for at_ms, key, value in timed_records_of(connection, connection.coordinator_stream_topic):
+        _, kind, name = json.loads(key)
+        if kind != NAMESPACE or value is None:
+            continue
+        told = json.loads(value)
+        if name.endswith(REQUEST):
+            asked[told["processorId"]] = at_ms
+        elif name.endswith(RESPONSE) and told["statusCode"] == "SUCCEEDED":
+            launched[told["processorId"]] = at_ms
+    found: list[Restarted] = []
+    for processor, asked_ms in sorted(asked.items(), key=lambda each: each[1]):
+        works_ms = (
+            _first_report(connection, executions[processor])
+            if "-" in processor
+            else _first_commit(connection, tasks[processor], launched[processor])
+        )
+        found.append(Restarted(processor, asked_ms, works_ms))
+    return found
+
+
+def _first_report(connection: Connection, execution_id: str) -> int:
+    for at_ms, _, value in timed_records_of(connection, demo_job.METRICS_TOPIC):
+        document = json.loads(value or b"{}")
+        if document["header"].get("exec-env-container-id") != execution_id:
+            continue
+        for name, group in document["metrics"].items():
+            offsets = [v for gauge, v in group.items() if gauge.endswith("-offset")]
+            if name.endswith("TaskInstanceMetrics") and any(v is not None for v in offsets):
+                return at_ms
+    raise AssertionError(f"no report of {execution_id} has an offset")
+
+
+def _first_commit(connection: Connection, tasks: Collection[str], after_ms: int) -> int:
+    topic = checkpoint_topic(connection.job_name, connection.job_id)
+    for at_ms, key, _ in timed_records_of(connection, topic):
+        if at_ms > after_ms and json.loads(key).get("taskName") in tasks:
+            return at_ms
+    raise AssertionError(f"nothing of {', '.join(tasks)} was committed since its restart")
