@@ -161,7 +161,7 @@ def test_what_no_outsider_sees_on_samzas_am_is_said_and_fails_nothing(
     assert check(WELL) == []
     (note,) = check(replace(WELL, coordinator="samza"))
     assert (note.severity, "Samza's AM" in note.seen) == (NOTE, True)
-    _, (result,) = looked(Board("demo/1"), {"c": [note]}, {"c": Patience(looks=1)}, 1_000)
+    _, (result,) = looked(Board("demo/1"), {"c": [note]}, {"c": Hysteresis(1)}, 1_000)
     assert result.passed
     assert note.seen in str(evaluation(result, "asset", "demo/1", 1_000).description)
 
