@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
+from operator import contains
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.placement.state import Group, Processor, Role, Stage
+from samza_dagster.placement.state import Group, Phase, Processor, Role, Stage
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import gives_way_to, subject_of
@@ -17,7 +17,6 @@ from samza_dagster.simulation.judges.violation import TRUE_CERTIFICATES
 
 _FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
 _COLD = "any host: no standby's place was to be had"
-_PHASE = re.compile(r"is [a-z]+,")
 
 
 def judge_certificates(chronicle: Chronicle, taken: Taken) -> None:
@@ -169,17 +168,22 @@ def _judge_why(taken: Taken, record: AuditRecord, both: Both) -> None:
         return
     began = _with_whom_it_began(taken, both, group, record)
     expected = _why(began, now, record.host)
-    told = record.why
+    fine = record.why == expected
     if expected == _COLD:
-        expected, told = f"{_COLD} ({_passed_over(taken, began)})", _PHASE.sub("is …,", told)
-    if told != expected:
+        passed_over = _passed_over(taken, began)
+        told = record.why.removeprefix(f"{_COLD} (").removesuffix(")").split("; ")
+        fine = len(told) == len(passed_over) and all(map(contains, passed_over, told))
+    if not fine:
         raise taken.broken(TRUE_CERTIFICATES, f"{record.why!r} instead of {expected!r}")
 
 
-def _passed_over(taken: Taken, group: Group) -> str:
-    """Each standby and its last sample; what it was doing may change after the start, in its step."""
-    told: list[str] = []
-    for pid in group.processors.keys() - {group.group_id}:
+def _passed_over(taken: Taken, group: Group) -> list[set[str]]:
+    """What may be said of each standby: its last sample, and whatever it was doing.
+
+    That may change after the start, in its step.
+    """
+    told: list[set[str]] = []
+    for pid in sorted(group.processors.keys() - {group.group_id}, key=lambda pid: f"{pid} "):
         lag = taken.after.lags.get(pid) or taken.before.lags.get(pid)
         records = None if lag is None else lag.records
         behind = (
@@ -187,8 +191,8 @@ def _passed_over(taken: Taken, group: Group) -> str:
             if records is None
             else f"{records} records behind when it was last measured"
         )
-        told.append(f"{pid} is …, {behind}")
-    return "; ".join(sorted(told))
+        told.append({f"{pid} is {phase}, {behind}" for phase in Phase})
+    return told
 
 
 def _with_whom_it_began(taken: Taken, both: Both, group: Group, record: AuditRecord) -> Group:

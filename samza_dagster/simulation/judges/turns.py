@@ -112,7 +112,11 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
     ]
     limits = state.limits
     # One that was given up for a failover may have been the last to take a turn in this step.
-    given_up = any("is needed" in r.message for r in taken.every(cmd.WriteResponse))
+    failing_over = {new.group_id for _, new, _ in taken.failovers_begun}
+    given_up = any(
+        r.status == "FAILED" and naming.group_of(r.processor_id) in failing_over
+        for r in taken.every(cmd.WriteResponse)
+    )
     if len(acting) < limits.max_concurrent_actions and not given_up:
         for group in state.groups.values():
             ask = first_ready(group)

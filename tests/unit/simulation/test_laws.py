@@ -142,6 +142,12 @@ DOCTORS: list[tuple[str, str, Doctor]] = [
     ("a turn that nobody takes", "fair-turns", _one_turn),
     ("words that aren't so", "true-words", said(cmd.WriteResponse, message="done")),
     ("an answer of no time", "true-words", said(cmd.WriteResponse, timestamp_ms=1)),
+    ("an action that stands elsewhere", "true-words", said(cmd.WriteResponse, stage="held")),
+    ("a start of another", "true-words", said(cmd.WriteResponse, started="7")),
+    ("a start elsewhere", "true-words", said(cmd.WriteResponse, host="host-9")),
+    ("a stop of nobody", "true-words", said(cmd.WriteResponse, stopped=())),
+    ("a stop of one that runs on", "true-words", said(cmd.WriteResponse, stopped=("0",))),
+    ("an answer about another", "true-words", said(cmd.WriteResponse, refers_to="u9")),
 ]
 
 
