@@ -25,7 +25,7 @@ class _Came(NamedTuple):
 
 
 class _Look(NamedTuple):
-    """The newest look at a deployment that was first seen at `began_ms`, and that all of it was silent."""
+    """The newest look, at a deployment that was first seen at `began_ms`; why it counts as dead, or nothing."""
 
     deployment_id: str | None
     began_ms: int

@@ -18,7 +18,7 @@ from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.plan import Judge
 from samza_dagster.orchestration.bounce.record import check_result
-from samza_dagster.orchestration.checks.events import InstanceChecks
+from samza_dagster.orchestration.checks.events import latest
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -194,11 +194,11 @@ def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
 
     looks = dg.define_asset_job("looks", dg.AssetSelection.checks(fresh))
     job = dg.Definitions(asset_checks=[fresh], jobs=[looks]).resolve_job_def("looks")
-    judge, log = Judge("shop/orders", "fresh", 60.0), InstanceChecks(instance)
+    judge = Judge("shop/orders", "fresh", 60.0)
     looks, goes_on = in_one_chain(instance), in_one_chain(instance)
     slow = instance.create_run_for_job(job)
     assert check_result(looks, judge) is None
-    assert log.latest("shop/orders", "fresh") is None
+    assert latest(instance, "shop/orders", "fresh") is None
     no, yes = (
         dg.AssetCheckEvaluation(check_name="fresh", passed=passed, asset_key=key, metadata={})
         for passed in (False, True)
@@ -206,7 +206,7 @@ def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
     instance.report_runless_asset_event(no)
     instance.create_run_for_job(job)
     assert check_result(looks, judge) is False
-    assert log.latest("shop/orders", "fresh") == no
+    assert latest(instance, "shop/orders", "fresh") == no
     found = DagsterEvent(
         dg.DagsterEventType.ASSET_CHECK_EVALUATION.value, "looks", event_specific_data=yes
     )

@@ -18,7 +18,6 @@ from samza_dagster.orchestration.assets.standby_readiness import (
     standby_readiness,
 )
 from samza_dagster.orchestration.checks import lag_objectives
-from samza_dagster.orchestration.checks.events import InstanceChecks
 from samza_dagster.orchestration.checks.findings import NOT_JUDGED, Board
 from samza_dagster.orchestration.checks.names import OBJECTIVE
 from samza_dagster.orchestration.checks.sensors import lag_slo_sensor
@@ -96,7 +95,7 @@ def test_lags_that_cant_be_read_leave_the_objective_unjudged_and_the_tick_goes_o
     monkeypatch.setattr(LookoutClient, "view", fails)
     monkeypatch.setattr(LookoutClient, "lag", fails)
     tick = lag_slo_tick(LookoutClient(stage.world), LagSlo(), stage.world.now_ms)
-    board, _ = tick.run(None, "demo/1", InstanceChecks(stage.instance), stage.world.now_ms)
+    board, _ = tick.run(None, "demo/1", stage.instance, stage.world.now_ms)
     assert NOT_JUDGED in board.checks[OBJECTIVE]
 
 
@@ -305,7 +304,6 @@ def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) ->
     client = LookoutClient(world)
     events = ListEvents()
     with dg.DagsterInstance.ephemeral() as instance:
-        log = InstanceChecks(instance)
 
         def auto(cursor: str | None) -> str:
             rules = Rules(Mode.ACT, cap_per_hour=100)
@@ -317,7 +315,7 @@ def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) ->
 
         def checked(tick: CheckTick, cursor: str | None) -> str:
             kept = Board.read(cursor, "demo/1")
-            return tick.run(kept, "demo/1", log, world.now_ms)[0].to_text()
+            return tick.run(kept, "demo/1", instance, world.now_ms)[0].to_text()
 
         def invariants(cursor: str | None) -> str:
             return checked(invariants_tick(client, Invariants(), 100), cursor)

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from check_stage import Stage, on_stage
 
-from samza_dagster.orchestration.checks.events import InstanceChecks
+from samza_dagster.orchestration.checks.events import latest
 from samza_dagster.orchestration.checks.names import OBJECTIVE, SAME_HOST
 from samza_dagster.orchestration.checks.sensors import lag_slo_sensor
 from samza_dagster.orchestration.checks.settings import LagSlo
@@ -33,7 +33,7 @@ def kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Stage]:
 
 def shown(stage: Stage, check: str, asset: str) -> dg.AssetCheckEvaluation:
     """What the UI shows of a check."""
-    found = InstanceChecks(stage.instance).latest(asset, check)
+    found = latest(stage.instance, asset, check)
     assert found is not None
     return found
 

@@ -4,69 +4,63 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Protocol, cast
+from dataclasses import replace
+from typing import cast
 
 import dagster as dg
 
 from samza_dagster.orchestration.checks.evaluations import newest_evaluation
-from samza_dagster.orchestration.checks.findings import Board, Result, Told, is_due
+from samza_dagster.orchestration.checks.findings import (
+    Board,
+    Result,
+    Standing,
+    Told,
+    is_due,
+)
 from samza_dagster.orchestration.tables import table
 
 SHOWN = 100
+_NOT_SEEN = "not seen yet since the sensor began anew"
 
 
-class CheckLog(Protocol):
-    """What checks were last evaluated as; an asset is its key, parts joined by /."""
-
-    def latest(self, asset: str, check: str) -> dg.AssetCheckEvaluation | None:
-        """The newest evaluation."""
-        ...
-
-
-@dataclass(frozen=True)
-class InstanceChecks:
-    """`CheckLog` of a Dagster instance."""
-
-    instance: dg.DagsterInstance
-
-    def latest(self, asset: str, check: str) -> dg.AssetCheckEvaluation | None:
-        """The newest evaluation."""
-        key = dg.AssetCheckKey(dg.AssetKey(asset.split("/")), check)
-        found = newest_evaluation(self.instance, key)
-        return found[0] if found is not None else None
+def latest(instance: dg.DagsterInstance, asset: str, check: str) -> dg.AssetCheckEvaluation | None:
+    """What a check was last evaluated as; an asset is its key, parts joined by /."""
+    key = dg.AssetCheckKey(dg.AssetKey(asset.split("/")), check)
+    found = newest_evaluation(instance, key)
+    return found[0] if found is not None else None
 
 
-def seeded(board: Board | None, job: str, checks: Mapping[str, str], log: CheckLog) -> Board:
-    """The board; a fresh one with what was told before. `checks`: check → its asset."""
-    if board is not None:
-        return board
-    board = Board(job)
+def seeded(job: str, checks: Mapping[str, str], instance: dg.DagsterInstance) -> Board:
+    """A fresh board with what was told before: that stands, until it is gone. `checks`: check → its asset."""
+    standing: dict[str, Mapping[str, Standing]] = {}
+    known: dict[str, Told] = {}
     for check, asset in checks.items():
-        latest = log.latest(asset, check)
-        told = None if latest is None else _told(latest, job)
+        told = _told(instance, asset, check, job)
         if told is not None:
-            board = board.seeded(check, told[0], told[1])
-    return board
+            subjects, known[check] = told
+            standing[check] = {
+                subject: Standing(subject, _NOT_SEEN, "", "WARN", since_ms=0, bad=1, confirmed=True)
+                for subject in subjects
+            }
+    return Board(job, checks=standing, told=known)
 
 
 def due(
     board: Board,
     results: tuple[Result, ...],
     checks: Mapping[str, str],
-    log: CheckLog,
+    instance: dg.DagsterInstance,
     now_ms: int,
     repeat_ms: int,
 ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
     """The evaluations to tell now, and the board that knows of them.
 
-    What was told is what the log shows: a tick whose cursor was lost has told of it, and a look on
+    What was told is what the instance shows: a tick whose cursor was lost has told of it, and a look on
     demand may have told otherwise since. Of a check without a word about this job the board knows.
     """
     events: list[dg.AssetCheckEvaluation] = []
     for result in results:
-        latest = log.latest(checks[result.check], result.check)
-        known = None if latest is None else _told(latest, board.job)
+        known = _told(instance, checks[result.check], result.check, board.job)
         if known is not None:
             board = replace(board, told={**board.told, result.check: known[1]})
         if is_due(board, result, now_ms, repeat_ms):
@@ -116,9 +110,14 @@ def evaluation(result: Result, asset: str, job: str, now_ms: int) -> dg.AssetChe
     )
 
 
-def _told(event: dg.AssetCheckEvaluation, job: str) -> tuple[list[str], Told] | None:
+def _told(
+    instance: dg.DagsterInstance, asset: str, check: str, job: str
+) -> tuple[list[str], Told] | None:
+    event = latest(instance, asset, check)
+    if event is None or "fingerprint" not in event.metadata:
+        return None
     fields = event.metadata
-    if "fingerprint" not in fields or fields["job"].value != job:
+    if fields["job"].value != job:
         return None
     subjects = cast("list[str]", json.loads(str(fields["subjects"].value)))
     at_ms = cast("int", fields["at_ms"].value)

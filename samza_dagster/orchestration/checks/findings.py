@@ -16,7 +16,6 @@ from samza_dagster.readiness import Applied, HostClock
 MOST_OF_A_CHECK = 200
 NOT_JUDGED = "not judged"
 """The subject of what says that a check can't be judged now."""
-_NOT_SEEN = "not seen yet since the sensor began anew"
 NOTE = "NOTE"
 """The severity of what is said beside and fails nothing."""
 
@@ -121,14 +120,6 @@ class Board(Versioned):
             told={c: replace(t, at_ms=t.at_ms + later_ms) for c, t in self.told.items()},
             clock=clock,
         )
-
-    def seeded(self, check: str, subjects: Sequence[str], told: Told) -> Board:
-        """With what was last told of a check: after a lost cursor it still stands, until it is gone."""
-        found = {
-            subject: Standing(subject, _NOT_SEEN, "", "WARN", since_ms=0, bad=1, confirmed=True)
-            for subject in subjects
-        }
-        return replace(self, checks={**self.checks, check: found}, told={**self.told, check: told})
 
 
 @dataclass(frozen=True, slots=True)

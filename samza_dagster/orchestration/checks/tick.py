@@ -11,7 +11,7 @@ import dagster as dg
 
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.orchestration.checks import names, outside
-from samza_dagster.orchestration.checks.events import CheckLog, InstanceChecks, due, seeded
+from samza_dagster.orchestration.checks.events import due, seeded
 from samza_dagster.orchestration.checks.findings import (
     NOT_JUDGED,
     NOTE,
@@ -51,13 +51,18 @@ class CheckTick:
     findings: Callable[[Board], tuple[Findings, Board, int]]
 
     def run(
-        self, kept: Board | None, job: str, log: CheckLog, now_ms: int, clock: str = ""
+        self,
+        kept: Board | None,
+        job: str,
+        instance: dg.DagsterInstance,
+        now_ms: int,
+        clock: str = "",
     ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
         """The board to keep and the evaluations to tell; it is `now_ms` by this `clock`."""
-        board = seeded(kept, job, self.checks, log).by_clock(clock, now_ms)
+        board = (kept or seeded(job, self.checks, instance)).by_clock(clock, now_ms)
         found, board, report_every_s = self.findings(board)
         board, results = looked(board, found, self.patience(report_every_s), now_ms)
-        return due(board, results, self.checks, log, now_ms, self.repeat_ms)
+        return due(board, results, self.checks, instance, now_ms, self.repeat_ms)
 
 
 def invariants_tick(
@@ -166,9 +171,7 @@ def evaluated(
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     try:
-        board, events = make(client, now_ms).run(
-            kept, samza.job, InstanceChecks(context.instance), now_ms, clock
-        )
+        board, events = make(client, now_ms).run(kept, samza.job, context.instance, now_ms, clock)
     except Unreachable as error:
         return dg.SkipReason(f"Kafka doesn't answer: {error}")
     finally:
