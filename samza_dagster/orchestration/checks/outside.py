@@ -29,8 +29,15 @@ def not_dead(view: JobView) -> list[Finding]:
 def same_host(view: JobView) -> list[Finding]:
     """Two members of a group with a process on one host: they would share a store directory.
 
-    On Samza's AM with a note of what isn't seen.
+    On Samza's AM with a note of what isn't seen, which alone is left of a dead job.
     """
+    note = _not_seen(
+        view,
+        "a host is where a container reported itself last, or where Samza's AM has launched it"
+        " since; a process that lives on elsewhere isn't seen",
+    )
+    if view.dead is not None:
+        return note
     here: dict[tuple[str, str], list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if processor.host is not None and processor.state in _HAS_PROCESS:
@@ -46,11 +53,7 @@ def same_host(view: JobView) -> list[Finding]:
         for (group, host), members in here.items()
         if len(members) > 1
     ]
-    return found + _not_seen(
-        view,
-        "a host is where a container reported itself last, or where Samza's AM has launched it"
-        " since; a process that lives on elsewhere isn't seen",
-    )
+    return found + note
 
 
 def _not_seen(view: JobView, what: str) -> list[Finding]:
@@ -112,8 +115,16 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
 def one_owner(view: JobView) -> list[Finding]:
     """Tasks with two active owners, and processors that run beside an earlier self.
 
-    On Samza's AM with a note of what isn't seen.
+    On Samza's AM with a note of what isn't seen, which alone is left of a dead job.
     """
+    note = _not_seen(
+        view,
+        "only assignments are judged: Samza's AM tells no incarnations; two processes of one"
+        " container are told apart by the execution environment id in their reports alone, of which"
+        " the newest counts",
+    )
+    if view.dead is not None:
+        return note
     owners: dict[str, list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if is_standby(processor_id) or processor.state == _LEAVING:
@@ -144,12 +155,7 @@ def one_owner(view: JobView) -> list[Finding]:
                     "ERROR",
                 )
             )
-    return found + _not_seen(
-        view,
-        "only assignments are judged: Samza's AM tells no incarnations; two processes of one"
-        " container are told apart by the execution environment id in their reports alone, of which"
-        " the newest counts",
-    )
+    return found + note
 
 
 def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:

@@ -99,7 +99,13 @@ def invariant_findings(
     """One look at the job by every rule of `outside`, by check; `view` was read after `lags`."""
     dead = outside.not_dead(view)
     if dead:
-        return {**dict.fromkeys(names.ASSETS, ()), names.REPLICAS: dead, names.LAG: dead}
+        return {
+            **dict.fromkeys(names.ASSETS, ()),
+            names.SAME_HOST: outside.same_host(view),
+            names.ONE_OWNER: outside.one_owner(view),
+            names.REPLICAS: dead,
+            names.LAG: dead,
+        }
     reported = {
         p: locality.host
         for p, locality in client.locality().processor_localities.items()

@@ -160,6 +160,8 @@ def test_what_no_outsider_sees_on_samzas_am_is_said_and_fails_nothing(
     """Where our coordinator leads nothing is left to say."""
     assert check(WELL) == []
     (note,) = check(replace(WELL, coordinator="samza"))
+    beside = job(processor("0", "h1", "last-seen", "t"), processor("0-0", "h1", "last-seen"), processor("1", "h1", "last-seen", "t"), coordinator="samza", dead="it has ended")  # fmt: skip
+    assert check(beside) == [note], "of a dead job nothing is judged"
     assert (note.severity, "Samza's AM" in note.seen) == (NOTE, True)
     _, (result,) = looked(Board("demo/1"), {"c": [note]}, {"c": Hysteresis(1)}, 1_000)
     assert result.passed
