@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.errors import Refused
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.yarn.cluster import YarnCluster
+from samza_dagster.sandbox.yarn.job import YarnJob
 
 pytestmark = pytest.mark.unit
 
@@ -21,3 +24,13 @@ def test_nobody_logs_in_there() -> None:
 def test_a_host_that_doesnt_run_cant_be_lost(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="host-9"):
         Sandbox("some", root=tmp_path).yarn.lose("host-9")
+
+
+def test_settings_stand_above_what_the_sandbox_sets_itself(tmp_path: Path) -> None:
+    """Its own, as the reports once a minute, stand above those of the demo's job."""
+    cluster = YarnCluster(tmp_path, ["host-1"], servers="here:1")
+    config = demo_job.job_config("here:1")
+    count, interval = "cluster-manager.container.retry.count", "metrics.reporter.snapshot.interval"
+    assert YarnJob(cluster, config, {}).config[count] == "8"
+    job = YarnJob(cluster, config, {count: "60"})
+    assert (job.config[count], job.config[interval]) == ("60", "60")
