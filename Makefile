@@ -18,6 +18,7 @@ AT_LEAST ?= 0.9
 MOVES ?=
 SIZES ?=
 FREEZES ?=
+REQUESTS ?= 100
 SHARE ?=
 RESULT ?=
 JSON ?=
@@ -31,7 +32,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate small-world mutants operators release-check lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate small-world mutants operators release-check lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -100,6 +101,12 @@ test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN; PART=
 
 test-yarn-page: $(STAMP) java ## docs/from-samza.md as it is written, on a real YARN (5 minutes)
 	@$(BIN)/python -m pytest tests/integration/yarn/test_from_samza.py -q -s -m nightyarn
+
+test-yarn-long: $(STAMP) java ## a rolling bounce there held against the sum of its restarts, and twenty faults each told in time; PART="files" for one (25 minutes)
+	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn/test_yarn_bounce.py tests/integration/yarn/test_yarn_faults.py) -q -s -m nightyarn
+
+test-yarn-requests: $(STAMP) java ## REQUESTS=n of all kinds by SEED, two at a time, an Application Master and a node killed in between (25 minutes)
+	@REQUESTS=$(REQUESTS) SEED=$(SEED) $(BIN)/python -m pytest tests/integration/yarn/test_yarn_requests.py -q -s -m nightyarn
 
 absences: $(STAMP) java ## coordinator and broker away for a minute each, in every stage of a move, swap and spin-up, and in failovers; SHARE=2/4 for a quarter (39 minutes)
 	@$(BIN)/python -m pytest tests/integration/job/test_absent_servers.py -q -s

@@ -174,6 +174,7 @@ SUITES = (
 
 MEASUREMENTS = (
     Suite("YARN, its page", 295, ("make", "test-yarn-page")),
+    Suite("YARN, requests", 390, ("make", "test-yarn-requests", "REQUESTS=25", "SEED={seed}")),
     Suite("operators", 120, ("make", "operators", "SAMPLE=8", "SEED={seed}", "AT_LEAST=0.75"), "operators.json", _killed),
     Suite("request to response", 90, ("make", "bench-response"), "response_latency.json", _latency),
     Suite("a step of the heart", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),

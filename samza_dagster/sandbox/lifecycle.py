@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,8 @@ class Options:
     `samza.dagster.fencing`: with `broker` containers log in, each as itself. `job_address`:
     `host:port` of what forwards coordinator and containers to the broker's listener for them,
     one for each of `brokers`, separated by commas. `yarn`: Samza's own Application Master runs
-    the containers, on as many NodeManagers; nobody logs in then.
+    the containers, on as many NodeManagers; nobody logs in then. `settings` are the job's, over
+    those that it has otherwise; what begins with `yarn.` is YARN's own as well.
     """
 
     name: str = "default"
@@ -66,6 +67,7 @@ class Options:
     job_address: str = ""
     brokers: int = 1
     yarn: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
     deadline_s: float = 900.0
 
     def __post_init__(self) -> None:
@@ -302,7 +304,7 @@ class Sandbox:
             replicas=options.replicas,
             logins=logins,
         )
-        runner.start(config, options.host_memory_mb, phases)
+        runner.start(config, options.settings, options.host_memory_mb, phases)
         self._start_load(servers, plan)
         deadline = time.monotonic() + options.deadline_s
         ready = Readiness(

@@ -34,10 +34,16 @@ class JobRunner(Protocol):
         """The processes without which the sandbox is broken."""
         ...
 
-    def start(self, config: Mapping[str, str], memory_mb: int, phases: Phases) -> None:
+    def start(
+        self,
+        config: Mapping[str, str],
+        settings: Mapping[str, str],
+        memory_mb: int,
+        phases: Phases,
+    ) -> None:
         """Starts the hosts on record, with so much memory for containers each, and the job.
 
-        Returns before the containers run. Raises what the parts raise.
+        `settings` stand above `config`, and above what the runner itself sets. Returns before the containers run. Raises what the parts raise.
         """
         ...
 
@@ -83,10 +89,16 @@ class OwnRunner:
         """The coordinator and the agents."""
         return {COORDINATOR, *(host.role for host in self.hosts)}
 
-    def start(self, config: Mapping[str, str], memory_mb: int, phases: Phases) -> None:
+    def start(
+        self,
+        config: Mapping[str, str],
+        settings: Mapping[str, str],
+        memory_mb: int,
+        phases: Phases,
+    ) -> None:
         """The agents first."""
         with phases.phase("hosts and coordinator"):
-            self.files.write(config, warm_up.container_template())
+            self.files.write({**config, **settings}, warm_up.container_template())
             for host in self.hosts:
                 host.start(
                     url_file=self.files.url,

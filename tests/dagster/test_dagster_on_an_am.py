@@ -23,6 +23,9 @@ from test_dagster_reexecution import CONTAINER, execute, from_failure
 from samza_dagster.client.views import ProcessorView
 from samza_dagster.metadata.resource_manager import Application, Cluster, Node
 from samza_dagster.placement import texts
+from tests.chaos.am_judge import Outcome
+from tests.chaos.am_requests import DAGSTER, REFUSED_THERE, config, drawn
+from tests.rig.am_asking import of_run
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -334,3 +337,22 @@ def test_a_drain_whose_am_is_replaced_ends_with_its_name_and_the_next_one_goes_o
     assert "over: deployment run-1 ended; run-2 runs" in failure(result, "drain")[0]
     assert run(request.node.name, "drain_host", instance, **config).success
     assert "host-1" not in world.at.values()
+
+
+@pytest.mark.parametrize("kind", sorted(DAGSTER.keys() - {"rolling_bounce"}))
+def test_each_job_that_is_drawn_for_a_real_am_ends_with_a_word_that_can_be_judged(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, kind: str
+) -> None:
+    """Its config is one that the job takes, and where it claims that containers are they are."""
+    hosts = sorted(set(AS_BEFORE.values()))
+    ask = next(each for each in drawn(1, 60, actives=2, hosts=hosts) if each.kind == kind)
+    given = config(ask, actives=2, hosts=hosts)
+    result = run(request.node.name, kind, instance, **given)
+    outcome, claims, said = of_run(ask, result, actives=2, hosts=hosts)
+    assert outcome is not Outcome.BROKEN, said
+    assert outcome is Outcome.REFUSED or kind not in REFUSED_THERE
+    for claim in claims:
+        if not claim.processor:
+            assert claim.host not in world.at.values()
+        elif claim.host:
+            assert world.at[claim.processor] == claim.host

@@ -44,7 +44,8 @@ log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c{2}: %m%n
 class YarnCluster:
     """`nodes` NodeManagers below `directory`, and the ResourceManager.
 
-    `servers` (`host:port,…`) are brokers outside that its containers reach by the same address.
+    `servers` (`host:port,…`) are brokers outside that its containers reach by the same address,
+    `settings` entries of `yarn-site` over its own.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class YarnCluster:
         *,
         servers: str,
         memory_mb: int = NODE_MEMORY_MB,
+        settings: Mapping[str, str] | None = None,
         deadline_s: float = 90.0,
         on_spawn: Callable[[ProcessRecord], None] | None = None,
     ) -> None:
@@ -61,6 +63,7 @@ class YarnCluster:
         self.nodes = {name: _ADDRESS.format(n) for n, name in enumerate(nodes, 1)}
         self._deadline_s = deadline_s
         self._memory_mb = memory_mb
+        self._settings = settings or {}
         self._on_spawn = on_spawn
         self._address = _ADDRESS.format(100)
         self.namespace = Namespace(
@@ -189,6 +192,7 @@ class YarnCluster:
                 "yarn.nm.liveness-monitor.expiry-interval-ms": str(round(LOST_AFTER_S * 1000)),
                 "yarn.am.liveness-monitor.expiry-interval-ms": str(round(LOST_AFTER_S * 1000)),
                 "yarn.scheduler.minimum-allocation-mb": "128",
+                **self._settings,
             },
         }
 

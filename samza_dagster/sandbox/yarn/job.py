@@ -26,12 +26,14 @@ def application_name() -> str:
 
 
 class YarnJob:
-    """The demo job on `cluster`, with `config` as `demo_job.job_config` makes it."""
+    """The demo job on `cluster`: `config` as `demo_job.job_config` makes it, `settings` above all."""
 
-    def __init__(self, cluster: YarnCluster, config: Mapping[str, str]) -> None:
+    def __init__(
+        self, cluster: YarnCluster, config: Mapping[str, str], settings: Mapping[str, str]
+    ) -> None:
         self._cluster = cluster
         self.directory = cluster.directory / "job"
-        self.config = {**config, **self._own_settings()}
+        self.config = {**config, **self._own_settings(), **settings}
 
     def submit(self) -> str:
         """Submits it as its user would, and returns the application's id.

@@ -39,7 +39,13 @@ class YarnRunner:
         """The processes without which it is broken."""
         return {HOLDER, RELAY, RESOURCE_MANAGER, *(host.name for host in self.hosts)}
 
-    def start(self, config: Mapping[str, str], memory_mb: int, phases: Phases) -> None:
+    def start(
+        self,
+        config: Mapping[str, str],
+        settings: Mapping[str, str],
+        memory_mb: int,
+        phases: Phases,
+    ) -> None:
         """Starts YARN and submits the job; returns when YARN has taken it."""
         hosts = [host.name for host in self.hosts]
         cluster = YarnCluster(
@@ -47,12 +53,13 @@ class YarnRunner:
             hosts,
             servers=config["systems.kafka.producer.bootstrap.servers"],
             memory_mb=memory_mb,
+            settings={key: value for key, value in settings.items() if key.startswith("yarn.")},
             on_spawn=self._registry.add,
         )
         with phases.phase(f"YARN, {len(hosts)} nodes"):
             cluster.start()
         with phases.phase("submission"):
-            application = YarnJob(cluster, config).submit()
+            application = YarnJob(cluster, config, settings).submit()
         self._registry.update(yarn={"url": cluster.url, "application": application})
 
     def processors(self) -> dict[str, dict[str, Any]]:

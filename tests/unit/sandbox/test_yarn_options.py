@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from samza_dagster.errors import Refused
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.ports import free_ports
+from samza_dagster.sandbox.yarn.cluster import YarnCluster
+from samza_dagster.sandbox.yarn.job import YarnJob
 
 pytestmark = pytest.mark.unit
 
@@ -42,3 +45,13 @@ def test_its_dagster_asks_its_own_resource_manager(
     box.dagster(free_ports(1)[0])
     component = json.loads((box.dagster_home / "samza_job.yaml").read_text())
     assert component["attributes"].get("yarn_resource_manager") == manager
+
+
+def test_settings_stand_above_what_the_sandbox_sets_itself(tmp_path: Path) -> None:
+    """Its own, as the reports once a minute, stand above those of the demo's job."""
+    cluster = YarnCluster(tmp_path, ["host-1"], servers="here:1")
+    config = demo_job.job_config("here:1")
+    count, interval = "cluster-manager.container.retry.count", "metrics.reporter.snapshot.interval"
+    assert YarnJob(cluster, config, {}).config[count] == "8"
+    job = YarnJob(cluster, config, {count: "60"})
+    assert (job.config[count], job.config[interval]) == ("60", "60")

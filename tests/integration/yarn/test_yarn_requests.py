@@ -1,0 +1,98 @@
+"""Requests of all kinds in random order to a real Application Master, two at a time, judged by outsiders.
+
+`make test-yarn-requests REQUESTS=100 SEED=3`. In between the Application Master is killed, and a
+node with its containers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+
+from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.judge import Judge
+from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.progress import Phases
+from tests.chaos.am_judge import problems
+from tests.chaos.am_requests import drawn
+from tests.rig.am_asking import Asking, Witness, at_rest, read_stream
+from tests.rig.pace import PACE
+from tests.rig.waiting import until
+from tests.rig.yarn_job import Jobs
+
+pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
+REQUESTS, SEED = int(os.environ.get("REQUESTS", "25")), int(os.environ.get("SEED", "1"))
+ACTIVES = 2
+MANY_STOPS = {"cluster-manager.container.retry.count": "60"}
+"""By Samza's default of 8 a container that is placed each half minute is soon refused any more."""
+
+
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A node more than the others have: one is lost, and requests still have a choice."""
+    box = Sandbox("requests", root=tmp_path_factory.mktemp("sandboxes"))
+    box.up(
+        Options(
+            name="requests",
+            yarn=True,
+            actives=ACTIVES,
+            hosts=5,
+            state_mb=4.0,
+            rate=200.0 / PACE,
+            settings=MANY_STOPS,
+        ),
+        Phases(print),
+    )
+    try:
+        yield box
+    finally:
+        box.down()
+
+
+def test_the_application_master_survives_all_requests_and_every_word_is_true(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """The job goes on, nothing waits for an answer that can't come, and no record is lost."""
+    facts = sandbox.status()
+    servers, yarn = str(facts["bootstrap_servers"]), str(facts["resource_manager"])
+    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+
+    def listed(what: str) -> Any:
+        with urllib.request.urlopen(f"{yarn}/ws/v1/cluster/{what}", timeout=10) as answer:
+            return json.load(answer)
+
+    asks = drawn(SEED, REQUESTS, actives=ACTIVES, hosts=sorted(facts["hosts"]))
+    print(f"{len(asks)} requests and faults by seed {SEED}", flush=True)
+    with (
+        closing(PlacementClient(connection)) as client,
+        closing(Judge(servers)) as judge,
+        closing(Witness(sandbox)) as witness,
+        dg.DagsterInstance.local_temp(str(tmp_path)) as instance,
+    ):
+        until("the witness has seen all", lambda: len(witness.processes()) == 2 * ACTIVES)
+        jobs = {False: Jobs(servers, instance), True: Jobs(servers, instance, yarn=yarn)}
+        asking = Asking(sandbox, connection, jobs, ACTIVES)
+        with ThreadPoolExecutor(2) as two:
+            words = list(two.map(asking.ask, asks))
+        # What the last ones have asked may still be told, and written, by the containers.
+        until("nothing waits", lambda: not at_rest(sandbox, client, listed).waits, seconds=120)
+        until("all show where they are", lambda: (rest := at_rest(sandbox, client, listed)).shown == rest.there, seconds=60)  # fmt: skip
+        rest = at_rest(sandbox, client, listed)
+        told = problems(words, witness.processes(), asking.faults, read_stream(connection), rest)
+        verdict = judge.judge(deadline_s=180)
+    for outcome in sorted({word.outcome for word in words}):
+        print(f"{outcome}: {sum(word.outcome is outcome for word in words)}")
+    assert told == [], f"seed {SEED}:\n" + "\n".join(told)
+    assert sandbox.status()["application"] == facts["application"]
+    assert verdict.is_good, (SEED, verdict)
