@@ -22,8 +22,8 @@ from samza_dagster.client.views import (
     CoordinatorKind,
     HostView,
     JobView,
+    ProcessorProgress,
     ProcessorView,
-    Progress,
     ReplicaLag,
 )
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
@@ -468,13 +468,13 @@ class FakeClient(PlacementClient):
         self._break("commits")
         return self.world.commits
 
-    def processing(self, processor_id: str, since: int) -> Progress:
+    def processing(self, processor_id: str, since: int) -> ProcessorProgress:
         self.world.since = since
         self.world.work_after -= 1
         works = self.world.processes and self.world.work_after < 0
         # Up to its stop its former process has committed too.
         works = works or since < self.world.last_commit.get(processor_id, 0)
-        return Progress(processor_id, since, works, (), self.world.commits)
+        return ProcessorProgress(processor_id, since, works, (), self.world.commits)
 
     def close(self) -> None:
         self._world.closed += 1

@@ -21,7 +21,7 @@ from samza_dagster.orchestration.moves import LAST_SEEN_STATE, OURS, RUNNING
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import (
     MOST_ATTEMPTS,
-    Asked,
+    StepRequest,
     ended_badly,
     is_held,
     request_uuid,
@@ -45,7 +45,7 @@ def attempt_of(
     deployment_id: str | None,
     known: Collection[str],
     remembered: Collection[str] = (),
-) -> Asked:
+) -> StepRequest:
     """The first attempt that is neither failed, forgotten nor lost with a deployment that is over.
 
     `known` are the requests on record: one that isn't costs no read. `remembered`, read before
@@ -62,12 +62,12 @@ def attempt_of(
             if uuid in remembered and uuid not in known:
                 forgotten = True
                 continue
-            return Asked(uuid, attempt, None, forgotten=forgotten)
+            return StepRequest(uuid, attempt, None, forgotten=forgotten)
         lost = found.deployment_id != deployment_id and not (
             response is not None and response.status_code.is_terminal
         )
         if not lost and not ended_badly(response):
-            return Asked(uuid, attempt, response, found.destination_host)
+            return StepRequest(uuid, attempt, response, found.destination_host)
     raise AssertionError(f"{MOST_ATTEMPTS} failed attempts for {processor_id} in one bounce")
 
 
@@ -109,7 +109,7 @@ class Restart:
         """Asked, and nothing of it was stopped."""
         return self.row.uuid in self._holds
 
-    def begin(self, asked: Asked, now_ms: int) -> None:
+    def begin(self, asked: StepRequest, now_ms: int) -> None:
         """Asks, unless an earlier run did; the request is then taken as it stands.
 
         Raises what the client raises; `InvalidInput` and `Refused` are a failure of this

@@ -15,7 +15,7 @@ from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.pictures import clock
-from samza_dagster.orchestration.requests import Asked, Moment, request_uuid, standing
+from samza_dagster.orchestration.requests import Moment, StepRequest, request_uuid, standing
 from samza_dagster.orchestration.spun_up import newest_starts, note_spin_up, started_standby
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.units.by_state import is_so, pass_what_is_done
@@ -346,7 +346,7 @@ class Carrier:
             return f"request {uuid} goes on: {error}"
         return f"asked that request {uuid} ends: nothing of it was stopped yet"
 
-    def _asked(self, one: Progress, step: Step) -> Asked:
+    def _asked(self, one: Progress, step: Step) -> StepRequest:
         """Where the step's request stands.
 
         A re-execution passes over a standby that was started, is gone or somebody else's by
@@ -368,7 +368,7 @@ class Carrier:
             one.attempt = asked.attempt
         return asked
 
-    def _is_lost(self, one: Progress, asked: Asked) -> bool:
+    def _is_lost(self, one: Progress, asked: StepRequest) -> bool:
         standby = started_standby(asked.response.response_message) if asked.response else None
         if standby is None:
             return False
