@@ -13,8 +13,8 @@ from samza_dagster.client.views import (
     JobView,
     LeaderView,
     Look,
+    ProcessorProgress,
     ProcessorView,
-    Progress,
     ReplicaLag,
     TaskProgress,
 )
@@ -32,8 +32,8 @@ __all__ = [
     "Look",
     "PlacementClient",
     "Plan",
+    "ProcessorProgress",
     "ProcessorView",
-    "Progress",
     "ReplicaLag",
     "TaskProgress",
 ]

@@ -14,7 +14,13 @@ from samza_dagster.client.replica_lag import (
     store_replicas,
 )
 from samza_dagster.client.stream_reader import StreamReader
-from samza_dagster.client.views import InputLag, JobView, ProcessorView, Progress, ReplicaLag
+from samza_dagster.client.views import (
+    InputLag,
+    JobView,
+    ProcessorProgress,
+    ProcessorView,
+    ReplicaLag,
+)
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.job_topics import JobTopics, TopicRecord
@@ -112,7 +118,7 @@ def read_checkpoints_end(view: JobView, topics: JobTopics) -> int:
 
 def read_progress(
     view: JobView, processor: ProcessorView, topics: JobTopics, *, since: int
-) -> Progress:
+) -> ProcessorProgress:
     """Whether an active committed progress on its input at offset `since` or behind it.
 
     Raises `InvalidInput` for a standby: it processes nothing. `Unreachable`: whether it does
@@ -133,7 +139,7 @@ def read_progress(
     tasks = tuple(task_progress(task, commits, since) for task in processor.tasks)
     if unread and not any(task.advanced for task in tasks):
         raise unread[0]
-    return Progress(
+    return ProcessorProgress(
         processor_id=processor.processor_id,
         since=since,
         processing=any(task.advanced for task in tasks),

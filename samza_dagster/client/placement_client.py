@@ -44,8 +44,8 @@ from samza_dagster.client.views import (
     InputLag,
     JobView,
     Look,
+    ProcessorProgress,
     ProcessorView,
-    Progress,
     ReplicaLag,
 )
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, Unreachable
@@ -363,7 +363,7 @@ class PlacementClient(Following, OwnAsking):
         """
         return read_checkpoints_end(self.view(), self._need_topics())
 
-    def processing(self, processor_id: str, since: int) -> Progress:
+    def processing(self, processor_id: str, since: int) -> ProcessorProgress:
         """Whether an active processor committed progress on its input from offset `since` on.
 
         `since` is of the checkpoint topic, as `checkpoints_end` gave it: the times of commits are

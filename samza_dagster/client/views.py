@@ -297,7 +297,7 @@ class TaskProgress(View):
 
 
 @dataclass(frozen=True)
-class Progress(View):
+class ProcessorProgress(View):
     """Does an active processor process: a task's input offset grew in a commit from `since` on.
 
     `since` is an offset of the checkpoint topic; `end` is where the topic ended.

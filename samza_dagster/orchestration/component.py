@@ -6,11 +6,11 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Self, cast
+from typing import Any, Self, cast
 
 import dagster as dg
 from dagster.components.resolved.errors import ResolutionException
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
@@ -27,16 +27,10 @@ from samza_dagster.orchestration.assets.standby_readiness import (
 from samza_dagster.orchestration.bounce.record import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
-from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.choices import choices_sensor
-from samza_dagster.orchestration.config import (
-    DAY_S,
-    LONGEST_APP_ID,
-    LONGEST_APP_NAME,
-    MOST_LAG,
-)
+from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
 from samza_dagster.orchestration.failover.audit import audit_job
 from samza_dagster.orchestration.failover.sensor import NAME as AUTO_FAILOVER
@@ -54,36 +48,6 @@ from samza_dagster.orchestration.waits.continuation import SENSOR as CONTINUATIO
 from samza_dagster.orchestration.waits.continuation import continuations_sensor
 
 TYPE = "samza_dagster.SamzaJobComponent"
-
-
-class Policies(dg.Model, dg.Resolvable):
-    """Bounds of the job's actions; times in seconds."""
-
-    request_expiry_s: Annotated[int, Within(1, DAY_S)] = Field(
-        default=120, description="Time to reserve a destination, and to hold it for the stop."
-    )
-    timeout_s: Annotated[int, Within(1, DAY_S)] = Field(
-        default=600,
-        description="How long an op waits for a request's outcome; also after which a request"
-        " without an end is named.",
-    )
-    verify_timeout_s: Annotated[int, Within(0, DAY_S)] = Field(
-        default=120, description="From SUCCEEDED to processing; 0: processing isn't waited for."
-    )
-    lag_limit: Annotated[int, Within(0, MOST_LAG)] = Field(
-        default=10_000, description="Records that a standby may be behind and count as warm."
-    )
-    wait_in_run_s: Annotated[int, Within(0, DAY_S)] = Field(
-        default=120,
-        description="How long a run waits for a standby's lag before it ends, and sensor"
-        " continuations goes on with the wait.",
-    )
-    sensor_interval_s: IntervalS = Field(
-        default=5, description="Between two ticks of what records outcomes and goes on with runs."
-    )
-    sensor_running: bool = Field(
-        default=True, description="Whether those sensors are on when they are first deployed."
-    )
 
 
 @dg.scaffold_with(SamzaJobScaffolder)
@@ -109,7 +73,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     client_config_env: dict[str, str] = field(default_factory=dict[str, str])
     hosts: list[str] = field(default_factory=list[str])
     yarn_resource_manager: str = ""
-    policies: Policies = field(default_factory=Policies)
+    policies: PlacementPolicies = field(default_factory=PlacementPolicies)
     auto_failover: AutoFailover = field(default_factory=AutoFailover)
     lag_slo: LagSlo = field(default_factory=LagSlo)
     invariants: Invariants = field(default_factory=Invariants)
@@ -273,14 +237,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         )
         return {
             "samza": samza,
-            "samza_policies": PlacementPolicies(
-                request_expiry_s=self.policies.request_expiry_s,
-                timeout_s=self.policies.timeout_s,
-                verify_timeout_s=self.policies.verify_timeout_s,
-                lag_limit=self.policies.lag_limit,
-                wait_in_run_s=self.policies.wait_in_run_s,
-                hosts=self.hosts,
-            ),
+            "samza_policies": self.policies,
             "snapshot_store": SnapshotStore(
                 path=self.snapshots_path, spark_master=self.spark_master
             ),

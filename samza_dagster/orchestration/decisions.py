@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
 
 
 def move_container(
-    view: JobView, config: MoveContainerConfig, policies: PlacementPolicies
+    view: JobView, config: MoveContainerConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> MovePlan:
     """The processor goes where the config says; the coordinator decides the rest.
 
@@ -54,25 +55,25 @@ def move_container(
     STANDBY where the coordinator might send the standby to such a one.
     """
     processor = find_processor(view, config.processor)
-    destination = _chosen(view, "move_container", processor, config.destination, policies)
-    if destination == STANDBY and view.coordinator == OURS and _is_bounded(view, policies):
+    destination = _chosen(view, "move_container", processor, config.destination, hosts)
+    if destination == STANDBY and view.coordinator == OURS and _is_bounded(view, hosts):
         raise Refused(
             f"the standby of {processor.processor_id} goes to one of the component's hosts",
             seen="with STANDBY the coordinator chooses a host for it",
             fix="move_with_standby, which names one",
         )
-    return _plan(view, "move_container", config, policies, destination=destination)
+    return _plan(view, "move_container", config, policies, hosts, destination=destination)
 
 
 def restart_container(
-    view: JobView, config: RestartContainerConfig, policies: PlacementPolicies
+    view: JobView, config: RestartContainerConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> MovePlan:
     """The processor starts anew where it was last seen."""
-    return _plan(view, "restart_container", config, policies, destination=LAST_SEEN)
+    return _plan(view, "restart_container", config, policies, hosts, destination=LAST_SEEN)
 
 
 def relocate_standby(
-    view: JobView, config: RelocateStandbyConfig, policies: PlacementPolicies
+    view: JobView, config: RelocateStandbyConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> MovePlan:
     """The standby goes where the config says, else to the legal host with most room.
 
@@ -87,14 +88,14 @@ def relocate_standby(
             fix="move_container, or move_with_standby",
         )
     if config.destination is None:
-        destination = _legal_host(view, standby, policies)
+        destination = _legal_host(view, standby, hosts)
     else:
-        destination = _chosen(view, "relocate_standby", standby, config.destination, policies)
-    return _plan(view, "relocate_standby", config, policies, destination=destination)
+        destination = _chosen(view, "relocate_standby", standby, config.destination, hosts)
+    return _plan(view, "relocate_standby", config, policies, hosts, destination=destination)
 
 
 def spin_up_standby(
-    view: JobView, config: SpinUpStandbyConfig, policies: PlacementPolicies
+    view: JobView, config: SpinUpStandbyConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> MovePlan:
     """One more standby of the active; which host ANY_HOST is, the coordinator decides.
 
@@ -105,21 +106,24 @@ def spin_up_standby(
     active, destination = find_processor(view, config.processor), config.destination
     require_standbys_on_request(view, "spin_up_standby")
     require_told_lag(view, "spin_up_standby", "samza-dagster control-standby start doesn't wait")
-    require_among_hosts("spin_up_standby", destination, policies)
-    if destination == ANY_HOST and policies.hosts:
+    require_among_hosts("spin_up_standby", destination, hosts)
+    if destination == ANY_HOST and hosts:
         new, source = f"{active.processor_id}-new", active.host or ""
-        destination = host_for_standby(view, new, source, source, policies.hosts)
+        destination = host_for_standby(view, new, source, source, hosts)
     return _plan(
         view,
         "spin_up_standby",
         config,
         policies,
+        hosts,
         destination=destination,
         kind=START_STANDBY,
     )
 
 
-def fail_over(view: JobView, config: FailOverConfig, policies: PlacementPolicies) -> MovePlan:
+def fail_over(
+    view: JobView, config: FailOverConfig, policies: PlacementPolicies, hosts: Sequence[str]
+) -> MovePlan:
     """The active takes the place of the standby soonest ready, which gives way at once.
 
     Which one that is, the coordinator decides. Raises `Refused` for a standby, an active
@@ -133,6 +137,7 @@ def fail_over(view: JobView, config: FailOverConfig, policies: PlacementPolicies
         "fail_over",
         config,
         policies,
+        hosts,
         destination=STANDBY,
         standby=only.processor_id if only else None,
         standby_host=only.host if only else None,
@@ -141,7 +146,7 @@ def fail_over(view: JobView, config: FailOverConfig, policies: PlacementPolicies
 
 
 def move_with_standby(
-    view: JobView, config: MoveWithStandbyConfig, policies: PlacementPolicies
+    view: JobView, config: MoveWithStandbyConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> MovePlan:
     """The active takes the host of a standby, which leaves first.
 
@@ -162,7 +167,7 @@ def move_with_standby(
         )
     only = _only(standbys_of(view, active)) is not None
     named = config.standby is not None or config.destination is not None
-    bounded = _is_bounded(view, policies)
+    bounded = _is_bounded(view, hosts)
     if view.coordinator == OURS and destination == host and not bounded and (only or not named):
         chosen = standby if only else None
         return _plan(
@@ -170,6 +175,7 @@ def move_with_standby(
             "move_with_standby",
             config,
             policies,
+            hosts,
             destination=STANDBY,
             standby=chosen.processor_id if chosen else None,
             standby_host=chosen.host if chosen else None,
@@ -179,22 +185,23 @@ def move_with_standby(
         "move_with_standby",
         config,
         policies,
+        hosts,
         destination=destination,
         standby=standby.processor_id,
         standby_host=host,
     )
 
 
-def require_among_hosts(action: str, destination: str, policies: PlacementPolicies) -> None:
+def require_among_hosts(action: str, destination: str, hosts: Sequence[str]) -> None:
     """Raises `Refused` for a standby's host that isn't one of the component's, if it has any.
 
     Samza's words pass: they name no host.
     """
-    if policies.hosts and destination not in (*policies.hosts, *DESTINATION_WORDS):
+    if hosts and destination not in (*hosts, *DESTINATION_WORDS):
         raise Refused(
             f"{action}: a standby goes to one of the component's hosts",
             seen=destination,
-            fix=f"one of {', '.join(policies.hosts)}",
+            fix=f"one of {', '.join(hosts)}",
         )
 
 
@@ -220,41 +227,43 @@ def _chosen(
     action: str,
     processor: ProcessorView,
     destination: str,
-    policies: PlacementPolicies,
+    hosts: Sequence[str],
 ) -> str:
     """The destination; ANY_HOST by its name where that is ours to choose.
 
     It is for a standby where the component has hosts, and under Samza's own AM, which would
     look at the rules for ANY_HOST only after it has stopped the container.
     """
-    of_component = is_standby(processor.processor_id) and bool(policies.hosts)
+    of_component = is_standby(processor.processor_id) and bool(hosts)
     if of_component:
-        require_among_hosts(action, destination, policies)
+        require_among_hosts(action, destination, hosts)
     by_am = view.coordinator != OURS and not view.takes_any_host
     if destination == ANY_HOST and (of_component or by_am):
-        return _legal_host(view, processor, policies)
+        return _legal_host(view, processor, hosts)
     return destination
 
 
-def _legal_host(view: JobView, processor: ProcessorView, policies: PlacementPolicies) -> str:
+def _legal_host(view: JobView, processor: ProcessorView, hosts: Sequence[str]) -> str:
     pid, here = processor.processor_id, processor.host or ""
     if not is_standby(pid):
         return host_for_standby(view, pid, here, here)
     active = view.processors.get(group_of(pid))
     source = active.host if active is not None else None
-    return host_for_standby(view, pid, source, here, policies.hosts)
+    return host_for_standby(view, pid, source, here, hosts)
 
 
-def _is_bounded(view: JobView, policies: PlacementPolicies) -> bool:
-    return bool(policies.hosts) and not set(view.hosts) <= set(policies.hosts)
+def _is_bounded(view: JobView, hosts: Sequence[str]) -> bool:
+    return bool(hosts) and not set(view.hosts) <= set(hosts)
 
 
-def renewed(former: MovePlan, config: PlacementConfig, policies: PlacementPolicies) -> MovePlan:
+def renewed(
+    former: MovePlan, config: PlacementConfig, policies: PlacementPolicies, hosts: Sequence[str]
+) -> MovePlan:
     """The plan of an earlier run of the chain within the bounds that this run is told.
 
     Hosts and standbys that were chosen stay chosen: some of it may be done already.
     """
-    return replace(former, **_bounds(config, policies))
+    return replace(former, **_bounds(config, policies, hosts))
 
 
 def _only(standbys: list[ProcessorView]) -> ProcessorView | None:
@@ -266,6 +275,7 @@ def _plan(
     action: str,
     config: PlacementConfig,
     policies: PlacementPolicies,
+    hosts: Sequence[str],
     *,
     destination: str,
     **more: Any,
@@ -280,12 +290,14 @@ def _plan(
         before=host_map(view),
         coordinator=view.coordinator,
         any_host=view.takes_any_host,
-        **_bounds(config, policies),
+        **_bounds(config, policies, hosts),
         **more,
     )
 
 
-def _bounds(config: PlacementConfig, policies: PlacementPolicies) -> dict[str, Any]:
+def _bounds(
+    config: PlacementConfig, policies: PlacementPolicies, hosts: Sequence[str]
+) -> dict[str, Any]:
     """What the config says beside the choice of hosts and standbys, else the policy."""
 
     def given(value: int | None, policy: int) -> float:
@@ -295,7 +307,7 @@ def _bounds(config: PlacementConfig, policies: PlacementPolicies) -> dict[str, A
         "request_expiry_s": given(config.request_expiry_s, policies.request_expiry_s),
         "timeout_s": given(config.timeout_s, policies.timeout_s),
         "verify_timeout_s": given(config.verify_timeout_s, policies.verify_timeout_s),
-        "allowed_hosts": tuple(policies.hosts),
+        "allowed_hosts": tuple(hosts),
         "allow_unknown_host": isinstance(config, ToHostConfig) and config.allow_unknown_host,
     }
     if isinstance(config, SingleConfig):

@@ -18,7 +18,7 @@ from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.follow import log_moment, log_waiting, root_run_id
 from samza_dagster.orchestration.moves import MovePlan
 from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, nothing
-from samza_dagster.orchestration.requests import ENDED, Asked, Outcome, follow, standing
+from samza_dagster.orchestration.requests import ENDED, Outcome, StepRequest, follow, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import started_anew, started_standby
 from samza_dagster.orchestration.waits.heartbeat import wait_for_answer
@@ -88,8 +88,8 @@ def remove_standby(
 class Leaving:
     """How a chain's own standby gives its place to the active: relocated, removed, or neither yet."""
 
-    relocated: Asked
-    removed: Asked
+    relocated: StepRequest
+    removed: StepRequest
 
     @classmethod
     def of(cls, client: PlacementClient, root_run_id: str, plan: MovePlan, standby: str) -> Leaving:

@@ -42,8 +42,8 @@ from samza_dagster.orchestration.requests import (
     HELD,
     RESERVING,
     STOPPING,
-    Asked,
     Outcome,
+    StepRequest,
     details_of,
     ended_badly,
     follow,
@@ -211,10 +211,10 @@ class Phases:
             self.role = ALL_IN_ONE if plan.coordinator == OURS else NO_HOLD
         return self._ask(MOVE, plan.processor, destination, asked)
 
-    def _standing(self, step: str, processor_id: str, fits: Callable[[str], bool]) -> Asked:
+    def _standing(self, step: str, processor_id: str, fits: Callable[[str], bool]) -> StepRequest:
         return standing(self._client, self._root, step, processor_id, fits=fits)
 
-    def _ask(self, step: str, processor_id: str, destination: str, asked: Asked) -> Outcome:
+    def _ask(self, step: str, processor_id: str, destination: str, asked: StepRequest) -> Outcome:
         """The request of a step as it stands; written now unless it was before."""
         plan, client = self._plan, self._client
         uuid = asked.uuid

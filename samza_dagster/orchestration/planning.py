@@ -64,9 +64,11 @@ Config = TypeVar("Config", bound=PlacementConfig)
 
 def plan_op(
     config_type: type[Config],
-    decide: Callable[["JobView", Config, PlacementPolicies], MovePlan],
+    decide: Callable[["JobView", Config, PlacementPolicies, Sequence[str]], MovePlan],
     description: str,
-    renew: Callable[[MovePlan, Config, PlacementPolicies], MovePlan] = decisions.renewed,
+    renew: Callable[
+        [MovePlan, Config, PlacementPolicies, Sequence[str]], MovePlan
+    ] = decisions.renewed,
 ) -> dg.OpDefinition:
     """The op `plan_<job>` of the job that `decide` is named after.
 
@@ -92,12 +94,12 @@ def plan_op(
             view = samza.client.view()
             former = None if told.dry_run else _former_plan(context, told)
             if former is None:
-                made = decide(view, told, samza_policies)
+                made = decide(view, told, samza_policies, samza.hosts)
                 text = describe(made, view, samza.client)
                 if made.stops_active and made.kind != FAIL_OVER:  # that one is urgent
                     require_commits_readable(samza.client, made.verify_timeout_s)
             else:
-                made = renew(former, told, samza_policies)
+                made = renew(former, told, samza_policies, samza.hosts)
                 text = (
                     f"**{made.action}** of `{made.processor}`: hosts and standbys as an earlier run of"
                     " this chain chose them, all else as this run's config says"

@@ -1,41 +1,41 @@
 """Policies of a job: the bounds that its actions keep unless a run says otherwise."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: Dagster reads a component's annotations as types.
+
+from typing import Annotated
 
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
 
 
-class PlacementPolicies(dg.ConfigurableResource[object]):
-    """Time limits of placement actions, in seconds, and the lag that is too much."""
+class PlacementPolicies(dg.ConfigurableResource[object], dg.Resolvable):
+    """A component's `policies` and, as a resource, what its ops and sensors read; times in seconds."""
 
-    request_expiry_s: int = Field(
-        default=120, ge=1, le=DAY_S, description="Seconds to reserve a destination."
+    request_expiry_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=120, description="Time to reserve a destination, and to hold it for the stop."
     )
-    timeout_s: int = Field(
-        default=600, ge=1, le=DAY_S, description="Seconds to wait for a request's outcome."
+    timeout_s: Annotated[int, Within(1, DAY_S)] = Field(
+        default=600,
+        description="How long an op waits for a request's outcome; also after which a request"
+        " without an end is named.",
     )
-    verify_timeout_s: int = Field(
-        default=120, ge=0, le=DAY_S, description="Seconds from SUCCEEDED to processing."
+    verify_timeout_s: Annotated[int, Within(0, DAY_S)] = Field(
+        default=120, description="From SUCCEEDED to processing; 0: processing isn't waited for."
     )
-    lag_limit: int = Field(
-        default=10_000,
-        ge=0,
-        le=MOST_LAG,
-        description="Records that a standby may be behind and still count as warm.",
+    lag_limit: Annotated[int, Within(0, MOST_LAG)] = Field(
+        default=10_000, description="Records that a standby may be behind and count as warm."
     )
-    wait_in_run_s: int = Field(
+    wait_in_run_s: Annotated[int, Within(0, DAY_S)] = Field(
         default=120,
-        ge=0,
-        le=DAY_S,
-        description="Seconds that a run waits for a standby's lag before it ends and sensor "
-        "continuations goes on with the wait.",
+        description="How long a run waits for a standby's lag before it ends, and sensor"
+        " continuations goes on with the wait.",
     )
-    hosts: list[str] = Field(
-        default_factory=list,
-        description="The only hosts that a job of this component sends a standby to or starts one "
-        "on; empty: any host of the job. The coordinator isn't bound where it chooses by itself: "
-        "the standby of fail_over, and what it starts anew after a failure or a lost host.",
+    sensor_interval_s: IntervalS = Field(
+        default=5, description="Between two ticks of what records outcomes and goes on with runs."
+    )
+    sensor_running: bool = Field(
+        default=True, description="Whether those sensors are on when they are first deployed."
     )

@@ -56,7 +56,7 @@ def is_of_step(uuid: str, root_run_id: str, step: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Asked:
+class StepRequest:
     """The request that a step stands at: its uuid, its attempt, what was answered so far.
 
     `destination` is the one that it was written with; None when it is still to be written.
@@ -188,7 +188,7 @@ def standing(
     *,
     first: int = 0,
     fits: Callable[[str], bool] = lambda _: True,
-) -> Asked:
+) -> StepRequest:
     """The newest attempt of a step, from `first` on, that didn't fail; else the next one to ask.
 
     One that a deployment was asked which is over has failed: nobody will answer it.
@@ -196,7 +196,7 @@ def standing(
     fit, stands for a run whose config was changed on re-execution: it is passed over.
     Raises `Refused` while one for another destination is in flight.
     """
-    found: Asked | None = None
+    found: StepRequest | None = None
     forgotten = False
     attempt = first
     while attempt < MOST_ATTEMPTS:
@@ -213,7 +213,7 @@ def standing(
         elif told.processor_id == processor_id and not (
             ended_badly(response) or is_over(client, uuid)
         ):
-            found = Asked(uuid, attempt, response, told.destination_host)
+            found = StepRequest(uuid, attempt, response, told.destination_host)
         attempt += 1
     if found is not None and fits(str(found.destination)):
         return found
@@ -225,7 +225,7 @@ def standing(
         )
     if attempt < MOST_ATTEMPTS:
         uuid = request_uuid(root_run_id, step, attempt)
-        return Asked(uuid, attempt, None, forgotten=forgotten)
+        return StepRequest(uuid, attempt, None, forgotten=forgotten)
     raise AssertionError(f"{MOST_ATTEMPTS} attempts of {step} in one run")
 
 

@@ -83,8 +83,11 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     )
     hosts: list[str] = Field(
         default_factory=list,
-        description="Hosts that the cluster has, whether or not a container was there before."
-        " Only where Samza's own AM runs the job, and YARN isn't asked.",
+        description="The only hosts that a job of this component sends a standby to or starts one"
+        " on; empty: any host of the job. The coordinator isn't bound where it chooses by itself:"
+        " the standby of fail_over, and what it starts anew after a failure or a lost host."
+        " Where Samza's own AM runs the job, and YARN isn't asked, they count as known, whether or"
+        " not a container was there before.",
     )
     prefix: str = Field(
         default="",

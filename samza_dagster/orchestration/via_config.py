@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -16,6 +17,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
+
 
 ACTION = "move_via_new_standby"
 
@@ -49,7 +51,10 @@ class MoveViaNewStandbyConfig(SpinUpStandbyConfig):
 
 
 def move_via_new_standby(
-    view: JobView, config: MoveViaNewStandbyConfig, policies: PlacementPolicies
+    view: JobView,
+    config: MoveViaNewStandbyConfig,
+    policies: PlacementPolicies,
+    hosts: Sequence[str],
 ) -> MovePlan:
     """A standby of the active is started at the destination, whose place it then takes.
 
@@ -74,18 +79,21 @@ def move_via_new_standby(
     if not destination:
         source = active.host or ""
         new = f"{active.processor_id}-new"
-        destination = host_for_standby(view, new, source, source, policies.hosts)
-    decisions.require_among_hosts(ACTION, destination, policies)
+        destination = host_for_standby(view, new, source, source, hosts)
+    decisions.require_among_hosts(ACTION, destination, hosts)
     named = config.model_copy(update={"destination": destination})
-    made = decisions.spin_up_standby(view, cast("SpinUpStandbyConfig", named), policies)
+    made = decisions.spin_up_standby(view, cast("SpinUpStandbyConfig", named), policies, hosts)
     return _with_fate(replace(made, action=ACTION), config)
 
 
 def renewed(
-    former: MovePlan, config: MoveViaNewStandbyConfig, policies: PlacementPolicies
+    former: MovePlan,
+    config: MoveViaNewStandbyConfig,
+    policies: PlacementPolicies,
+    hosts: Sequence[str],
 ) -> MovePlan:
     """As `decisions.renewed`; what becomes of the new standby is as this run is told, too."""
-    return _with_fate(decisions.renewed(former, config, policies), config)
+    return _with_fate(decisions.renewed(former, config, policies, hosts), config)
 
 
 def _with_fate(plan: MovePlan, config: MoveViaNewStandbyConfig) -> MovePlan:

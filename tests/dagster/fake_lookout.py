@@ -8,8 +8,9 @@ from uuid import uuid4
 
 import dagster as dg
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.asked import Asked
-from samza_dagster.client.own_checks import check_fail_over
+from samza_dagster.client.own_requests import Wanted
 from samza_dagster.client.responses import terminal
 from samza_dagster.client.views import (
     ActionView,
@@ -34,6 +35,7 @@ from samza_dagster.model import (
     TaskMode,
 )
 from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.failover.reading import UNKNOWN, Log
 from samza_dagster.orchestration.resource import SamzaClientResource
 
@@ -200,11 +202,12 @@ class Lookout:
         self.answer(uuid, StatusCode.SUCCEEDED, f"Successfully started on {host}")
 
 
-class LookoutClient:
-    """The part of a client that the sensors and their runs use."""
+class LookoutClient(PlacementClient):
+    """What the sensors and their runs use of a client, over a `Lookout` in the place of its stores."""
 
     def __init__(self, world: Lookout) -> None:
         self.world = world
+        self._own = self  # its `ask` stands for that of `OwnRequests`
 
     def view(self) -> JobView:
         if self.world.away:
@@ -250,20 +253,25 @@ class LookoutClient:
             timestamp=self.world.now_ms,
         )
 
-    def fail_over(
-        self, processor_id: str, *, uuid: str | None = None, execution_id: str | None = None
+    def ask(
+        self,
+        kind: RequestKind,
+        check: Callable[[JobView], Wanted],
+        *,
+        uuid: str | None = None,
+        **_: object,
     ) -> Asked:
-        check_fail_over(self.view(), processor_id, execution_id)
-        made = self._ask("fail-over", processor_id, uuid)
-        self.world.incarnations_asked[made] = execution_id
+        wanted = check(self.view())
+        made = self._ask(kind.value, wanted.processor_id, uuid)
+        self.world.incarnations_asked[made] = wanted.execution_id
         return Asked(
             made,
-            "fail-over",
-            processor_id,
-            "STANDBY",
+            kind.value,
+            wanted.processor_id,
+            wanted.destination,
             "run-1",
             self.world.now_ms,
-            execution_id=execution_id,
+            execution_id=wanted.execution_id,
         )
 
     def place(
@@ -295,12 +303,6 @@ class LookoutClient:
             if until(response):
                 return response
         raise DeadlineExceeded("the outcome", seen="nobody answers")
-
-    def plan_own(self, kind: object, processor_id: str) -> object:
-        from samza_dagster.client.own_plan import make_own_plan
-        from samza_dagster.model.own_requests import RequestKind
-
-        return make_own_plan(self.view(), RequestKind(str(kind)), processor_id, "ANY_HOST")
 
     def prepare(self) -> None:
         pass

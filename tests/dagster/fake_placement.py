@@ -7,33 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import dagster as dg
 import fake_am
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.asked import Asked
-from samza_dagster.client.own_checks import (
-    check_about,
-    check_start_standby,
-    check_stop_standby,
-    require_our_coordinator,
-)
-from samza_dagster.client.own_plan import make_own_plan
-from samza_dagster.client.plan import (
-    Plan,
-    check_budget,
-    find_processor,
-    legal_destination,
-    make_plan,
-)
+from samza_dagster.client.checks import check_budget, find_processor, legal_destination
+from samza_dagster.client.own_requests import Wanted
 from samza_dagster.client.responses import never_answered, terminal
 from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,
     HostView,
     JobView,
+    ProcessorProgress,
     ProcessorView,
-    Progress,
     ReplicaLag,
     over_with,
 )
@@ -96,6 +86,7 @@ class World:
     now_ms: int = BEGIN_MS
     asked: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
+    own: dict[str, Asked] = field(default_factory=dict)
     requests: dict[str, PlacementRequest] = field(default_factory=dict)
     answers: dict[str, list[PlacementResponse]] = field(default_factory=dict)
     committed: dict[str, str] = field(default_factory=dict)
@@ -300,13 +291,14 @@ class World:
             self.at[processor_id] = host
 
 
-class FakeClient:
-    """`PlacementClient` over a `World`."""
+class FakeClient(PlacementClient):
+    """The client's own checks and plans over a `World`, in the place of its stores."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._wrote: set[str] = set()
         self._killed = False
+        self._own = self  # its `ask` stands for that of `OwnRequests`
         world.opened += 1
 
     @property
@@ -324,88 +316,70 @@ class FakeClient:
     def view(self) -> JobView:
         return self.world.view()
 
-    def plan(
-        self,
-        processor_id: str,
-        destination: str,
-        *,
-        allow_unknown_host: bool = False,
-        beyond_budget: bool = False,
-    ) -> Plan:
-        return make_plan(
-            self.world.view(),
-            processor_id,
-            destination,
-            allow_unknown_host=allow_unknown_host,
-            beyond_budget=beyond_budget,
-        )
-
-    def plan_own(self, kind: RequestKind, processor_id: str, destination: str = "ANY_HOST") -> Plan:
-        return make_own_plan(self.world.view(), kind, processor_id, destination)
-
     def place(
         self,
         processor_id: str,
         destination: str,
         *,
-        deployment_id: str | None = None,
         request_expiry_s: float | None = None,
-        uuid: str | None = None,
+        uuid: str,
         allow_unknown_host: bool = False,
         beyond_budget: bool = False,
+        **_: Any,
     ) -> PlacementRequest:
-        if uuid not in self.world.requests:
-            check_budget(self.world.view(), processor_id, beyond_budget=beyond_budget)
-        return self._ask(
-            "place", processor_id, destination, request_expiry_s, uuid, unknown=allow_unknown_host
-        )
+        if uuid not in self.world.requests or uuid in self.world.dropped:
+            view = self.world.view()
+            check_budget(view, processor_id, beyond_budget=beyond_budget)
+            processor = find_processor(view, processor_id)
+            destination = legal_destination(
+                view, processor, destination, allow_unknown_host=allow_unknown_host
+            ).asked
+        return self._ask("place", processor_id, destination, request_expiry_s, uuid)
 
-    def reserve(
+    def ask(
         self,
-        processor_id: str,
-        destination: str,
+        kind: RequestKind,
+        check: Callable[[JobView], Wanted],
         *,
-        deployment_id: str | None = None,
+        uuid: str,
         request_expiry_s: float | None = None,
-        uuid: str | None = None,
+        **_: Any,
     ) -> Asked:
-        require_our_coordinator(self.world.view(), "reserve", RequestKind.PLACE)
-        made = self._ask("hold", processor_id, destination, request_expiry_s, uuid)
-        return _as_own("place", made)
+        """Writes a request of our own; each uuid has an effect once."""
+        if kind is RequestKind.COMMIT:
+            self._break("commit")
+        world = self.world
+        if uuid in world.own:
+            return world.own[uuid]
+        wanted = check(world.view())
+        about = wanted.refers_to or uuid
+        if kind is RequestKind.COMMIT:
+            world.committed[about] = uuid
+        elif kind is RequestKind.RELEASE:
+            world.released[about] = uuid
+            world.answer(about, FAILED, texts.RELEASED)
+        elif kind is RequestKind.CANCEL:
+            if world.too_late_to_cancel:
+                raise Refused("cancel", seen="stage starting", fix="wait for its end")
+            world.cancelled.append(about)
+            world.answer(about, FAILED, texts.CANCELLED)
+        else:
+            name = "hold" if wanted.hold else kind.value
+            self._ask(name, wanted.processor_id, wanted.destination, request_expiry_s, uuid)
+        return world.own.setdefault(uuid, _as_own(kind, world.requests[about]))
 
-    def fail_over(self, processor_id: str, *, uuid: str | None = None) -> Asked:
-        require_our_coordinator(self.world.view(), "fail-over", RequestKind.FAIL_OVER)
-        return _as_own("fail-over", self._ask("fail-over", processor_id, "STANDBY", 0, uuid))
-
-    def start_standby(
-        self,
-        processor_id: str,
-        destination: str = "ANY_HOST",
-        *,
-        request_expiry_s: float | None = None,
-        uuid: str | None = None,
-    ) -> Asked:
-        check_start_standby(self.world.view(), processor_id, destination)
-        world, uuid = self.world, str(uuid)
-        world.ask("start-standby", processor_id, destination, uuid, request_expiry_s or 0)
-        self._wrote.add(uuid)
-        return _as_own("start-standby", world.requests[uuid])
-
-    def stop_standby(self, processor_id: str, *, uuid: str | None = None) -> Asked:
-        world, uuid = self.world, str(uuid)
-        if uuid not in world.requests:
-            standby = check_stop_standby(world.view(), processor_id)
+    def _ask(
+        self, kind: str, processor_id: str, destination: str, expiry_s: float | None, uuid: str
+    ) -> PlacementRequest:
+        if uuid not in self.world.requests or uuid in self.world.dropped:
             self._wrote.add(uuid)
-            world.ask("stop-standby", standby.processor_id, str(standby.host), uuid, 0)
-        return _as_own("stop-standby", world.requests[uuid])
+        self.world.ask(kind, processor_id, destination, uuid, expiry_s or 0)
+        return self.world.requests[uuid]
 
-    def cancel(self, request: str, *, uuid: str | None = None) -> Asked:
-        self._check_about(RequestKind.CANCEL, request)
-        if self.world.too_late_to_cancel:
-            raise Refused("cancel", seen="stage starting", fix="wait for its end")
-        self.world.cancelled.append(request)
-        self.world.answer(request, FAILED, texts.CANCELLED)
-        return _as_own("cancel", self.world.requests[request])
+    def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
+        if self.world.is_waiting(reservation):  # the coordinator takes it up meanwhile
+            self.world.go_on(reservation)
+        return super().release(reservation, uuid=uuid)
 
     def lag(self) -> tuple[ReplicaLag, ...]:
         self._break("lag")
@@ -417,52 +391,12 @@ class FakeClient:
             for n, lag in enumerate(of_stores)
         )
 
-    def _ask(
-        self,
-        kind: str,
-        processor_id: str,
-        destination: str,
-        expiry: float | None,
-        uuid: str | None,
-        *,
-        unknown: bool = False,
-    ) -> PlacementRequest:
-        assert uuid is not None
-        view = self.world.view()
-        if uuid not in self.world.requests or uuid in self.world.dropped:
-            destination = legal_destination(
-                view, find_processor(view, processor_id), destination, allow_unknown_host=unknown
-            ).asked
-            self._wrote.add(uuid)
-        self.world.ask(kind, processor_id, destination, uuid, expiry or 0)
-        return self.world.requests[uuid]
-
-    def commit(self, reservation: str, *, uuid: str | None = None) -> Asked:
-        self._break("commit")
-        if self.world.committed.get(reservation) != uuid:
-            self._check_about(RequestKind.COMMIT, reservation)
-            self.world.committed[reservation] = str(uuid)
-        return _as_own("commit", self.world.requests[reservation])
-
-    def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
-        if reservation in self.world.requests and not self.world.answers.get(reservation):
-            self.world.go_on(reservation)
-        self._check_about(RequestKind.RELEASE, reservation)
-        self.world.released[reservation] = str(uuid)
-        self.world.answer(reservation, FAILED, texts.RELEASED)
-        return _as_own("release", self.world.requests[reservation])
-
-    def _check_about(self, kind: RequestKind, uuid: str) -> None:
-        view = self.world.view()
-        action = next((a for a in view.actions if a.uuid == uuid), None)
-        check_about(view, kind, uuid, action=action, response=self.response(uuid))
-
     def request(self, uuid: str) -> PlacementRequest | None:
         return self._waiting(uuid, self.world.kinds.get(uuid) == "place")
 
     def own_request(self, uuid: str) -> Asked | None:
         found = self._waiting(uuid, self.world.kinds.get(uuid) != "place")
-        return None if found is None else _as_own("place", found)
+        return None if found is None else _as_own(RequestKind.PLACE, found)
 
     def _waiting(self, uuid: str, here: bool) -> PlacementRequest | None:
         return self.world.requests[uuid] if here and self.world.is_waiting(uuid) else None
@@ -541,27 +475,22 @@ class FakeClient:
         self._break("commits")
         return self.world.commits
 
-    def processing(self, processor_id: str, since: int) -> Progress:
+    def processing(self, processor_id: str, since: int) -> ProcessorProgress:
         self.world.since = since
         self.world.work_after -= 1
         works = self.world.processes and self.world.work_after < 0
         # Up to its stop its former process has committed too.
         works = works or since < self.world.last_commit.get(processor_id, 0)
-        return Progress(processor_id, since, works, (), self.world.commits)
-
-    def responses_since(
-        self, position: int | None
-    ) -> tuple[tuple[tuple[int, PlacementResponse], ...], int]:
-        raise NotImplementedError
+        return ProcessorProgress(processor_id, since, works, (), self.world.commits)
 
     def close(self) -> None:
         self._world.closed += 1
 
 
-def _as_own(kind: str, made: PlacementRequest) -> Asked:
+def _as_own(kind: RequestKind, made: PlacementRequest) -> Asked:
     return Asked(
         uuid=made.uuid,
-        kind=kind,
+        kind=kind.value,
         processor_id=made.processor_id,
         destination_host=made.destination_host,
         deployment_id=made.deployment_id,

@@ -19,7 +19,7 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.bounds import Within
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.component import TYPE, Policies
+from samza_dagster.orchestration.component import TYPE
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.naming_jobs import sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -80,7 +80,7 @@ def test_attributes_reach_resources_and_sensor(tmp_path: Path) -> None:
     assert isinstance(policies, PlacementPolicies)
     assert samza.client_config == {"security.protocol": "SASL_SSL", "socket.timeout.ms": "5000"}
     assert (policies.timeout_s, policies.lag_limit) == (42, 5)
-    assert policies.hosts == ["host-1", "host-2"]
+    assert samza.hosts == ["host-1", "host-2"]
     assert definitions.resolve_sensor_def("placement_responses").minimum_interval_seconds == 29
 
 
@@ -104,7 +104,7 @@ def test_an_interval_comes_from_the_environment_within_its_bounds(
 
 
 SETTINGS = {
-    "policies": Policies,
+    "policies": PlacementPolicies,
     "auto_failover": AutoFailover,
     "lag_slo": LagSlo,
     "invariants": Invariants,

@@ -16,7 +16,6 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.config import BlackoutConfig, RollingBounceConfig
 from samza_dagster.orchestration.bounce.schedules import BlackoutWindow, ScheduledBounce
 from samza_dagster.orchestration.checks.settings import LagObjective, LagSlo
-from samza_dagster.orchestration.component import Policies
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.drain.config import DrainHostConfig
 from samza_dagster.orchestration.failover.settings import AutoFailover
@@ -90,7 +89,7 @@ def models() -> list[type[BaseModel]]:
 def test_every_field_says_what_it_is() -> None:
     """In the Launchpad, on a resource's page, and in what `dg` shows of the YAML."""
     known = models()
-    assert {PlacementPolicies, Policies, RollingBounceConfig, ScheduledBounce} <= set(known)
+    assert {PlacementPolicies, RollingBounceConfig, ScheduledBounce} <= set(known)
     silent = [
         f"{model.__qualname__}.{name}"
         for model in known
@@ -157,7 +156,7 @@ def test_a_job_s_name_and_id_have_a_length(name: str, ident: str, named: str) ->
         SamzaJobComponent("here:9092", name, ident)
 
 
-@pytest.mark.parametrize("model", [Policies, PlacementPolicies, SeveralConfig])
+@pytest.mark.parametrize("model", [PlacementPolicies, SeveralConfig])
 def test_a_lag_has_one_bound_in_forms_and_yaml(model: type[BaseModel]) -> None:
     """Else a policy could be what no form takes."""
     assert model(lag_limit=10**9).model_dump()["lag_limit"] == 10**9

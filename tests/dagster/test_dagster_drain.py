@@ -26,7 +26,7 @@ from test_dagster_jobs import failure, output_metadata, run, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import continued, requested, tick
 
-from samza_dagster.client.views import HostView, Progress
+from samza_dagster.client.views import HostView, ProcessorProgress
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import CatchUp
@@ -432,7 +432,7 @@ def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_befo
         patch.setattr(
             FakeClient,
             "processing",
-            lambda _, p, since: asked.append(since) or Progress(p, since, True, (), since),
+            lambda _, p, since: asked.append(since) or ProcessorProgress(p, since, True, (), since),
         )
         assert from_failure(instance, first, fake_drain, short)
     assert asked[0] == moved_at

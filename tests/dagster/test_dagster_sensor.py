@@ -15,7 +15,7 @@ from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import ResponseDetails, StatusCode
 from samza_dagster.orchestration.history import in_flight
-from samza_dagster.orchestration.history.asked import Asked
+from samza_dagster.orchestration.history.asked import OpenRequest
 from samza_dagster.orchestration.history.events import (
     KEY,
     MOST_IN_A_TICK,
@@ -407,7 +407,7 @@ def test_what_is_remembered_of_requests_without_an_end_is_bounded(stream: Stream
 @pytest.mark.parametrize("ours", [True, False])
 def test_what_never_ends_is_to_be_cancelled_only_where_that_is_possible(*, ours: bool) -> None:
     """Samza's wire has no cancel: the advice was refused there."""
-    asked = Asked(str(UUID(int=5)), "run-1", "0", "host-2", "reserving", "place", 0, None)
+    asked = OpenRequest(str(UUID(int=5)), "run-1", "0", "host-2", "reserving", "place", 0, None)
     told = no_end_event("demo/1", asked, 10, ours=ours).metadata["what_to_do"].value
     assert ("samza-dagster cancel" in str(told)) is ours
 

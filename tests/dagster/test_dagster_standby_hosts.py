@@ -6,11 +6,10 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import World, fake_definitions
+from fake_placement import FakeSamza, World, fake_definitions
 from test_dagster_jobs import failure
 
 from samza_dagster.client.views import HostView
-from samza_dagster.orchestration.policies import PlacementPolicies
 
 pytestmark = pytest.mark.dagster
 ALLOWED = ["host-3", "host-4"]
@@ -26,8 +25,10 @@ def bound(
 ) -> dg.ExecuteInProcessResult:
     """One of the jobs of a component with `hosts`."""
     made = fake_definitions(request.node.name)
-    policies = PlacementPolicies(verify_timeout_s=1, lag_limit=100, hosts=hosts or ALLOWED)
-    resources = {**(made.resources or {}), "samza_policies": policies}
+    samza = FakeSamza(
+        bootstrap_servers=request.node.name, job_name="demo", job_id="1", hosts=hosts or ALLOWED
+    )
+    resources = {**(made.resources or {}), "samza": samza}
     with dg.DagsterInstance.ephemeral() as instance:
         return (
             dg.Definitions(jobs=made.jobs, resources=resources)

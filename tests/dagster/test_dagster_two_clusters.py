@@ -18,13 +18,13 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.cli.main import cli
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.component import Policies
 from samza_dagster.orchestration.failover import tick as failover_tick
 from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
 from samza_dagster.orchestration.failover.log import acknowledgement
 from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
 from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.tags import GROUP, JOB, tags_from_run_config
 
 pytestmark = pytest.mark.dagster
@@ -49,7 +49,7 @@ def placed(cluster: str, prefix: str) -> dg.Definitions:
             bootstrap_servers=cluster,
             app_name="orders",
             prefix=prefix,
-            policies=Policies(wait_in_run_s=0, verify_timeout_s=1),
+            policies=PlacementPolicies(wait_in_run_s=0, verify_timeout_s=1),
             bounces=[ScheduledBounce(name="nightly", cron="0 2 * * *")],
         )
     )

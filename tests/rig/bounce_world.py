@@ -17,8 +17,8 @@ from samza_dagster.client.views import (
     CoordinatorKind,
     HostView,
     JobView,
+    ProcessorProgress,
     ProcessorView,
-    Progress,
     ReplicaLag,
 )
 from samza_dagster.errors import Refused
@@ -409,8 +409,8 @@ class BounceClient:
     def checkpoints_end(self) -> int:
         return self._called("checkpoints_end", lambda world: world.now_ms)
 
-    def processing(self, processor_id: str, since: int) -> Progress:
-        def read(world: BounceWorld) -> Progress:
+    def processing(self, processor_id: str, since: int) -> ProcessorProgress:
+        def read(world: BounceWorld) -> ProcessorProgress:
             started = world.starts.get(processor_id, [BEGIN_MS])[-1]
             done = (
                 processor_id not in world.slow
@@ -420,7 +420,7 @@ class BounceClient:
             stops = (r.stop_ms or 0 for r in world.requests.values() if r.processor == processor_id)
             # Up to its stop the former incarnation has committed too.
             done = done or since < max(stops, default=0)
-            return Progress(processor_id, since, done, (), world.now_ms)
+            return ProcessorProgress(processor_id, since, done, (), world.now_ms)
 
         return self._called("processing", read)
 

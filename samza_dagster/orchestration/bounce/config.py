@@ -48,7 +48,7 @@ class BlackoutConfig(OpConfig):
         )
 
 
-class RollingBounceConfig(OpConfig):
+class RollingBounceConfig(SaidConfig):
     """Whom to restart, how many at once, and when to stop."""
 
     unit: BounceUnit = Field(
@@ -134,15 +134,6 @@ class RollingBounceConfig(OpConfig):
         le=DAY_S,
         description="Seconds that the coordinator may take to reserve a container's place. "
         "Empty: the policy's.",
-    )
-    reason: str = Field(
-        default="", max_length=500, description="Why, in a few words; kept as run tag samza/why."
-    )
-    ticket: str = Field(
-        default="", max_length=128, description="Ticket or change number; run tag samza/ticket."
-    )
-    requested_by: str = Field(
-        default="", max_length=128, description="Who asks; kept as run tag samza/who."
     )
     dry_run: bool = Field(
         default=False, description="Print order, limits and expected time; write nothing."

@@ -27,11 +27,11 @@ from samza_dagster.orchestration.bounce.order import (
     what_next,
 )
 from samza_dagster.orchestration.bounce.plan import BouncePlan
-from samza_dagster.orchestration.bounce.progress import Ledger, Progress
+from samza_dagster.orchestration.bounce.progress import Ledger, ProgressLog
 from samza_dagster.orchestration.bounce.restart import Restart, attempt_of, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
 from samza_dagster.orchestration.own_commits import OwnCommits
-from samza_dagster.orchestration.requests import Asked
+from samza_dagster.orchestration.requests import StepRequest
 from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:
@@ -76,11 +76,11 @@ class Bounce:
         self._now_ms = now_ms
         self._began_ms = now_ms()
         self._rows: dict[str, Bounced] = {}
-        self._asked: dict[str, Asked] = {}
+        self._asked: dict[str, StepRequest] = {}
         self._restarts: dict[str, Restart] = {}
         self._lags: Lags | None = None
         self._view: JobView | None = None
-        self._progress = Progress(ledger, plan, now_ms)
+        self._progress = ProgressLog(ledger, plan, now_ms)
         self._due: dict[str, int] = {}
         self._down = Down(client)
         self._back = BackWatch(client)

@@ -42,7 +42,7 @@ class Ledger(Protocol):
         ...
 
 
-class Progress:
+class ProgressLog:
     """Tells a ledger what changes, and every 30 s what it sees."""
 
     def __init__(self, ledger: Ledger, plan: BouncePlan, now_ms: Callable[[], int]) -> None:

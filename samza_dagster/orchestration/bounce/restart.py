@@ -23,7 +23,7 @@ from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import (
     HELD,
     MOST_ATTEMPTS,
-    Asked,
+    StepRequest,
     details_of,
     ended_badly,
     request_uuid,
@@ -47,7 +47,7 @@ def attempt_of(
     why_over: Callable[[str], str],
     known: Collection[str],
     remembered: Collection[str] = (),
-) -> Asked:
+) -> StepRequest:
     """The first attempt that is neither failed, forgotten nor over without an answer.
 
     `why_over` is the job's (`JobView`). `known` are the requests on record: one that isn't costs no
@@ -64,11 +64,11 @@ def attempt_of(
             if uuid in remembered and uuid not in known:
                 forgotten = True
                 continue
-            return Asked(uuid, attempt, None, forgotten=forgotten)
+            return StepRequest(uuid, attempt, None, forgotten=forgotten)
         has_ended = response is not None and response.status_code.is_terminal
         is_lost = not has_ended and why_over(found.deployment_id)
         if not is_lost and not ended_badly(response):
-            return Asked(uuid, attempt, response, found.destination_host)
+            return StepRequest(uuid, attempt, response, found.destination_host)
     raise AssertionError(f"{MOST_ATTEMPTS} failed attempts for {processor_id} in one bounce")
 
 
@@ -112,7 +112,7 @@ class Restart:
         """Asked, and nothing of it was stopped."""
         return self.row.uuid in self._holds
 
-    def begin(self, asked: Asked, now_ms: int) -> None:
+    def begin(self, asked: StepRequest, now_ms: int) -> None:
         """Asks, unless an earlier run did; the request is then taken as it stands.
 
         Raises what the client raises; `InvalidInput` and `Refused` are a failure of this

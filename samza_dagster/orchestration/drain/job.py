@@ -80,9 +80,9 @@ def plan_drain_host(
             client = samza.client
             view = client.view()
             rules = DrainRules(
-                allowed=tuple(config.destinations or samza_policies.hosts),
+                allowed=tuple(config.destinations or samza.hosts),
                 named=(*config.destinations, *config.exclude),
-                standby_hosts=tuple(samza_policies.hosts),
+                standby_hosts=tuple(samza.hosts),
                 excluded=tuple(config.exclude),
                 cold=config.cold,
                 drained=drained_beside(context, ACTION),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asked:
+class OpenRequest:
     """An action as it was seen last, and of which deployment. Times in ms since the epoch.
 
     `since_ms` is by the clock of whoever wrote it: it is shown, and tells whether there was news.
@@ -33,15 +33,15 @@ class Asked:
     seen_ms: int = 0
 
 
-def seen_at(one: Asked, before: Asked | None, now_ms: int) -> Asked:
+def seen_at(one: OpenRequest, before: OpenRequest | None, now_ms: int) -> OpenRequest:
     """As it is seen now: since it was `before`, unless there is news of it."""
     is_news = before is None or not before.seen_ms or before.since_ms != one.since_ms
     return replace(one, seen_ms=now_ms if before is None or is_news else before.seen_ms)
 
 
-def asked_of(response: PlacementResponse) -> Asked:
+def asked_of(response: PlacementResponse) -> OpenRequest:
     """What a status on the way tells."""
-    return Asked(
+    return OpenRequest(
         response.uuid,
         response.deployment_id,
         response.processor_id,
@@ -53,11 +53,11 @@ def asked_of(response: PlacementResponse) -> Asked:
     )
 
 
-def asked_in(view: JobView) -> Iterator[Asked]:
+def asked_in(view: JobView) -> Iterator[OpenRequest]:
     """What is in flight or waits now: requests of the present deployment."""
     actions: tuple[ActionView, ...] = (*view.actions, *view.queued)
     for action in actions:
-        yield Asked(
+        yield OpenRequest(
             action.uuid,
             view.deployment_id or "",
             action.processor_id,

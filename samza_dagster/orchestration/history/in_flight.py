@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from samza_dagster.model import PlacementResponse
-from samza_dagster.orchestration.history.asked import Asked, asked_in, asked_of, seen_at
+from samza_dagster.orchestration.history.asked import OpenRequest, asked_in, asked_of, seen_at
 from samza_dagster.orchestration.history.packing import Status, joined, packed, split, unpacked
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class InFlight:
     named: frozenset[str] = frozenset()
     forgotten: tuple[str, ...] = ()
     blind: tuple[int, int] = (0, 0)
-    asked: Mapping[str, Asked] = field(default_factory=dict[str, Asked])
+    asked: Mapping[str, OpenRequest] = field(default_factory=dict[str, OpenRequest])
     clock: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -217,7 +217,9 @@ def mark(uuid: str) -> str:
     return hashlib.blake2b(uuid.encode(), digest_size=_MARK_BYTES).hexdigest()
 
 
-def without_end(view: JobView, known: InFlight, *, now_ms: int, after_ms: int) -> Sequence[Asked]:
+def without_end(
+    view: JobView, known: InFlight, *, now_ms: int, after_ms: int
+) -> Sequence[OpenRequest]:
     """Requests that should have ended by now and weren't named yet; see `patience_ms`.
 
     What counts is since when the observer has seen them without news.
@@ -232,7 +234,7 @@ def without_end(view: JobView, known: InFlight, *, now_ms: int, after_ms: int) -
     ]
 
 
-def without_answer(known: InFlight, *, now_ms: int, after_ms: int) -> Sequence[Asked]:
+def without_answer(known: InFlight, *, now_ms: int, after_ms: int) -> Sequence[OpenRequest]:
     """Requests whose deployment ended before they were answered.
 
     Their time-out counts anew from then: our coordinator answers them when the next one begins.
@@ -244,7 +246,7 @@ def without_answer(known: InFlight, *, now_ms: int, after_ms: int) -> Sequence[A
     ]
 
 
-def patience_ms(action: Asked, after_ms: int) -> int:
+def patience_ms(action: OpenRequest, after_ms: int) -> int:
     """How long a request may take to end.
 
     Its own time-out, where it tells one and that is what it waits for; `after_ms` where it

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
-from samza_dagster.orchestration.history.asked import Asked
+from samza_dagster.orchestration.history.asked import OpenRequest
 
 Status = tuple[str, str, int]
 """Status, message, ms since the epoch."""
@@ -19,7 +19,7 @@ _OF_STATUSES = 6
 """Columns of an older release, which kept statuses alone."""
 
 
-def packed(statuses: Mapping[str, tuple[Status, ...]], asked: Mapping[str, Asked]) -> str:
+def packed(statuses: Mapping[str, tuple[Status, ...]], asked: Mapping[str, OpenRequest]) -> str:
     """Columns, each text once, times as steps from the one before; compressed.
 
     A request may have statuses, what it asked, or both.
@@ -48,7 +48,7 @@ def packed(statuses: Mapping[str, tuple[Status, ...]], asked: Mapping[str, Asked
     return base64.b64encode(zlib.compress(text.encode())).decode()
 
 
-def _row(one: Asked, told: tuple[Status, ...], words: dict[str, int]) -> tuple[int, ...]:
+def _row(one: OpenRequest, told: tuple[Status, ...], words: dict[str, int]) -> tuple[int, ...]:
     texts = (one.deployment_id, one.processor_id, one.destination, one.stage, one.kind)
     return (
         *(words.setdefault(text, len(words)) for text in texts),
@@ -59,7 +59,7 @@ def _row(one: Asked, told: tuple[Status, ...], words: dict[str, int]) -> tuple[i
     )
 
 
-def unpacked(text: str) -> tuple[dict[str, tuple[Status, ...]], dict[str, Asked]]:
+def unpacked(text: str) -> tuple[dict[str, tuple[Status, ...]], dict[str, OpenRequest]]:
     """What was packed. Raises `ValueError`, `LookupError`, `TypeError` or `zlib.error` for anything else."""
     columns: list[Any] = json.loads(zlib.decompress(base64.b64decode(text, validate=True)))
     joined_uuids, counts, codes, texts, times, words = columns[:_OF_STATUSES]
@@ -82,7 +82,7 @@ def unpacked(text: str) -> tuple[dict[str, tuple[Status, ...]], dict[str, Asked]
     has, *of_asked = columns[_OF_STATUSES:]
     known = (uuid for uuid, there in zip(uuids, has, strict=True) if there)
     asked = {
-        uuid: Asked(
+        uuid: OpenRequest(
             uuid,
             *(words[number] for number in told),
             since_ms=since_ms + (found[uuid][-1][2] if uuid in found else 0),

@@ -10,7 +10,7 @@ import dagster as dg
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.history.asked import Asked
+from samza_dagster.orchestration.history.asked import OpenRequest
 from samza_dagster.orchestration.history.events import (
     HISTORY,
     KEY,
@@ -156,7 +156,7 @@ def _made_anew(topic: str, end: int, position: int) -> str:
 
 
 def no_end_event(
-    job: str, action: Asked, at_ms: int, key: dg.AssetKey = KEY, *, ours: bool = True
+    job: str, action: OpenRequest, at_ms: int, key: dg.AssetKey = KEY, *, ours: bool = True
 ) -> dg.AssetObservation:
     """A request that should have ended by now. `ours`: our coordinator has it, and can cancel it."""
     seconds = (at_ms - (action.over_ms or action.seen_ms)) / 1000
@@ -196,10 +196,10 @@ def no_end_event(
 def newly_named(
     instance: dg.DagsterInstance,
     flight: InFlight,
-    late: Sequence[Asked],
-    lost: Sequence[Asked],
+    late: Sequence[OpenRequest],
+    lost: Sequence[OpenRequest],
     key: dg.AssetKey,
-) -> tuple[InFlight, Sequence[Asked]]:
+) -> tuple[InFlight, Sequence[OpenRequest]]:
     """What is to be named in this tick, and what is known of requests then.
 
     `late` are in flight, `lost` were so when their deployment ended: named once, they are forgotten.
@@ -208,7 +208,7 @@ def newly_named(
         flight = flight.ended(recorded_requests(instance, key))
     lost = [one for one in lost if one.uuid in flight.asked]
     late = [*late, *(one for one in lost if not flight.is_named(one.uuid))]
-    fresh: Sequence[Asked] = ()
+    fresh: Sequence[OpenRequest] = ()
     if late and flight.room_to_name(MOST_IN_A_TICK):
         before = named_requests(instance, key)
         flight = flight.with_named(a.uuid for a in late if a.uuid in before)

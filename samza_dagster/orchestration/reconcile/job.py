@@ -103,7 +103,7 @@ def plan_reconcile(
                 pins=config.wanted,
                 ours=left.standbys,
                 no_extra=config.no_extra,
-                allowed=tuple(samza_policies.hosts),
+                allowed=tuple(samza.hosts),
                 only=tuple(config.only),
                 skip=tuple(config.skip),
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from samza_dagster.orchestration.requests import Asked
+from samza_dagster.orchestration.requests import StepRequest
 from samza_dagster.orchestration.spun_up import spun_up_there
 from samza_dagster.orchestration.units.order import Kind, Step
 from samza_dagster.orchestration.units.progress import Progress, subject
@@ -32,7 +32,10 @@ def is_so(client: PlacementClient, one: Progress, step: Step, now_ms: int) -> bo
 
 
 def pass_what_is_done(
-    client: PlacementClient, one: Progress, asked: Callable[[Progress, Step], Asked], now_ms: int
+    client: PlacementClient,
+    one: Progress,
+    asked: Callable[[Progress, Step], StepRequest],
+    now_ms: int,
 ) -> None:
     """Goes to what comes after the unit's own move, if that was asked and is so.
 

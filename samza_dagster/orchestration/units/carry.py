@@ -17,8 +17,8 @@ from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.pictures import clock
 from samza_dagster.orchestration.requests import (
     STOPPING,
-    Asked,
     Moment,
+    StepRequest,
     details_of,
     request_uuid,
     stage_named,
@@ -391,7 +391,7 @@ class Carrier:
             return f"request {uuid} goes on: {error}"
         return f"asked that request {uuid} ends: nothing of it was stopped yet"
 
-    def _asked(self, one: Progress, step: Step) -> Asked:
+    def _asked(self, one: Progress, step: Step) -> StepRequest:
         """Where the step's request stands.
 
         A re-execution passes over a standby that was started, is gone or somebody else's by
@@ -413,7 +413,7 @@ class Carrier:
             one.attempt = asked.attempt
         return asked
 
-    def _is_lost(self, one: Progress, asked: Asked) -> bool:
+    def _is_lost(self, one: Progress, asked: StepRequest) -> bool:
         standby = started_standby(asked.response)
         if standby is None:
             return False

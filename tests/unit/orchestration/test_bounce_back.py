@@ -21,7 +21,7 @@ from samza_dagster.orchestration.bounce.back import SETTLES_MS, BackWatch, Since
 from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.restart import Restart
 from samza_dagster.orchestration.bounce.row import Bounced, Patience
-from samza_dagster.orchestration.requests import Asked
+from samza_dagster.orchestration.requests import StepRequest
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.unit
@@ -211,7 +211,7 @@ def test_whose_own_answer_is_cleaned_up_was_asked_for_by_any_that_is_left() -> N
         former="0-0#0",
         coordinator="samza_dagster",
     )
-    restart.begin(Asked(OURS["0-0"], 1, None, forgotten=True), now_ms=10**12)
+    restart.begin(StepRequest(OURS["0-0"], 1, None, forgotten=True), now_ms=10**12)
     known = {"0-0": replace(restart.row, stand=Stand.BACK, execution="0-0#1")}
     made, again = BackWatch(cast("PlacementClient", answers)), job("0-0", execution="0-0#2")
     assert set(made.look(again, known, (), 10**12).renewed) == {"0-0"}

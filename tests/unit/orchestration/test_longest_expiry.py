@@ -8,7 +8,6 @@ from samza_dagster.client.checks import expiry_ms
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
-from samza_dagster.orchestration.component import Policies
 from samza_dagster.orchestration.config import RunConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 
@@ -24,7 +23,7 @@ def test_the_client_asks_for_the_longest_expiry_at_most() -> None:
         expiry_ms(LONGEST_S + 0.001)
 
 
-@pytest.mark.parametrize("config", [RunConfig, RollingBounceConfig, PlacementPolicies, Policies])
+@pytest.mark.parametrize("config", [RunConfig, RollingBounceConfig, PlacementPolicies])
 def test_a_run_may_name_the_longest_expiry_at_most(config: type) -> None:
     """Where a launchpad, a component's policies or a schedule says it."""
     bounds = config.model_fields["request_expiry_s"].metadata  # type: ignore[attr-defined]

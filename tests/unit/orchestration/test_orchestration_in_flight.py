@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.orchestration.history import in_flight as module
-from samza_dagster.orchestration.history.asked import Asked
+from samza_dagster.orchestration.history.asked import OpenRequest
 from samza_dagster.orchestration.history.in_flight import InFlight, patience_ms
 
 pytestmark = pytest.mark.unit
@@ -165,5 +165,5 @@ def test_how_long_a_request_may_take_is_by_its_own_time_out_where_that_is_what_i
 ) -> None:
     """A stop or a start isn't bounded by it, so the policy's time is for these."""
     expiry_ms = None if expiry_s is None else expiry_s * 1_000
-    action = Asked(uuid(1), "d", "0", "h", stage, "place", BEGIN_MS, expiry_ms)
+    action = OpenRequest(uuid(1), "d", "0", "h", stage, "place", BEGIN_MS, expiry_ms)
     assert patience_ms(action, 600_000) == patience_s * 1_000
