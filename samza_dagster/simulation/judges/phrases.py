@@ -9,7 +9,7 @@ from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Action, AskKind, Group, Phase, Stage
-from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Asked, Chronicle
+from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
 from samza_dagster.simulation.judges.legality import displaced_by, subject_of, takes_place_on
 from samza_dagster.simulation.judges.refusals import refusal
 from samza_dagster.simulation.judges.taken import Taken
@@ -53,7 +53,7 @@ def _judge_response(chronicle: Chronicle, taken: Taken, response: cmd.WriteRespo
     _judge_started(taken, asked, response)
 
 
-def _judge_started(taken: Taken, asked: Asked, response: cmd.WriteResponse) -> None:
+def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse) -> None:
     """Who has started for it, and where: it was starting there, and has checked in."""
     ask = asked.ask
     starts = ask.kind not in CONTROLS and ask.kind is not AskKind.STOP_STANDBY
