@@ -16,7 +16,7 @@ from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
 from samza_dagster.metadata.topics import retained
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
-from samza_dagster.orchestration.checks.findings import Board
+from samza_dagster.orchestration.checks.findings import NOTE, Board
 from samza_dagster.orchestration.checks.names import LAG, OBJECTIVE, ONE_OWNER, SAME_HOST
 from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.checks.tick import invariants_tick, lag_slo_tick
@@ -143,8 +143,8 @@ def test_invariants_are_judged_though_a_lag_isnt_known(
     with job.client() as client:
         tick = invariants_tick(client, Invariants(), lag_limit=5)
         found, *_ = tick.findings(Board(f"{job.name}/1"))
-    assert [finding.subject for finding in found[SAME_HOST]] == []
-    assert [finding.subject for finding in found[ONE_OWNER]] == []
+    for check in (SAME_HOST, ONE_OWNER):  # of Samza's AM it is noted what nobody outside sees
+        assert {finding.severity for finding in found[check]} == {NOTE}
     assert [(finding.subject, finding.seen) for finding in found[LAG]] == [
         ("1-0", f"its lag isn't known: {job.changelog}-{LOST} has no leader")
     ]
