@@ -31,6 +31,13 @@ from tests.rig.pace import PACE
 from tests.rig.waiting import until
 from tests.rig.yarn_job import Jobs
 
+# Two runs at a time that capture their output would leave this process without its own.
+UNCAPTURED = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    }
+}
 pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
 REQUESTS, SEED = int(os.environ.get("REQUESTS", "25")), int(os.environ.get("SEED", "1"))
 ACTIVES = 2
@@ -78,7 +85,7 @@ def test_the_application_master_survives_all_requests_and_every_word_is_true(
         closing(PlacementClient(connection)) as client,
         closing(Judge(servers)) as judge,
         closing(Witness(sandbox)) as witness,
-        dg.DagsterInstance.local_temp(str(tmp_path)) as instance,
+        dg.DagsterInstance.local_temp(str(tmp_path), overrides=UNCAPTURED) as instance,
     ):
         until("the witness has seen all", lambda: len(witness.processes()) == 2 * ACTIVES)
         jobs = {False: Jobs(servers, instance), True: Jobs(servers, instance, yarn=yarn)}
