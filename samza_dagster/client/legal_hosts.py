@@ -7,9 +7,9 @@ requested or reserved the coordinator weighs when the request's turn comes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping
 
+from samza_dagster.client.views import GhostView, JobView
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.placement import rules
 from samza_dagster.placement.rules import Violation
@@ -29,93 +29,7 @@ NO_DESTINATION = (LOST, "closed")
 _PHASES = {phase.value: phase for phase in Phase}
 
 
-class SeenProcessor(Protocol):
-    """A container as a client sees it."""
-
-    @property
-    def processor_id(self) -> str:
-        """Samza's processor id."""
-        ...
-
-    @property
-    def state(self) -> str:
-        """The coordinator's phase, or what a client says where there is none."""
-        ...
-
-    @property
-    def host(self) -> str | None:
-        """Where it, or its reservation, is."""
-        ...
-
-
-class SeenHost(Protocol):
-    """A host as a client sees it."""
-
-    @property
-    def state(self) -> str:
-        """`lost`, `closed` (YARN gives nothing more of it) or any other word."""
-        ...
-
-    @property
-    def fault_domain(self) -> str:
-        """What fails together with it; empty when that isn't known."""
-        ...
-
-    @property
-    def free_memory_mb(self) -> int | None:
-        """Memory not given to a container, in MiB; None when nobody says."""
-        ...
-
-
-class SeenGhost(Protocol):
-    """An incarnation on a host that fell silent."""
-
-    @property
-    def processor_id(self) -> str:
-        """Whose."""
-        ...
-
-    @property
-    def execution_id(self) -> str:
-        """Which."""
-        ...
-
-    @property
-    def host(self) -> str:
-        """Where."""
-        ...
-
-    @property
-    def ended(self) -> str | None:
-        """How it lost its tasks; None: it may own them."""
-        ...
-
-    @property
-    def elsewhere(self) -> bool:
-        """Another machine bears its host's name by now."""
-        ...
-
-
-class SeenJob(Protocol):
-    """A job as a client sees it."""
-
-    @property
-    def processors(self) -> Mapping[str, SeenProcessor]:
-        """Processor id → container."""
-        ...
-
-    @property
-    def hosts(self) -> Mapping[str, SeenHost]:
-        """Host name → host."""
-        ...
-
-    @property
-    def ghosts(self) -> Sequence[SeenGhost]:
-        """Those that nobody saw dead."""
-        ...
-
-
-def roomiest(view: SeenJob, ready: Mapping[str, bool]) -> str:
+def roomiest(view: JobView, ready: Mapping[str, bool]) -> str:
     """The host to take of those in `ready`, which maps each legal host to whether it has room now.
 
     One with room if there is any, of these the one with most free memory, then with fewest
@@ -135,7 +49,7 @@ class Placing:
     With `only` it knows one group alone, which is quicker for a question or two.
     """
 
-    def __init__(self, view: SeenJob, only: str | None = None) -> None:
+    def __init__(self, view: JobView, only: str | None = None) -> None:
         self._hosts = {
             name: Host(name, alive=host.state not in NO_DESTINATION, fault_domain=host.fault_domain)
             for name, host in view.hosts.items()
@@ -199,7 +113,7 @@ def _without(group: Group, processor_id: str) -> Mapping[str, Processor]:
     return {pid: p for pid, p in group.processors.items() if pid != processor_id}
 
 
-def _ghost(seen: SeenGhost) -> Ghost:
+def _ghost(seen: GhostView) -> Ghost:
     return Ghost(
         seen.processor_id,
         Incarnation(0, seen.execution_id, seen.host, ""),
