@@ -16,11 +16,12 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import dagster as dg
 from dagster._core.errors import (
     DagsterCodeLocationLoadError,
+    DagsterCodeLocationNotFoundError,
     DagsterLaunchFailedError,
     DagsterUserCodeUnreachableError,
 )
@@ -28,6 +29,7 @@ from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, 
 
 if TYPE_CHECKING:
     from dagster._core.remote_representation.code_location import GrpcServerCodeLocation
+    from dagster._core.workspace.context import IWorkspaceProcessContext
 
 _STARTED = re.compile(r"^Started process for run \(pid: (\d+)\)\.")
 _LAUNCHED = re.compile(r"^Its process was started from tick (\d+) to (\d+) of boot (\S+)\.$")
@@ -40,9 +42,9 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 _LOG = logging.getLogger(__name__)
 _BOOT_ID = "sys/kernel/random/boot_id"
 _LOOK_S = 0.5
-_DOUBT_S = 60.0
-"""How long a code server that ended in a launch may be away. Dagster tries a retry once, so the run
-isn't failed before that. The queue launches nobody else meanwhile."""
+_DOUBT_S = 90.0
+"""How long a code server that ended in a launch may be away, as the daemon sees it once a minute. Dagster
+tries a retry once, so the run isn't failed before that. The queue launches nobody else meanwhile."""
 _BEGUN = frozenset(
     {
         dg.DagsterRunStatus.STARTED,
@@ -227,15 +229,25 @@ def timed_out(error: DagsterUserCodeUnreachableError) -> bool:
 
 
 def _answers(context: LaunchRunContext) -> bool:
-    """Whether the run's code server can be asked, again or still."""
+    """Whether the run's code server can be asked, again or still, and a retry finds it.
+
+    A retry goes by the daemon's newest look at its code locations. One that was made while the server
+    was away has none of it until the next.
+    """
     origin = context.dagster_run.remote_job_origin
     if context.workspace is None or origin is None:
         return False
     name = origin.repository_origin.code_location_origin.location_name
     try:
-        location = context.workspace.get_code_location(name)
+        workspace: Any = context.workspace
+        daemon = cast("IWorkspaceProcessContext[Any]", workspace.process_context)
+        location = daemon.create_request_context().get_code_location(name)
         cast("GrpcServerCodeLocation", location).client.ping("")
-    except (DagsterUserCodeUnreachableError, DagsterCodeLocationLoadError):
+    except (
+        DagsterUserCodeUnreachableError,
+        DagsterCodeLocationLoadError,
+        DagsterCodeLocationNotFoundError,
+    ):
         return False
     return True
 

@@ -10,6 +10,7 @@ import pytest
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce.steered import By, steerings
 
 pytestmark = pytest.mark.dagster
 JOB = rolling_bounce_job("demo/1")
@@ -79,3 +80,22 @@ def test_a_copied_order_is_none(instance: dg.DagsterInstance, order: BounceActio
     run_id = re_executed(instance, order)
     assert begun(instance, run_id, bounce_runs.PLANNED) == ""
     assert begun(instance, run_id, bounce_runs.RUNNING) == ""
+
+
+@pytest.mark.parametrize("order", ACTIONS)
+def test_an_order_that_the_run_s_own_tag_was_written_over_is_heard(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, order: BounceAction
+) -> None:
+    """Dagster reads a run's tags and writes all of them: a bounce went on for minutes after its abort."""
+    run = instance.create_run_for_job(JOB, status=dg.DagsterRunStatus.STARTED, tags=JOB.tags)
+    bounce_runs.begin(instance, run, bounce_runs.RUNNING)
+    as_read = instance.get_run_by_id(run.run_id)
+    bounce_runs.steer(instance, order, run.run_id, by=By("kim"))
+    with monkeypatch.context() as late:
+        late.setattr(instance.run_storage, "_get_run_by_id", lambda _: as_read)
+        instance.add_run_tags(run.run_id, {bounce_runs.PROGRESS: "1/4"})
+    assert bounce_runs.CONTROL not in bounce_runs.find(instance, run.run_id).tags
+    assert bounce_runs.order(instance, run.run_id) == order.value
+    tags = bounce_runs.find(instance, run.run_id).tags
+    assert (tags[bounce_runs.CONTROL], tags[bounce_runs.PROGRESS]) == (order.value, "1/4")
+    assert [one.who for one in steerings(tags)] == ["kim"]

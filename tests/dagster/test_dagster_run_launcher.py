@@ -11,13 +11,23 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
 import grpc
 import pytest
-from dagster._core.errors import DagsterLaunchFailedError, DagsterUserCodeUnreachableError
+from dagster._core.errors import (
+    DagsterCodeLocationLoadError,
+    DagsterLaunchFailedError,
+    DagsterUserCodeUnreachableError,
+)
 from dagster._core.launcher.base import LaunchRunContext, WorkerStatus
+from dagster._core.remote_origin import (
+    RegisteredCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 from fake_placement import fake_move_container
 
 from samza_dagster.orchestration.instance import write_instance
@@ -38,13 +48,22 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedRunLau
         yield instance.run_launcher
 
 
-def run_of(launcher: WatchedRunLauncher, pid: int | None, host: str = "127.0.0.1") -> dg.DagsterRun:
+def run_of(
+    launcher: WatchedRunLauncher,
+    pid: int | None,
+    host: str = "127.0.0.1",
+    origin: RemoteJobOrigin | None = None,
+) -> dg.DagsterRun:
     """A run whose code server is on `host`, and whose process said its id."""
     instance = launcher._instance
     tags = {".dagster/grpc_info": json.dumps({"host": host, "port": 1})}
     config = {"ops": {"plan_move_container": {"config": {"processor": "0", "destination": "h"}}}}
     run = instance.create_run_for_job(
-        fake_move_container(), run_config=config, tags=tags, status=dg.DagsterRunStatus.STARTED
+        fake_move_container(),
+        run_config=config,
+        tags=tags,
+        status=dg.DagsterRunStatus.STARTED,
+        remote_job_origin=origin,
     )
     if pid is not None:
         instance.report_engine_event(f"Started process for run (pid: {pid}).", run)
@@ -228,6 +247,34 @@ def test_a_process_that_begins_after_its_code_server_ended_has_been_launched(
     launcher.launch_run(LaunchRunContext(run, workspace=None))
     late.join()
     assert launcher.check_run_worker_health(run).run_worker_id == str(os.getpid())
+
+
+def test_a_run_is_not_failed_before_its_retry_would_find_the_code_location(
+    launcher: WatchedRunLauncher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Dagster tries that once, by the daemon's newest look, which may have come while it was away."""
+    looks: list[str] = []
+    location = SimpleNamespace(client=SimpleNamespace(ping=str))
+
+    def newest(name: str) -> object:
+        looks.append(name)
+        if len(looks) < 3:
+            raise DagsterCodeLocationLoadError(f"{name} is away", load_error_infos=[])
+        return location
+
+    daemon = SimpleNamespace(
+        create_request_context=lambda: SimpleNamespace(get_code_location=newest)
+    )
+    workspace: Any = SimpleNamespace(get_code_location=lambda _: location, process_context=daemon)
+    code = RegisteredCodeLocationOrigin("samza")
+    origin = RemoteJobOrigin(RemoteRepositoryOrigin(code, "all"), "move_container")
+    run = run_of(launcher, None, origin=origin)
+    monkeypatch.setattr(dg.DefaultRunLauncher, "launch_run", ends_in_the_launch())
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    starting(launcher, run)
+    with pytest.raises(DagsterLaunchFailedError):
+        launcher.launch_run(LaunchRunContext(run, workspace=workspace))
+    assert looks == ["samza"] * 3
 
 
 def test_a_launch_of_which_nothing_is_heard_fails_and_is_not_tried_again(

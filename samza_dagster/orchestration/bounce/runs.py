@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
+from dagster._core.events import EngineEventData
 
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.orchestration.bounce.config import BounceAction
@@ -227,9 +228,23 @@ def _is_retried_soon(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
 
 
 def order(instance: dg.DagsterInstance, run_id: str) -> str:
-    """What the run is told to do now: `pause`, `abort` or nothing."""
+    """What the run is told to do now: `pause`, `abort` or nothing.
+
+    By its newest event of an order, else by its tag. Dagster writes all tags of a run at once, so
+    one that is set while the run sets another may be gone again: it is set anew then.
+    """
     run = instance.get_run_by_id(run_id)
-    told = run.tags.get(CONTROL, "") if run is not None else ""
+    if run is None:
+        return ""
+    said: dict[str, str] = {}
+    for entry in instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT):
+        data = entry.dagster_event.engine_event_data if entry.dagster_event else None
+        if data is not None and CONTROL in data.metadata:
+            said = {tag: str(value.value) for tag, value in data.metadata.items()}
+    lost = {tag: text for tag, text in said.items() if run.tags.get(tag) != text}
+    if lost:
+        instance.add_run_tags(run_id, lost)
+    told = said.get(CONTROL) or run.tags.get(CONTROL, "")
     return told if told in (BounceAction.pause.value, BounceAction.abort.value) else ""
 
 
@@ -289,6 +304,9 @@ def steer(
 
         told |= noted(run.tags, action.value, by or By(), time.time_ns() // 1_000_000)
         instance.add_run_tags(run.run_id, told)
+        if not is_over:
+            said = EngineEventData({tag: dg.MetadataValue.text(text) for tag, text in told.items()})
+            instance.report_engine_event(f"It is told: {action.value}.", run, said)
     if given_up:
         return run, "it was paused and is given up: nothing is left to stop"
     return run, {
