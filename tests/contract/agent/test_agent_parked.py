@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cluster import ContainerLaunch, LocalCluster, resource_requests
+from samza_dagster.cluster import ContainerLaunch, LocalCluster
 from tests.contract.agent.rig import Agent, Rig, launch, lives, start, until
 from tests.rig.pace import PACE
 
@@ -81,20 +81,6 @@ def test_the_start_only_opens_the_gate(job: Rig) -> None:
     assert json.loads(served(agent, "e1")) == json.loads(wanted.job_model_json)
     os.kill(pid, signal.SIGKILL)
     assert seen.wait("on_container_stopped", "e1")[2] == 137
-
-
-def test_who_has_no_time_is_told_at_once(job: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A container that is down: its resource is held, its process comes meanwhile."""
-    monkeypatch.setattr(resource_requests, "READY_WITHIN_S", 20.0 * PACE)
-    cluster, seen = job.cluster()
-    job.agent("host-1")
-    slow = launch("e1", command=("sleep", "600"))
-    seen.wait("on_resource_allocated", reserve(cluster, slow, ahead=False), within_s=5)
-    monkeypatch.setattr(resource_requests, "READY_WITHIN_S", 2.0 * PACE)
-    other = reserve(cluster, launch("e2", command=("sleep", "600")))
-    with pytest.raises(AssertionError):
-        seen.wait("on_resource_allocated", other, within_s=1)
-    seen.wait("on_resource_allocated", other, within_s=4)
 
 
 def test_one_that_dies_while_it_waits_holds_nobody_up(job: Rig) -> None:
@@ -257,22 +243,6 @@ def test_it_ends_with_the_lease_and_with_stop_all(job: Rig) -> None:
     pid = parked_pid(agent, "e2")
     assert agent.stop_all()["exit"] == 0
     assert not lives(pid)
-
-
-def test_a_new_leader_finds_it_and_starts_it(job: Rig) -> None:
-    """It asks for the same resource again, and is told once what waits there is ready."""
-    cluster, seen = job.cluster()
-    agent = job.agent("host-1")
-    wanted = launch("e1")
-    seen.wait("on_resource_allocated", reserve(cluster, wanted))
-    pid = parked_pid(agent, "e1")
-    cluster.close()
-    later, seen = job.cluster(epoch=2)
-    request_id = reserve(later, wanted)
-    seen.wait("on_resource_allocated", request_id)
-    later.start_container(request_id, "host-1", wanted)
-    assert seen.wait("on_container_launched", "e1")[2] == pid
-    seen.wait("on_container_checked_in", "e1")
 
 
 def test_one_whose_start_does_not_come_is_killed(tmp_path: Path) -> None:

@@ -71,13 +71,3 @@ def test_a_poll_of_an_agent_that_another_has_replaced_gets_neither_lease_nor_com
         status, body = held.result(timeout=30 * PACE)
     assert status == 409
     assert "another agent registered" in body["error"]
-
-
-def test_a_late_first_word_of_a_dead_agent_is_refused_and_its_successors_next_one_isnt(
-    job: Rig,
-) -> None:
-    """As after a coordinator was frozen: what both had said is read in any order."""
-    cluster, _ = job.cluster(lease_s=400.0)
-    assert ask(cluster, "i2", began_ms=2000)[0] == 200
-    assert ask(cluster, "i1", began_ms=1000)[0] == 409
-    assert ask(cluster, "i2", began_ms=2000, sequence=2)[0] == 200

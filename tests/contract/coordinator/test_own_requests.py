@@ -50,24 +50,6 @@ def held(client: PlacementClient, asked: str) -> bool:
     return any(a.uuid == asked and a.stage == "held" for a in client.view().actions)
 
 
-def stage_of(client: PlacementClient, asked: str) -> str | None:
-    return next((a.stage for a in client.view().actions if a.uuid == asked), None)
-
-
-def test_a_hold_touches_nothing_until_it_is_committed(job: Job, client: PlacementClient) -> None:
-    """The same process runs while the destination is held, and runs there after the commit."""
-    before = job.processors()["0"]
-    destination = free_host(job, "0")
-    asked = client.reserve("0", destination, request_expiry_s=60 * PACE)
-    until("the hold", lambda: held(client, asked.uuid))
-    assert job.processors()["0"] == before
-    assert end_of(client, client.commit(asked.uuid).uuid).status_code is StatusCode.SUCCEEDED
-    assert end_of(client, asked.uuid).status_code is StatusCode.SUCCEEDED
-    after = job.processors()["0"]
-    assert after["host"] == destination
-    assert not alive(before["pid"])
-
-
 @pytest.mark.parametrize("how", ["release", "cancel"])
 def test_a_hold_that_is_let_go_leaves_the_container(
     job: Job, client: PlacementClient, how: str
@@ -86,16 +68,6 @@ def test_a_hold_that_is_let_go_leaves_the_container(
         "the memory back",
         lambda: job.status()["hosts"][destination]["free_memory_mb"] == free,
     )
-
-
-def test_an_active_takes_its_standbys_place_on_request(job: Job, client: PlacementClient) -> None:
-    """`place --to STANDBY` on Samza's own wire: the standby moves away first, in one action."""
-    before = job.processors()
-    request = client.place("0", "STANDBY", request_expiry_s=30 * PACE)
-    assert end_of(client, request.uuid).status_code is StatusCode.SUCCEEDED
-    after = job.wait_until_running()
-    assert after["0"]["host"] == before["0-0"]["host"]
-    assert after["0-0"]["host"] not in (after["0"]["host"], before["0"]["host"])
 
 
 def test_fail_over_starts_the_active_on_the_host_of_its_standby(

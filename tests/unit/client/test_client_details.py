@@ -11,10 +11,10 @@ from samza_dagster.coordinator.effects import response_of
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import texts
-from tests.unit.placement.recorded_responses import SCENES
+from tests.unit.placement.stories import Story, stories, tell
 
 pytestmark = pytest.mark.unit
-SHORT = ("u1", "u2", "u9", "c1", "c2", "c3", "c4", *(f"r{n}" for n in range(1, 9)))
+SHORT = ("u1", "u2", "u3", "u9", "c1", "c2", "c3")
 IN_PROGRESS, SUCCEEDED, FAILED = StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED, StatusCode.FAILED
 
 
@@ -68,10 +68,10 @@ def test_samzas_words_tell_what_has_happened(
     assert details_of(said(status, text)) == details
 
 
-@pytest.mark.parametrize("name", SCENES)
-def test_an_older_coordinators_words_tell_what_details_say(name: str) -> None:
+@pytest.mark.parametrize("story", stories(), ids=str)
+def test_an_older_coordinators_words_tell_what_details_say(story: Story) -> None:
     """Who started where, what a control is about, and where the action stands, but for three of them."""
-    for command in SCENES[name]().sent(cmd.WriteResponse):
+    for command in tell(story).sent(cmd.WriteResponse):
         told = answer(command)
         details, read = details_of(told), details_of(told.model_copy(update={"details": None}))
         assert (read.refers_to is None) == (details.refers_to is None)

@@ -151,22 +151,6 @@ def test_a_request_under_a_uuid_that_was_refused_unread_is_only_deleted(
     assert bench.steps.state.groups["0"].action is None
 
 
-def test_a_request_that_found_its_queue_full_is_not_taken_after_a_restart(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """It was told BAD_REQUEST: whoever still wants it asks under another UUID."""
-    monkeypatch.setattr(full_queue, "MOST_QUEUED", 1)
-    bench = leading()
-    first, beyond = asks(2)
-    bench.term._handle(first)
-    bench.term._handle(beyond)
-    bench.steps.state = bench.steps.stored = stored_and_read(bench.steps.state)
-    monkeypatch.setattr(full_queue, "MOST_QUEUED", 9)
-    bench.term._handle(beyond)
-    assert [ask.uuid for ask in bench.steps.state.groups["0"].queue] == [first.ask.uuid]
-    assert bench.log.commits[-1][1] == [commands.DeleteRequest(beyond.ask.uuid)]
-
-
 def test_of_another_deployment_or_a_known_uuid_it_is_only_deleted() -> None:
     """The first outcome stands; others' requests have no record here."""
     bench = leading()

@@ -57,7 +57,7 @@ def _started(job: tuple[str, str], processor: str, number: int) -> str:
     return draft.execution_id(processor, draft.new_request_id())
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(JOBS, JOBS, PROCESSORS, PROCESSORS, st.integers(0, 9), st.integers(0, 9))
 def test_no_two_jobs_share_a_name_of_ours(
     one: tuple[str, str], two: tuple[str, str], p: str, q: str, n: int, m: int
@@ -72,7 +72,7 @@ def test_no_two_jobs_share_a_name_of_ours(
     assert processors_of("/".join(one)).name != processors_of("/".join(two)).name
 
 
-@settings(max_examples=1000)
+@settings(max_examples=300)
 @given(JOBS, JOBS)
 def test_one_transactional_id_for_each_state_topic(
     one: tuple[str, str], two: tuple[str, str]

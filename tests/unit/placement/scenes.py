@@ -181,10 +181,6 @@ class Scene(World):
         """Processors that were told to stop, in order."""
         return [stop.processor_id for stop in self.sent(cmd.StopContainer)]
 
-    def nobody_was_touched(self) -> bool:
-        """No stop, no start, nothing held."""
-        return not self.stopped() and not self.started() and not self.held_resources()
-
     def started(self) -> list[tuple[str, str]]:
         """(processor, host) of every start, in order."""
         return [(start.processor_id, start.host) for start in self.sent(cmd.StartContainer)]

@@ -60,52 +60,11 @@ def test_one_whose_host_is_lost_meanwhile_takes_its_standbys_place_within_a_rung
     assert world.outcome() == expired()
 
 
-def test_a_lost_destination_is_waited_for_no_longer() -> None:
-    """Nobody knows whether it comes back."""
-    world = running(limits=QUICK)
-    world.lose("host-3")
-    world.submit(ask("0", "host-3", expiry_ms=AN_HOUR))
-    world.crash("0")
-    assert downtime(world, "0") <= A_RUNG
-    assert world.placed("0") == "host-1"
-
-
-def test_a_standby_is_back_as_soon() -> None:
-    """Its active may need it next."""
-    world = moving("0-0")
-    world.crash("0-0")
-    assert downtime(world, "0-0") <= A_RUNG
-    assert world.placed("0-0") == "host-2"
-    assert world.outcome() == expired("0-0")
-
-
 def test_a_request_that_has_less_time_left_ends_when_it_would_have() -> None:
     """A rung is the most that is added, nothing is given."""
     world = moving(expiry_ms=A_RUNG - 2_000)
     world.crash("0")
     assert downtime(world, "0") == A_RUNG - 2_000
-
-
-def test_room_within_a_rung_is_taken() -> None:
-    """No stop, one start, at the destination."""
-    world = moving()
-    world.crash("0")
-    world.until(lambda: world.phases()["0"] is not Phase.RUNNING)
-    world.wait(A_RUNG - 1)
-    world.make_room("host-3")
-    world.until_phase("0", Phase.RUNNING)
-    assert world.placed("0") == "host-3"
-    assert world.outcome() == ("SUCCEEDED", texts.started("host-3"))
-
-
-def test_what_runs_still_waits_as_long_as_was_asked() -> None:
-    """Nothing is lost by that."""
-    world = moving()
-    world.wait(AN_HOUR - 1_000)
-    assert world.stage("0") is Stage.RESERVING
-    world.make_room("host-3")
-    world.until_all_run()
-    assert world.placed("0") == "host-3"
 
 
 def test_the_cluster_is_told_of_the_shorter_time() -> None:

@@ -1,12 +1,13 @@
-"""Which standby gives way to an active that has lost its own host."""
+"""Which standby gives way to an active that has lost its own host, and that none takes another's."""
 
 from __future__ import annotations
 
 import pytest
 
+from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import Phase
 from samza_dagster.simulation.hosts import Trouble
-from tests.unit.placement.scenes import Scene, running
+from tests.unit.placement.scenes import Scene, ask, running
 
 pytestmark = pytest.mark.unit
 
@@ -20,31 +21,6 @@ def replicas() -> Scene:
     return world
 
 
-def test_the_standby_that_is_ready_soonest_is_taken() -> None:
-    """By forecast, also against fewer records."""
-    world = replicas()
-    world.lag("0-0", 10, 9_000)
-    world.lag("0-1", 5_000, 2_000)
-    world.until_all_run()
-    assert world.placed("0") == "host-3"
-
-
-def test_without_a_forecast_fewest_records_behind_is_taken() -> None:
-    """Samples that were read without one."""
-    world = replicas()
-    world.lag("0-0", 700)
-    world.lag("0-1", 70)
-    world.until_all_run()
-    assert world.placed("0") == "host-3"
-
-
-def test_without_any_sample_the_first_replica_is_taken() -> None:
-    """The SEP's order."""
-    world = replicas()
-    world.until_all_run()
-    assert world.placed("0") == "host-2"
-
-
 def test_the_certificate_names_standby_reason_and_lag() -> None:
     """What the choice rested on can be read later."""
     world = replicas()
@@ -53,17 +29,6 @@ def test_the_certificate_names_standby_reason_and_lag() -> None:
     record = world.certificate("0")
     assert record.why == "failover to the host of 0-0: host-1 has no room"
     assert (record.lag_records, record.ready_in_ms) == (700, 2_000)
-
-
-def test_when_the_best_standbys_place_is_taken_the_next_one_gives_way() -> None:
-    """Another job is in the best one's room as soon as it is free."""
-    world = running(PLACES, groups=REPLICAS, slots=1)
-    world.evict("0")
-    world.until(lambda: world.where("0-0") is None)
-    world.fill("host-2")
-    world.until_phase("0", Phase.RUNNING)
-    assert world.placed("0") == "host-3"
-    assert world.counted()["failovers-to-standby"] == 2
 
 
 def test_no_standbys_place_is_sought_twice_for_one_failure() -> None:
@@ -92,3 +57,34 @@ def test_a_standby_where_the_active_failed_to_start_does_not_qualify() -> None:
     world.until_all_run()
     assert (world.placed("0"), world.placed("0-0")) == ("host-4", "host-2")
     assert world.counted()["failovers-to-standby"] == 1
+
+
+def test_a_standby_never_takes_anybodys_place() -> None:
+    """Every legal host is full: it waits, its active and the other replica run on."""
+    places = {"0": "host-1", "0-0": "host-2", "0-1": "host-3"}
+    world = running(places, groups={"0": tuple(places)})
+    world.fill("host-4")
+    world.evict("0-0")
+    world.until(lambda: world.asked_for("0-0").count(None) == 3)
+    assert world.stopped() == []
+    world.make_room("host-4")
+    world.until_all_run()
+    assert world.placed("0-0") == "host-4"
+
+
+def test_an_allocation_that_breaks_the_same_host_rule_is_given_back() -> None:
+    """Its active was promised that host meanwhile; counted by Samza's name."""
+    world = running()
+    world.fill("host-3")
+    world.fill("host-4")
+    world.evict("0-0")
+    world.until(lambda: world.asked_for("0-0") == ["host-2", None])
+    world.submit(ask("0", "host-3"))
+    move, anywhere = (r.request_id for r in reversed(world.sent(cmd.RequestResource)[-2:]))
+    world.leader.requests.pending.pop(move)
+    world.make_room("host-3")
+    world.until(lambda: world.counted()["failed-standby-allocations"] == 1)
+    assert cmd.ReleaseResource(anywhere) in world.log
+    assert "host-3" in world.sent(cmd.RequestResource)[-1].excluded_hosts
+    world.settle()
+    assert world.placed("0-0") != world.placed("0")

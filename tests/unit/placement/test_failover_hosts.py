@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.placement import commands as cmd
-from samza_dagster.placement.state import Ended, Fencing, Limits, Phase
+from samza_dagster.placement.state import Ended, Limits, Phase
 from tests.unit.placement.scenes import HOSTS, QUICK, Scene, running
 
 pytestmark = pytest.mark.unit
@@ -34,30 +34,6 @@ def test_each_goes_its_own_way_in_the_same_step() -> None:
     assert world.group("0").failover is not None
     assert world.asked_for("0") == ["host-2"]
     assert world.asked_for("1-0") == world.asked_for("2") == [None]
-
-
-def test_all_of_them_run_again_when_their_leases_are_over() -> None:
-    """None before; the turn to start isn't waited for."""
-    world = crowded_host_lost()
-    last_word = world.leader.books["host-1"].heard_ms
-    world.until(lambda: bool({"0", "1-0", "2"} & {name for name, _ in world.started()}))
-    assert world.now_ms == last_word + QUICK.lease_ms + QUICK.lease_bound_ms
-    world.until_all_run()
-    assert world.placed("0") == "host-2"
-    for processor_id in ("0", "1-0", "2"):
-        assert world.placed(processor_id) != "host-1"
-        assert world.how_replaced(processor_id) == Ended.LEASE
-
-
-def test_with_a_fence_each_principal_is_refused_and_nobody_waits() -> None:
-    """One fence for each incarnation that was there."""
-    limits = Limits(fencing=Fencing.BROKER, host_timeout_ms=10_000, lease_ms=120_000)
-    world = crowded_host_lost(limits)
-    lost_at = world.now_ms
-    assert [fence.processor_id for fence in world.sent(cmd.FencePrincipal)] == ["0", "1-0", "2"]
-    world.until(lambda: world.phases()["0"] is world.phases()["2"] is Phase.RUNNING)
-    assert world.now_ms == lost_at
-    assert world.how_replaced("0") == world.how_replaced("2") == Ended.FENCED
 
 
 def test_a_lost_host_is_asked_for_nothing() -> None:

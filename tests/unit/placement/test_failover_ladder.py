@@ -6,25 +6,14 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import failover, failures
-from samza_dagster.placement.state import AskKind, Ended, Limits, Phase
+from samza_dagster.placement.state import AskKind, Limits, Phase
 from samza_dagster.simulation.hosts import Trouble
 from samza_dagster.simulation.moves import Move
-from tests.unit.placement.scenes import HOSTS, QUICK, own, running
+from tests.unit.placement.scenes import HOSTS, own, running
 
 pytestmark = pytest.mark.unit
 
 # -- the first rung: its own host ----------------------------------------------------------
-
-
-def test_an_active_that_dies_starts_on_its_own_host_again() -> None:
-    """Its state is there; the standby goes on undisturbed."""
-    world = running()
-    standby = world.execution("0-0")
-    world.crash("0")
-    world.until_all_run()
-    assert world.started() == [("0", "host-1")]
-    assert world.execution("0-0") == standby
-    assert world.how_replaced("0") == Ended.DEAD
 
 
 def test_a_full_host_isnt_waited_for_when_a_standby_is_ready() -> None:
@@ -46,17 +35,6 @@ def test_a_host_that_doesnt_answer_has_its_time() -> None:
     assert world.now_ms == began + world.state.limits.request_timeout_ms
 
 
-def test_without_a_standby_room_is_waited_for_within_the_time() -> None:
-    """The other job left: the active is home, where its state is."""
-    world = running({"0": "host-1"}, groups={"0": ("0",)})
-    world.evict("0")
-    world.wait(3_000)
-    world.make_room("host-1")
-    world.until_all_run()
-    assert world.placed("0") == "host-1"
-    assert world.stopped() == []
-
-
 def test_its_own_host_is_asked_once_when_its_standby_is_stopped_by_the_next_request() -> None:
     """Its turn came first, in the same step: then the standby could still have taken over."""
     world = running(limits=Limits(retry_count=0, host_timeout_ms=60_000))
@@ -76,15 +54,6 @@ def test_its_own_host_is_asked_once_when_its_standby_is_stopped_by_the_next_requ
 
 
 # -- the second rung: a standby's place ----------------------------------------------------
-
-
-def test_when_its_host_is_not_to_be_had_it_takes_its_standbys_place() -> None:
-    """And the standby goes elsewhere."""
-    world = running()
-    world.evict("0")
-    world.until_all_run()
-    assert world.placed("0") == "host-2"
-    assert world.placed("0-0") in ("host-3", "host-4")
 
 
 def test_the_standby_that_gave_way_starts_after_its_active() -> None:
@@ -138,73 +107,7 @@ def test_the_active_starts_only_when_the_resource_is_held() -> None:
     assert world.placed("0") == "host-2"
 
 
-def test_the_standby_then_starts_anywhere_legal() -> None:
-    """It has no host that it prefers any more; the active's own is forbidden to it."""
-    world = running()
-    world.evict("0")
-    world.until_all_run()
-    requests = [r for r in world.sent(cmd.RequestResource) if r.processor_id == "0-0"]
-    assert [request.host for request in requests] == [None]
-    assert "host-2" in requests[0].excluded_hosts
-
-
-def test_a_standby_may_go_to_the_host_that_its_active_left() -> None:
-    """Roles are swapped in the end."""
-    world = running()
-    world.evict("0")
-    world.fill("host-3")
-    world.fill("host-4")
-    world.until_phase("0", Phase.RUNNING)
-    world.make_room("host-1")
-    world.until_all_run()
-    assert (world.placed("0"), world.placed("0-0")) == ("host-2", "host-1")
-
-
-def test_a_failover_is_over_when_the_active_has_checked_in() -> None:
-    """Not before: until then the group's other requests wait."""
-    world = running()
-    world.evict("0")
-    world.until_phase("0", Phase.STARTING)
-    assert world.group().failover is not None
-    world.until_phase("0", Phase.RUNNING)
-    assert world.group().failover is None
-
-
 # -- the last rung: any host ---------------------------------------------------------------
-
-
-def test_without_standbys_it_goes_to_any_host() -> None:
-    """There is nothing else to try, and nothing that failed to qualify."""
-    world = running(groups={"0": ("0",)})
-    world.evict("0")
-    world.until_all_run()
-    assert world.placed("0") in HOSTS[1:]
-    assert world.counted()["failovers-to-any-host"] == 0
-
-
-def test_when_nobody_qualifies_the_certificate_states_it() -> None:
-    """A cold start is explained as one: the standby's host is lost, too."""
-    world = running(limits=QUICK)
-    world.lose("host-2")
-    world.lose("host-1")
-    world.until_phase("0", Phase.RUNNING)
-    assert world.placed("0") in ("host-3", "host-4")
-    assert world.counted()["failovers-to-standby"] == 0
-    assert world.why_started("0") == (
-        "any host: no standby's place was to be had (0-0 is reserved, how far behind is unknown)"
-    )
-    assert world.certificate("0").lag_records is None
-
-
-def test_a_cold_start_states_how_far_the_lost_standby_was() -> None:
-    """What it would have cost to take it: nobody can ask later."""
-    world = running(limits=QUICK)
-    world.lag("0-0", 12)
-    world.lose("host-2")
-    world.lose("host-1")
-    world.until_phase("0", Phase.RUNNING)
-    assert "0-0 is" in world.why_started("0")
-    assert "12 records behind when it was last measured" in world.why_started("0")
 
 
 def test_when_there_is_no_room_at_all_the_ladder_begins_again() -> None:
@@ -218,12 +121,3 @@ def test_when_there_is_no_room_at_all_the_ladder_begins_again() -> None:
     world.make_room("host-3")
     world.until_all_run()
     assert world.placed("0") == "host-3"
-
-
-def test_without_host_affinity_its_own_host_is_no_rung() -> None:
-    """`job.host-affinity.enabled=false`: the standby's place is the first."""
-    world = running(limits=Limits(host_affinity=False))
-    home = {pid: world.placed(pid) for pid in ("0", "0-0")}
-    world.crash("0")
-    world.until_all_run()
-    assert world.placed("0") == home["0-0"]

@@ -8,24 +8,14 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.explain import explain
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import JobState, Lag, Limits, Phase, Stage
+from samza_dagster.placement.state import JobState, Lag, Phase
 from samza_dagster.simulation.hosts import Trouble
 from tests.unit.placement.scenes import QUICK, Scene, ask, running
 
 pytestmark = pytest.mark.unit
 
 REPLICAS = {"0": ("0", "0-0", "0-1")}
-OWN_PLACE = ("0", "host-2")
 PLACES = {"0": "host-1", "0-0": "host-2", "0-1": "host-3"}
-
-
-def starting(limits: Limits = QUICK) -> Scene:
-    """The standby is restarted, as a bounce does it, and hasn't checked in."""
-    world = running(limits=limits)
-    world.submit(ask("0-0", "LAST_SEEN"))
-    world.until_stage(Stage.STARTING)
-    world.until_phase("0-0", Phase.STARTING)
-    return world
 
 
 def waiting_cold() -> Scene:
@@ -40,83 +30,6 @@ def waiting_cold() -> Scene:
 # -- of a standby that doesn't run -----------------------------------------------------------
 
 
-def test_the_place_of_a_standby_that_is_restarted_is_taken() -> None:
-    """Its state is there; the restart is given up, and whoever asked for it is told."""
-    world = starting()
-    world.lose("host-1")
-    assert world.asked_for("0") == ["host-2"]
-    world.until_all_run()
-    assert world.placed("0") == "host-2"
-    status, why = world.outcome()
-    assert (status, "the standby is needed" in why) == ("FAILED", True)
-    assert world.counted()["failovers-to-any-host"] == 0
-
-
-def test_the_certificate_says_that_it_did_not_run() -> None:
-    """And that nobody knows how far behind it was."""
-    world = starting()
-    world.lose("host-1")
-    world.until_phase("0", Phase.RUNNING)
-    assert world.why_started("0") == (
-        "failover to the host of 0-0: its host fell silent; "
-        "it was starting, how far behind is unknown"
-    )
-
-
-def down() -> Scene:
-    """The standby's process was seen dead, and no host has room for it."""
-    world = running(limits=QUICK)
-    world.lag("0-0", 7)
-    world.fill("host-3")
-    world.fill("host-4")
-    world.evict("0-0")
-    return world
-
-
-def test_the_place_of_a_standby_that_is_down_is_taken() -> None:
-    """Its state is there, and the active comes first: what the standby asks for is given back."""
-    world = down()
-    world.make_room("host-2")
-    world.lose("host-1")
-    assert world.asked_for("0") == ["host-2"]
-    world.make_room("host-3")
-    world.until_all_run()
-    assert (world.placed("0"), world.placed("0-0")) == ("host-2", "host-3")
-    why = world.why_started("0")
-    assert why.startswith("failover to the host of 0-0: its host fell silent; it was re")
-    assert why.endswith(", 7 records behind when it was last measured")
-
-
-def test_the_place_of_one_that_is_down_is_not_waited_for() -> None:
-    """Another job has the room: any host at once."""
-    world = down()
-    world.lose("host-1")
-    since_ms = world.now_ms
-    [named] = [r for r in world.sent(cmd.RequestResource) if (r.processor_id, r.host) == OWN_PLACE]
-    assert named.urgent
-    world.until(lambda: None in world.asked_for("0"))
-    assert world.now_ms == since_ms
-
-
-def test_a_standby_that_runs_comes_before_one_that_starts() -> None:
-    """Whatever was measured."""
-    world = running(PLACES, groups=REPLICAS, limits=QUICK)
-    world.submit(ask("0-0", "LAST_SEEN"))
-    world.until_phase("0-0", Phase.STARTING)
-    world.lag("0-1", 9_000_000)
-    world.lose("host-1")
-    assert world.asked_for("0") == ["host-3"]
-
-
-def test_one_that_starts_elsewhere_has_no_place_yet() -> None:
-    """It was sent to another host, and has hardly begun to restore there."""
-    world = running(limits=QUICK)
-    world.submit(ask("0-0", "host-3"))
-    world.until_phase("0-0", Phase.STARTING)
-    world.lose("host-1")
-    assert world.asked_for("0") == [None]
-
-
 def test_one_whose_start_failed_there_has_no_place() -> None:
     """What keeps it from starting would keep the active."""
     world = running(limits=QUICK)
@@ -125,12 +38,6 @@ def test_one_whose_start_failed_there_has_no_place() -> None:
     world.until(lambda: world.processor("0-0").avoid_hosts == ("host-2",))
     world.lose("host-1")
     assert world.asked_for("0") == [None]
-
-
-def test_without_host_affinity_a_standby_that_is_down_has_no_place() -> None:
-    """Nobody relies on where a container ran: a deployment asks for any host."""
-    world = running(limits=Limits(host_affinity=False))
-    assert world.counted()["failovers-to-standby"] == 0
 
 
 # -- looked at again -----------------------------------------------------------------------
@@ -148,34 +55,6 @@ def test_an_active_that_waits_takes_the_place_of_a_standby_that_is_ready_by_now(
     assert world.placed("0") == "host-2"
     assert world.held_resources() == {}
     assert world.why_started("0") == "failover to the host of 0-0: it was ready before 0 started"
-
-
-def test_a_standby_that_survived_its_stop_is_not_stopped_again_and_again() -> None:
-    """Its place was sought once: the active starts on any host."""
-    world = running(limits=QUICK)
-    world.trouble("host-2", Trouble.STUBBORN)
-    world.lose("host-1")
-    world.until_all_run()
-    assert world.asked_for("0") == ["host-2", None]
-    assert world.stopped() == ["0-0"]
-
-
-def test_a_move_to_a_host_that_was_asked_for_is_not_turned_aside() -> None:
-    """Its container ended by itself meanwhile: it starts where somebody wants it."""
-    world = waiting_on_a_move()
-    world.come_back("host-2")
-    world.until_all_run()
-    assert world.placed("0") == "host-3"
-
-
-def waiting_on_a_move() -> Scene:
-    """0 is on its way to host-3, its own host is lost, and its standby's too."""
-    world = running(limits=QUICK)
-    world.lose("host-2")
-    world.submit(ask("0", "host-3"))
-    world.until_stage(Stage.STOPPING)
-    world.lose("host-1")
-    return world
 
 
 # -- in one fault domain -------------------------------------------------------------------

@@ -59,15 +59,6 @@ def test_a_second_report_of_an_end_only_lets_the_agent_forget(name: str) -> None
     assert taken.commands == (cmd.ForgetContainer(old, "host-1"),)
 
 
-@pytest.mark.parametrize("name", ["launched", "checked in"])
-def test_what_is_known_already_changes_nothing(name: str) -> None:
-    """A second check-in of the incarnation that runs."""
-    world = running()
-    event = REPORTS[name](world.now_ms, world.execution("0"), "host-1")
-    taken = step(world.state, event)
-    assert (taken.commands, taken.state.groups) == ((), world.state.groups)
-
-
 def test_a_stop_that_failed_late_means_nothing_to_one_that_runs() -> None:
     """It isn't being stopped."""
     world = running()

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from random import Random
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import texts
@@ -72,41 +67,7 @@ def test_what_can_not_begin_yet_does_not_hold_up_what_can() -> None:
     assert world.outcome("younger")[0] == "IN_PROGRESS"
 
 
-def test_the_lock_is_kept_until_a_failed_moves_container_runs_again() -> None:
-    """FAILED was said long before."""
-    world = running()
-    world.trouble("host-3", Trouble.NO_START)
-    world.submit(ask("0", "host-3", uuid="a"))
-    world.submit(ask("0-0", "LAST_SEEN", uuid="b"))
-    world.until(lambda: world.outcome("a")[0] == "FAILED")
-    assert world.outcome("b")[0] == "ACCEPTED"
-    world.until_phase("0", Phase.RUNNING)
-    world.until_all_run()
-    assert world.outcome("b")[0] == "SUCCEEDED"
-
-
 # -- the job -------------------------------------------------------------------------------
-
-
-def test_the_jobs_limit_is_kept_at_every_moment() -> None:
-    """Two at once, four asked for."""
-    world = many(Limits(max_concurrent_actions=2))
-    for n in range(4):
-        world.submit(ask(str(n), "LAST_SEEN", uuid=f"u{n}"))
-    most = 0
-    while world.next_move():
-        most = max(most, sum(world.action(str(n)) is not None for n in range(4)))
-    assert most == 2
-    assert all(world.outcome(f"u{n}")[0] == "SUCCEEDED" for n in range(4))
-
-
-def test_what_waits_for_the_jobs_limit_begins_oldest_first_across_groups() -> None:
-    """By timestamp, then uuid."""
-    world = many(Limits(max_concurrent_actions=1))
-    for uuid, pid, at_ms in (("w", "0", 9), ("z", "1", 3), ("y", "2", 2), ("x", "3", 2)):
-        world.submit(ask(pid, "LAST_SEEN", uuid=uuid, at_ms=at_ms))
-    world.until_all_run()
-    assert began(world) == ["w", "x", "y", "z"]
 
 
 def test_a_way_back_does_not_count() -> None:
@@ -228,36 +189,6 @@ def test_a_displaced_standbys_new_place_counts() -> None:
     there = next(pid for pid in ("1", "1-0") if world.placed(pid) == place)
     world.submit(ask(there, "LAST_SEEN", uuid="b"))
     assert f"1 actions touch {place}" in world.outcome("b")[1]
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.integers(1, 2),
-    st.lists(st.sampled_from(HOSTS[:3]), min_size=2, max_size=6),
-    st.lists(st.sampled_from(("ANY_HOST", "ANY_HOST", "LAST_SEEN", "host-2")), max_size=6),
-    st.randoms(use_true_random=False),
-)
-def test_no_host_is_touched_by_more_actions_than_may_and_every_request_ends(
-    most: int, places: list[str], destinations: list[str], lots: Random
-) -> None:
-    """Whatever is asked, and in whatever order it happens."""
-    world = three(tuple(places), most=most)
-    for n, destination in enumerate(destinations[: len(places)]):
-        world.submit(ask(str(n), destination, uuid=f"u{n}", expiry_ms=60_000))
-    while moves := world.moves():
-        world.do(lots.choice(moves))
-        counts: Counter[str] = Counter()
-        for group in world.state.groups.values():
-            action, [processor] = group.action, group.processors.values()
-            if action is None or action.stage in (Stage.FALLBACK_ANY, Stage.FALLBACK_SOURCE):
-                continue
-            touched = {action.source_host, processor.incarnation and processor.incarnation.host}
-            for held in (action.reservation, processor.request):
-                touched.add(held and (held.allocated_host or held.host))
-            counts.update(host for host in touched if host)
-        assert all(count <= most for count in counts.values()), counts
-    ended = [world.outcome(f"u{n}")[0] for n in range(min(len(places), len(destinations)))]
-    assert set(ended) <= {"SUCCEEDED"}
 
 
 def test_words_for_destinations_are_no_hosts() -> None:

@@ -140,27 +140,12 @@ def test_no_successor_starts_before_its_predecessor_is_dead() -> None:
     assert world.certificate("0").epoch > 4
 
 
-def test_containers_start_again_where_their_state_is() -> None:
-    """Last seen hosts outlive a deployment."""
-    world = redeploy(running())
-    world.until_all_run()
-    assert {pid: world.placed(pid) for pid in PLACES} == PLACES
-
-
 def test_what_the_new_deployment_lacks_is_stopped_and_gone() -> None:
     """A group and a standby fewer."""
     world = redeploy(running(), {"0": ("0",)})
     world.settle()
     assert world.phases() == {"0": Phase.RUNNING}
     assert set(world.state.groups) == {"0"}
-
-
-def test_what_the_new_deployment_adds_is_started() -> None:
-    """A group and a replica more."""
-    world = redeploy(running(), {**GROUPS, "0": ("0", "0-0", "0-1"), "2": ("2",)})
-    world.settle()
-    assert {"0-1", "2"} <= set(world.phases())
-    assert set(world.phases().values()) == {Phase.RUNNING}
 
 
 def test_one_that_could_not_be_stopped_is_not_forgotten() -> None:

@@ -7,11 +7,9 @@ from immutables import Map
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement import texts
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import (
-    AskKind,
     End,
     Ended,
     Fencing,
@@ -27,7 +25,7 @@ from samza_dagster.placement.state import (
 )
 from samza_dagster.simulation.hosts import Trouble
 from samza_dagster.simulation.moves import Move
-from tests.unit.placement.scenes import HOSTS, QUICK, Scene, ask, own, running
+from tests.unit.placement.scenes import HOSTS, QUICK, Scene, ask, running
 
 pytestmark = pytest.mark.unit
 
@@ -43,15 +41,6 @@ def ends(world: Scene, execution_id: str) -> list[str]:
 
 
 # -- three ways ----------------------------------------------------------------------------
-
-
-def test_a_death_that_was_seen_lets_the_successor_start_at_once() -> None:
-    """`dead`: the agent saw it."""
-    world = running()
-    began = world.now_ms
-    world.crash("0")
-    world.until_all_run()
-    assert (world.how_replaced("0"), world.now_ms) == (Ended.DEAD, began)
 
 
 def test_a_silent_host_lets_the_successor_start_when_its_lease_is_over() -> None:
@@ -92,14 +81,6 @@ def test_a_ghost_that_was_seen_dead_first_is_dead() -> None:
     world.come_back("host-1")
     world.until_all_run()
     assert world.how_replaced("0") == Ended.DEAD
-
-
-def test_a_processors_first_start_replaces_nobody() -> None:
-    """Its certificate has no predecessor."""
-    world = running(limits=QUICK)
-    world.submit(own(AskKind.START_STANDBY, "0", "host-3"))
-    world.until_all_run()
-    assert world.certificate("0-1").predecessor is None
 
 
 # -- ghosts --------------------------------------------------------------------------------
@@ -207,49 +188,6 @@ def test_a_lease_that_was_over_stays_so_beside_a_successor_that_nobody_has_seen_
     assert again.ended is None
 
 
-def test_a_ghost_that_never_checked_in_is_stopped_not_taken_back() -> None:
-    """It has restored nothing worth keeping."""
-    world = running(LONE_PLACES, groups=LONE, limits=QUICK)
-    world.trouble("host-1", Trouble.NO_CHECK_IN)
-    world.crash("0")
-    world.until(lambda: world.phases()["0"] is Phase.STARTING)
-    ghost = world.execution("0")
-    world.lose("host-1")
-    world.come_back("host-1")
-    assert ghost in [stop.execution_id for stop in world.sent(cmd.StopContainer)]
-    world.settle()
-    assert world.execution("0") != ghost
-
-
-def test_what_was_begun_for_one_that_is_taken_back_is_given_back() -> None:
-    """The request for another host ends."""
-    world = running(LONE_PLACES, groups=LONE, limits=QUICK)
-    world.lose("host-1")
-    world.until(lambda: world.phases()["0"] is Phase.RESERVED)
-    world.come_back("host-1")
-    assert world.phases()["0"] is Phase.RUNNING
-    world.until(lambda: not world.moves())
-    assert world.held_resources() == {}
-    assert world.started() == []
-
-
-def test_a_request_that_went_on_without_it_fails_when_it_is_taken_back() -> None:
-    """A fail-over of an active whose host was silent only for a while."""
-    world = running(limits=QUICK)
-    world.fill("host-3")
-    world.fill("host-4")
-    world.trouble("host-2", Trouble.STUBBORN)
-    world.lose("host-1")
-    world.until_phase("0-0", Phase.RUNNING)
-    world.calm("host-2")
-    world.submit(own(AskKind.FAIL_OVER, "0"))
-    world.come_back("host-1")
-    assert world.outcome() == ("FAILED", texts.came_back("host-1"))
-    assert world.phases()["0"] is Phase.RUNNING
-    world.settle()
-    assert (world.placed("0"), world.placed("0-0")) == ("host-1", "host-2")
-
-
 def test_a_host_that_is_lost_again_gives_its_ghosts_another_lease() -> None:
     """From its second silence: it had renewed in between."""
     world = running(LONE_PLACES, groups=LONE, limits=QUICK)
@@ -263,21 +201,6 @@ def test_a_host_that_is_lost_again_gives_its_ghosts_another_lease() -> None:
     last_word = world.leader.books["host-1"].heard_ms
     [ghost] = world.group().ghosts
     assert ghost.lease_ends_ms == last_word + QUICK.lease_ms + QUICK.lease_bound_ms
-
-
-def test_no_member_of_the_group_starts_where_a_ghost_may_hold_the_store() -> None:
-    """Every other host is full: they wait rather than go there."""
-    world = running(limits=QUICK)
-    for host in HOSTS[2:]:
-        world.fill(host)
-    world.lose("host-1")
-    world.until_phase("0", Phase.RUNNING)
-    for _ in range(40):
-        world.do(world.moves()[0] if world.moves() else Move("tick"))
-    assert world.placed("0-0") is None
-    for request in world.sent(cmd.RequestResource):
-        assert request.host != "host-1"
-        assert request.host is not None or "host-1" in request.excluded_hosts
 
 
 # -- a new leader --------------------------------------------------------------------------

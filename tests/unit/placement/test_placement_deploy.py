@@ -94,17 +94,6 @@ def test_execution_ids_and_epochs_never_repeat_and_are_safe_in_paths() -> None:
     assert started[-1].execution_id.endswith("-0-000005")
 
 
-def test_a_container_that_ends_by_itself_starts_again_on_its_host_at_once() -> None:
-    """Before any other turn, and counted."""
-    world = running()
-    world.crash("0")
-    world.next_move()
-    assert world.sent(cmd.RequestResource)[-1].host == "host-1"
-    world.settle()
-    assert world.where("0") == "host-1"
-    assert world.state.groups["0"].processors["0"].failures == 1
-
-
 def test_a_dead_container_is_forgotten_and_its_resource_given_back() -> None:
     """Once its end was handled."""
     world = running()
@@ -115,16 +104,6 @@ def test_a_dead_container_is_forgotten_and_its_resource_given_back() -> None:
     assert entry.execution_id not in world.hosts["host-1"].books
 
 
-def test_a_start_that_fails_is_tried_on_another_host_after_a_pause() -> None:
-    """The host that failed is left out once, not for ever."""
-    world = fresh()
-    world.trouble("host-1", Trouble.NO_START)
-    world.deploy({"0": ("0",)}, last_seen={"0": "host-1"})
-    world.until(lambda: world.phases()["0"] is Phase.RUNNING)
-    assert world.where("0") != "host-1"
-    assert world.sent(cmd.RequestResource)[-1].excluded_hosts == ("host-1",)
-
-
 def test_failed_starts_are_tried_ever_more_slowly() -> None:
     """Every host fails: pauses grow to their bound."""
     world = fresh(("host-1",))
@@ -132,17 +111,6 @@ def test_failed_starts_are_tried_ever_more_slowly() -> None:
     world.deploy({"0": ("0",)})
     world.until(lambda: world.now_ms > 600_000, limit=20_000)
     assert len(world.sent(cmd.StartContainer)) < 120
-
-
-def test_a_start_without_check_in_is_stopped_before_it_is_tried_again() -> None:
-    """No second process while the first may live."""
-    world = fresh()
-    world.trouble("host-1", Trouble.NO_CHECK_IN)
-    world.deploy({"0": ("0",)}, last_seen={"0": "host-1"})
-    world.until(lambda: world.phases()["0"] is Phase.STOPPING)
-    assert len(world.sent(cmd.StartContainer)) == 1
-    world.until(lambda: world.phases()["0"] is Phase.RUNNING)
-    assert world.where("0") != "host-1"
 
 
 def test_nothing_is_due_when_everything_runs() -> None:
@@ -156,19 +124,3 @@ def test_a_deployment_told_twice_changes_nothing() -> None:
     before = world.state
     world.deploy(GROUPS, last_seen=PLACES)
     assert world.state == before
-
-
-def test_a_new_deployment_restarts_what_stays_and_drops_what_it_lacks() -> None:
-    """Requests of the old one fail; no successor starts before its predecessor's end."""
-    world = running()
-    old = {pid: world.entry(pid).execution_id for pid in PLACES}
-    world.submit(ask("0", "host-3", uuid="u1"))
-    world.submit(ask("0-0", "host-4", uuid="u2"))
-    world.deploy({"0": ("0",), "2": ("2",)}, deployment_id="run-2")
-    world.settle()
-    assert world.told("u1")[-1][0] == world.told("u2")[-1][0] == "FAILED"
-    assert "run-2" in world.told("u1")[-1][1]
-    assert world.phases() == {"0": Phase.RUNNING, "2": Phase.RUNNING}
-    assert world.entry("0").execution_id != old["0"]
-    assert world.where("0-0") is world.where("1") is None
-    assert world.held_resources() == {}

@@ -18,34 +18,6 @@ pytestmark = pytest.mark.unit
 FENCED = Limits(fencing=Fencing.BROKER, host_timeout_ms=10_000)
 
 
-def test_an_active_on_a_lost_host_fails_over_at_once_but_starts_after_its_lease() -> None:
-    """Silence proves no death: the successor waits for the lease and its bound."""
-    world = running(limits=QUICK)
-    world.lose("host-1")
-    last_word = world.leader.books["host-1"].heard_ms
-    assert world.group().failover is not None
-    world.until(lambda: not world.moves())
-    assert world.phases()["0"] is Phase.RESERVED
-    assert world.placed("0-0") != "host-2", "the standby gave way"
-    world.until_phase("0", Phase.STARTING)
-    assert world.placed("0") == "host-2"
-    assert world.now_ms == last_word + QUICK.lease_ms + QUICK.lease_bound_ms
-    world.until_phase("0", Phase.RUNNING)
-    assert world.how_replaced("0") == Ended.LEASE
-
-
-def test_a_fenced_active_is_replaced_without_waiting_for_its_lease() -> None:
-    """The brokers refuse its principal, so its process may live on for all we know."""
-    world = running(limits=FENCED)
-    world.lose("host-1")
-    lost_at = world.now_ms
-    [fence] = world.sent(cmd.FencePrincipal)
-    assert fence.execution_id == world.group().ghosts[0].incarnation.execution_id
-    world.until_phase("0", Phase.RUNNING)
-    assert world.now_ms == lost_at
-    assert world.how_replaced("0") == Ended.FENCED
-
-
 def test_nobody_of_its_group_goes_to_a_host_where_a_member_was_not_seen_dead() -> None:
     """Not after its lease either: its process may still hold the store directory."""
     world = running(limits=QUICK)
@@ -58,19 +30,6 @@ def test_nobody_of_its_group_goes_to_a_host_where_a_member_was_not_seen_dead() -
     world.settle()
     assert world.group().ghosts == ()
     assert explain(world.state, "0-0", "host-1").legal
-
-
-def test_a_container_is_taken_back_when_its_host_returns_before_anything_replaced_it() -> None:
-    """The failover that had begun is called off; the standby keeps its preference."""
-    world = running(limits=QUICK)
-    before = world.execution("0")
-    world.lose("host-1")
-    world.come_back("host-1")
-    assert world.group().failover is None
-    assert world.phases()["0"] is Phase.RUNNING
-    world.settle()
-    assert world.execution("0") == before
-    assert world.where("0-0") == "host-2"
 
 
 def test_what_was_fenced_is_stopped_when_its_host_returns() -> None:

@@ -21,13 +21,6 @@ def again(world: Scene, *kinds: type) -> list[cmd.Command]:
     return [command for command in taken.commands if isinstance(command, kinds)]
 
 
-def test_an_open_request_is_asked_again_with_its_id() -> None:
-    """So an answer to the first is an answer to the second."""
-    world = running()
-    world.submit(ask("0", "host-3"))
-    assert again(world, cmd.RequestResource) == world.sent(cmd.RequestResource)
-
-
 def test_a_held_reservation_is_kept_and_named() -> None:
     """The host is the one that holds it, also when any was asked."""
     world = running()
@@ -40,22 +33,6 @@ def test_a_held_reservation_is_kept_and_named() -> None:
     assert isinstance(request, cmd.RequestResource)
     assert request.request_id == action.reservation.request_id
     assert request.host == action.reservation.allocated_host
-
-
-def test_a_stop_that_was_not_answered_is_asked_again() -> None:
-    """By the same execution id."""
-    world = running()
-    world.submit(ask("0", "host-3"))
-    world.until(lambda: world.stage("0") is Stage.STOPPING)
-    assert again(world, cmd.StopContainer) == world.sent(cmd.StopContainer)
-
-
-def test_a_start_that_was_not_answered_is_asked_again() -> None:
-    """The same incarnation, not a new one."""
-    world = running()
-    world.submit(ask("0", "host-3"))
-    world.until(lambda: world.phases()["0"] is Phase.STARTING)
-    assert again(world, cmd.StartContainer) == world.sent(cmd.StartContainer)
 
 
 def test_last_responses_are_written_again_as_they_were() -> None:
@@ -88,23 +65,6 @@ def test_a_running_job_is_left_alone_by_a_take_over() -> None:
     for host in HOSTS:
         world.register(host)
     assert world.log == []
-
-
-@pytest.mark.parametrize("effects", range(8))
-@pytest.mark.parametrize("destination", ["host-3", "LAST_SEEN", "FORCE_RESTART_LAST_SEEN"])
-def test_a_crash_after_any_effect_of_a_move_changes_nothing_of_its_end(
-    destination: str, effects: int
-) -> None:
-    """Each report of the move is the last that the old coordinator handles."""
-    world = running()
-    world.submit(ask("0", destination))
-    for _ in range(effects):
-        world.next_move()
-    assert world.do(Move("crash", (0,)))
-    world.settle()
-    assert world.told("u1")[-1][0] == "SUCCEEDED"
-    assert world.where("0") == ("host-3" if destination == "host-3" else "host-1")
-    assert world.held_resources() == {}
 
 
 def test_a_start_that_never_reached_its_host_is_sent_again_when_it_registers() -> None:
@@ -144,27 +104,6 @@ def test_a_stopping_one_that_the_books_lack_is_dead_only_when_its_stop_is_answer
     assert registered == overdue
     world.settle()
     assert world.where("0") == "host-1"
-
-
-def test_a_process_that_is_nobodys_current_one_is_stopped() -> None:
-    """On the books of a host that registers, or heard of by its report."""
-    world = running()
-    for event in (
-        ev.HostRegistered(world.now_ms, "host-4", frozenset({"demo-0-000099"})),
-        ev.ContainerLaunched(world.now_ms, "demo-0-000099", "host-4"),
-        ev.ContainerCheckedIn(world.now_ms, "demo-0-000099", "host-4"),
-    ):
-        commands = step(world.state, event).commands
-        assert cmd.StopContainer("0", "demo-0-000099", "host-4") in commands
-
-
-def test_the_end_of_an_unknown_process_is_forgotten() -> None:
-    """Also the second report of an end."""
-    world = running()
-    event = ev.ContainerStopped(world.now_ms, "demo-0-000099", "host-4", 143)
-    taken = step(world.state, event)
-    assert taken.commands == (cmd.ForgetContainer("demo-0-000099", "host-4"),)
-    assert taken.state.groups == world.state.groups
 
 
 def test_a_resource_that_nobody_asked_for_is_given_back() -> None:

@@ -13,7 +13,7 @@ from samza_dagster.placement.events import (
     StopFailed,
 )
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import AskKind, Lag, Limits, Phase, Role, Stage
+from samza_dagster.placement.state import AskKind, Lag, Limits, Phase
 from samza_dagster.simulation.hosts import Trouble
 from tests.unit.placement.scenes import GROUPS, QUICK, Scene, ask, own, running
 
@@ -37,15 +37,6 @@ def stopping(standby_id: str = "0-0", world: Scene | None = None) -> Scene:
 # -- start ---------------------------------------------------------------------------------
 
 
-def test_a_standby_starts_on_the_host_that_was_named() -> None:
-    """SUCCEEDED when it has checked in; it is a member of the group from now on."""
-    world = starting("host-3")
-    world.until_all_run()
-    assert world.outcome() == ("SUCCEEDED", texts.standby_started("0-1", "host-3"))
-    assert world.processor("0-1").role is Role.STANDBY
-    assert world.processor("0-1").extra
-
-
 def test_a_standby_starts_on_any_legal_host() -> None:
     """Neither its active's nor another replica's."""
     world = starting("ANY_HOST")
@@ -56,45 +47,6 @@ def test_a_standby_starts_on_any_legal_host() -> None:
     assert world.placed("0-1") in ("host-3", "host-4")
 
 
-def test_it_is_no_member_before_its_place_is_held() -> None:
-    """A request that comes to nothing leaves no trace."""
-    world = starting("host-3")
-    assert "0-1" not in world.phases()
-    world.expire("0-1")
-    assert world.outcome() == ("FAILED", texts.expired("no host has room"))
-    assert "0-1" not in world.phases()
-
-
-def test_a_full_host_fails_it() -> None:
-    """By the request's own expiry."""
-    world = running()
-    world.fill("host-3")
-    world.submit(own(START, "0", "host-3", expiry_ms=2_000))
-    began = world.now_ms
-    world.until_stage(None)
-    assert world.outcome()[0] == "FAILED"
-    assert world.now_ms == began + 2_000
-
-
-@pytest.mark.parametrize(("host", "member"), [("host-1", "0"), ("host-2", "0-0")])
-def test_a_host_of_its_group_is_refused(host: str, member: str) -> None:
-    """With rule, sight and change."""
-    world = starting(host)
-    assert world.outcome() == (
-        "BAD_REQUEST",
-        texts.bad_request(
-            f"{texts.CONSTRAINTS}; same-host: {member} of the same group is running on {host}; "
-            f"move {member} to another host first"
-        ),
-    )
-
-
-@pytest.mark.parametrize("word", ["STANDBY", "LAST_SEEN", "FORCE_RESTART_LAST_SEEN"])
-def test_words_that_name_no_place_for_a_new_one_are_refused(word: str) -> None:
-    """It was never anywhere."""
-    assert f"place-for-new: a new standby can't go to {word}; " in starting(word).outcome()[1]
-
-
 def test_there_is_a_most_that_an_active_may_have() -> None:
     """`max_standbys`, with what would help."""
     world = running(limits=Limits(max_standbys=1))
@@ -103,25 +55,6 @@ def test_there_is_a_most_that_an_active_may_have() -> None:
         "BAD_REQUEST",
         texts.bad_request("most-standbys: 0 has 1 standbys, the most that it may; stop one first"),
     )
-
-
-def test_a_standby_has_no_standby() -> None:
-    """Its active is named."""
-    world = running()
-    world.submit(own(START, "0-0", "host-3"))
-    assert "active-with-standby: 0-0 is a standby; name its active, 0" in world.outcome()[1]
-
-
-def test_a_start_that_fails_gives_the_standby_up() -> None:
-    """It isn't tried elsewhere: it was asked for, it isn't owed."""
-    world = running()
-    world.trouble("host-3", Trouble.NO_START)
-    starting("host-3", world)
-    world.until_stage(None)
-    assert world.outcome() == ("FAILED", texts.standby_start_failed("0-1", "host-3"))
-    assert "0-1" not in world.phases()
-    world.until(lambda: not world.moves())
-    assert world.held_resources() == {}
 
 
 def test_a_start_whose_host_is_lost_gives_the_standby_up() -> None:
@@ -148,58 +81,7 @@ def test_a_replicas_name_is_used_again_only_when_nothing_is_left_of_it() -> None
     assert world.outcome("u3") == ("SUCCEEDED", texts.standby_started("0-1", "host-3"))
 
 
-def test_one_that_was_started_on_request_takes_part_in_failovers() -> None:
-    """Spin up, wait, move."""
-    world = running(groups={"0": ("0",)})
-    starting("host-3", world)
-    world.until_all_run()
-    world.submit(ask("0", "STANDBY", uuid="u2"))
-    world.until_all_run()
-    assert world.outcome("u2") == ("SUCCEEDED", texts.started("host-3"))
-
-
-def test_one_that_was_started_on_request_comes_back_after_a_death() -> None:
-    """Like any other."""
-    world = starting("host-3")
-    world.until_all_run()
-    world.crash("0-1")
-    world.until_all_run()
-    assert world.placed("0-1") == "host-3"
-
-
 # -- stop ----------------------------------------------------------------------------------
-
-
-def test_a_standby_that_runs_is_stopped_and_removed() -> None:
-    """SUCCEEDED when its process was seen dead."""
-    world = stopping()
-    assert world.outcome() == ("IN_PROGRESS", texts.STANDBY_STOP_IN_PROGRESS)
-    assert world.stopped() == ["0-0"]
-    world.until_stage(None)
-    assert world.outcome() == ("SUCCEEDED", texts.standby_stopped("0-0"))
-    assert "0-0" not in world.phases()
-    assert "0-0" not in world.locality()
-
-
-def test_a_standby_without_a_process_is_removed_at_once() -> None:
-    """What it asked for is given back."""
-    world = running()
-    world.evict("0-0")
-    [request] = [r for r in world.sent(cmd.RequestResource) if r.processor_id == "0-0"]
-    stopping("0-0", world)
-    assert world.outcome() == ("SUCCEEDED", texts.standby_stopped("0-0"))
-    assert cmd.ReleaseResource(request.request_id) in world.log
-
-
-def test_a_standby_that_survives_its_stop_is_a_member_again() -> None:
-    """FAILED; it runs on."""
-    world = running()
-    world.trouble("host-2", Trouble.STUBBORN)
-    stopping("0-0", world)
-    world.until_stage(None)
-    assert world.outcome() == ("FAILED", texts.stop_failed("host-2"))
-    assert world.phases()["0-0"] is Phase.RUNNING
-    assert world.processor("0-0").wanted
 
 
 def never_checks_in(*, stubborn: bool = True) -> Scene:
@@ -292,67 +174,6 @@ def test_a_standby_of_the_deployment_before_never_runs_again() -> None:
     world.until_stage(None)
     assert world.outcome()[0] == "FAILED"
     assert world.processor("0-0").phase is Phase.STOPPING
-
-
-def test_a_standby_whose_host_is_lost_while_it_is_stopped_is_a_member_again() -> None:
-    """FAILED: nobody saw it dead."""
-    world = stopping()
-    world.lose("host-2")
-    assert world.outcome() == ("FAILED", texts.host_lost("host-2"))
-    assert world.processor("0-0").wanted
-
-
-def test_a_standby_in_doubt_is_stopped_only_when_its_ghost_is_gone() -> None:
-    """The request waits: SUCCEEDED would say that nothing of it is left."""
-    world = running(limits=QUICK)
-    world.lose("host-2")
-    stopping("0-0", world)
-    assert world.outcome()[0] == "ACCEPTED"
-    world.until_all_run()
-    assert world.outcome()[0] == "ACCEPTED"
-    world.come_back("host-2")
-    world.settle()
-    assert world.outcome() == ("SUCCEEDED", texts.standby_stopped("0-0"))
-
-
-def test_an_active_can_not_be_stopped_as_a_standby() -> None:
-    """The mistake is named."""
-    world = stopping("0")
-    assert world.outcome() == (
-        "BAD_REQUEST",
-        texts.bad_request("standby-to-stop: 0 is an active; name one of its standbys"),
-    )
-
-
-def test_a_standby_that_gives_way_to_its_active_is_stopped_after_that() -> None:
-    """The failover has the group first."""
-    world = running(limits=QUICK)
-    world.evict("0")
-    world.until(lambda: world.group().failover is not None)
-    stopping("0-0", world)
-    assert world.outcome() == ("ACCEPTED", texts.accepted("waits until 0 has failed over"))
-    world.until(lambda: world.outcome()[0] == "SUCCEEDED")
-    assert (world.placed("0"), "0-0" in world.phases()) == ("host-2", False)
-
-
-def test_a_stopped_standbys_place_is_free_for_its_active() -> None:
-    """The rule knows it no more."""
-    world = stopping()
-    world.until_stage(None)
-    world.submit(ask("0", "host-2", uuid="u2"))
-    world.settle()
-    assert world.outcome("u2") == ("SUCCEEDED", texts.started("host-2"))
-
-
-@pytest.mark.parametrize("stage", [Stage.RESERVING, Stage.STARTING])
-def test_an_active_that_dies_while_a_standby_is_started_goes_its_own_way(stage: Stage) -> None:
-    """Neither waits for the other."""
-    world = starting("host-3")
-    world.until_stage(stage)
-    world.crash("0")
-    world.until_all_run()
-    assert world.placed("0") == "host-1"
-    assert world.outcome()[0] == "SUCCEEDED"
 
 
 def test_of_a_standby_that_was_removed_no_lag_is_kept() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -39,16 +38,6 @@ def verdict_of(seed: int, worlds: list[World]) -> Verdict:
     return verify(records, head)
 
 
-def test_what_the_heart_records_is_in_order(worlds: list[World]) -> None:
-    """Lost hosts, restarts, new deployments, failovers: every end and start is accounted for."""
-    ways: Counter[str] = Counter()
-    for seed in range(20):
-        verdict = verdict_of(seed, worlds)
-        assert verdict.violation is None, f"seed {seed}"
-        ways.update(verdict.ways)
-    assert ways.keys() == {"first", "dead", "fenced", "lease"}
-
-
 def nothing_taken(_group: Group, _processor_id: str) -> dict[str, rules.Violation]:
     return {}
 
@@ -80,8 +69,5 @@ def test_a_heart_that_forgot_a_rule_is_found_out(
     """By its own records."""
     for name, instead in forgotten.items():
         monkeypatch.setattr(rules, name, instead)
-    found: Counter[str] = Counter()
-    for seed in range(20):
-        violation = verdict_of(seed, worlds).violation
-        found[violation.rule.value if violation else ""] += 1
-    assert found[rule] > 0, found
+    violations = (verdict_of(seed, worlds).violation for seed in range(20))
+    assert any(violation is not None and violation.rule == rule for violation in violations)

@@ -73,14 +73,6 @@ def test_a_processor_id_says_group_and_role(
     assert repr(*wrong.values()) in violation.seen
 
 
-def test_a_standby_of_another_group_cannot_hide_beside_its_active() -> None:
-    """`0-0` on the host of `0`: the store directories are one."""
-    job = Chronicle()
-    job.start("0", "host-1")
-    job.start("0-0", "host-1", group_id="7")
-    assert found(job.records).rule is Rule.FORM
-
-
 @pytest.mark.parametrize("fencing", ["nonsense", "", "Lease"])
 def test_only_a_known_setting_takes_tasks_away(fencing: str) -> None:
     """`lease` or `broker`, in starts and ends alike."""
