@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import Protocol
 
 from samza_dagster.client.details import details_of
-from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.client.views import over_with
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.interface import Change, MetadataStore, Watch
 from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
-from samza_dagster.metadata.own_requests import OwnMail
+from samza_dagster.metadata.own_requests import OwnMail, OwnRequestStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.placement.state import Stage
@@ -92,21 +91,21 @@ class StreamResponses:
         self.end_position = store.end_position
 
     def response(self, uuid: str) -> PlacementResponse | None:
-        """Sees `ResponseSource`."""
+        """See `ResponseSource`."""
         return self._placement.read_response(uuid)
 
     def is_waiting(self, uuid: str) -> bool:
-        """Sees `ResponseSource`."""
+        """See `ResponseSource`."""
         return self._placement.read_request(uuid) is not None
 
     def deployment(self) -> str | None:
-        """Sees `ResponseSource`: Samza's AM knows nothing of what the one before it was asked."""
+        """See `ResponseSource`: Samza's AM knows nothing of what the one before it was asked."""
         return _deployment(self._store.get(stream.SET_CONFIG, DEPLOYMENT_ID))
 
     def watch(
         self, on_response: OnResponse, on_deployment: OnDeployment, from_position: int
     ) -> Watch:
-        """Sees `ResponseSource`."""
+        """See `ResponseSource`."""
 
         def on_other(change: Change) -> None:
             is_deployment = (change.namespace, change.key) == (stream.SET_CONFIG, DEPLOYMENT_ID)
@@ -132,26 +131,26 @@ def _deployment(raw: bytes | None) -> str | None:
 class OwnResponses:
     """`ResponseSource` of our own topic."""
 
-    def __init__(self, mailbox: Mailbox, mail: Callable[[], OwnMail]) -> None:
+    def __init__(self, mailbox: OwnRequestStore, mail: Callable[[], OwnMail]) -> None:
         self._mailbox = mailbox
         self._mail = mail
         self.end_position = mailbox.end_position
 
     def response(self, uuid: str) -> PlacementResponse | None:
-        """Sees `ResponseSource`."""
+        """See `ResponseSource`."""
         return self._mail().responses.get(uuid)
 
     def is_waiting(self, uuid: str) -> bool:
-        """Sees `ResponseSource`."""
+        """See `ResponseSource`."""
         return uuid in self._mail().requests
 
     def deployment(self) -> None:
-        """Sees `ResponseSource`: our coordinator answers what the deployment before was asked."""
+        """See `ResponseSource`: our coordinator answers what the deployment before was asked."""
 
     def watch(
         self, on_response: OnResponse, on_deployment: OnDeployment, from_position: int
     ) -> Watch:
-        """Sees `ResponseSource`."""
+        """See `ResponseSource`."""
         return self._mailbox.watch_responses(
             lambda response, _position: on_response(response), from_position=from_position
         )

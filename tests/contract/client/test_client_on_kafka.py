@@ -87,7 +87,7 @@ def test_nothing_is_moved_while_no_container_could_start(own_job: Any, key: byte
         assert "start again" in (client.plan("0", "nm2").refusal or "")
         (told,) = client.view().fatal
         assert f"offset {end - 1}" in told
-        assert client.processor("0")[1].host == "nm1"
+        assert client.view().processors["0"].host == "nm1"
     assert own_job.cli("status")[0] == 0
     assert own_job.end() == end
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from samza_dagster.client.checks import legal_destination
 from samza_dagster.client.job_view import view_of_stream, with_state
 from samza_dagster.client.own_checks import check_start_standby
+from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.client.verdicts import judge_all
 from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView
 from samza_dagster.errors import Refused
@@ -23,7 +24,6 @@ from samza_dagster.placement.state import (
     Group,
     Host,
     Incarnation,
-    Limits,
     Phase,
     PlacementAsk,
     Processor,
@@ -48,17 +48,11 @@ def view_of(group: Group, hosts: dict[str, Host]) -> JobView:
         responses={},
         now_ms=1,
     )
-    return with_state(
-        stream,
-        deployment_id="run-1",
-        limits=Limits(),
-        groups={"0": group},
-        hosts={
-            name: HostView(name, "alive" if host.alive else "lost", fault_domain=host.fault_domain)
-            for name, host in hosts.items()
-        },
-        now_ms=1,
-    )
+    seen = {
+        name: HostView(name, "alive" if host.alive else "lost", fault_domain=host.fault_domain)
+        for name, host in hosts.items()
+    }
+    return with_state(stream, CoordinatorState("run-1", groups={"0": group}, hosts=seen), 1)
 
 
 def member(pid: str, host: str | None, phase: Phase = Phase.RUNNING) -> Processor:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.client.job_view import leader_view
 from samza_dagster.client.responses import is_held
+from samza_dagster.client.state_source import leader_view
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused
 from samza_dagster.metadata.cleanup import Where
 from samza_dagster.model import PlacementResponse, StatusCode
