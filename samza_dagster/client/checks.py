@@ -33,7 +33,7 @@ from samza_dagster.placement.explain import explain
 from samza_dagster.placement.rules import SAME_DOMAIN
 from samza_dagster.placement.state import JobState, Phase
 
-MAX_EXPIRY_S = LONGEST_EXPIRY_MS / 1000
+_MAX_EXPIRY_S = LONGEST_EXPIRY_MS / 1000
 _HOST_FORM = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,253}[A-Za-z0-9_])?")
 
 
@@ -84,11 +84,11 @@ def expiry_ms(request_expiry_s: float | None) -> int | None:
     """Seconds to whole ms; raises `InvalidInput` outside of 0.001 s to a day."""
     if request_expiry_s is None:
         return None
-    if not math.isfinite(request_expiry_s) or not 0.001 <= request_expiry_s <= MAX_EXPIRY_S:
+    if not math.isfinite(request_expiry_s) or not 0.001 <= request_expiry_s <= _MAX_EXPIRY_S:
         raise InvalidInput(
             "request expiry in seconds",
             seen=str(request_expiry_s),
-            fix=f"a number from 0.001 to {MAX_EXPIRY_S:.0f}",
+            fix=f"a number from 0.001 to {_MAX_EXPIRY_S:.0f}",
         )
     return round(request_expiry_s * 1000)
 

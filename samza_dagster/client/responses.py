@@ -19,7 +19,7 @@ from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.placement.state import Stage
 
 OnResponse = Callable[[PlacementResponse], None]
-OnDeployment = Callable[[str], None]
+_OnDeployment = Callable[[str], None]
 Until = Callable[[PlacementResponse], bool]
 _SLICE_S = 0.5  # so that Ctrl-C is heard
 _TAIL_S = 2.0  # a record that was read is in the tail by then, if it is there at all
@@ -76,7 +76,7 @@ class ResponseSource(Protocol):
         ...
 
     def watch(
-        self, on_response: OnResponse, on_deployment: OnDeployment, from_position: int
+        self, on_response: OnResponse, on_deployment: _OnDeployment, from_position: int
     ) -> Watch:
         """Calls `on_response` with each response from a position on, `on_deployment` with each deployment."""
         ...
@@ -103,7 +103,7 @@ class StreamResponses:
         return _deployment(self._store.get(stream.SET_CONFIG, DEPLOYMENT_ID))
 
     def watch(
-        self, on_response: OnResponse, on_deployment: OnDeployment, from_position: int
+        self, on_response: OnResponse, on_deployment: _OnDeployment, from_position: int
     ) -> Watch:
         """See `ResponseSource`."""
 
@@ -148,7 +148,7 @@ class OwnResponses:
         """See `ResponseSource`: our coordinator answers what the deployment before was asked."""
 
     def watch(
-        self, on_response: OnResponse, on_deployment: OnDeployment, from_position: int
+        self, on_response: OnResponse, on_deployment: _OnDeployment, from_position: int
     ) -> Watch:
         """See `ResponseSource`."""
         return self._mailbox.watch_responses(

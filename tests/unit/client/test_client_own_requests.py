@@ -57,15 +57,6 @@ def test_a_request_of_our_own_is_written_to_our_topic_alone(
     assert request.hold == (kind == "place")
 
 
-@pytest.mark.parametrize(("ask", "kind", "processor", "destination"), ASKS)
-def test_samzas_own_am_is_never_asked_what_it_doesnt_know(
-    job: Any, ask: Ask, kind: str, processor: str, destination: str
-) -> None:
-    """Refused before anything is written."""
-    with job.client() as client, pytest.raises(Refused, match="only samza_dagster's coordinator"):
-        ask(client)
-
-
 REFUSED: list[tuple[Ask, type[InvalidInput], str, str]] = [
     (lambda c: c.reserve("0", "host-3"), Refused, "0-0 is on host-3", "place 0-0 --to"),
     (lambda c: c.reserve("9", "host-2"), InvalidInput, "processors 0", "one of the processors"),
