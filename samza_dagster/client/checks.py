@@ -325,7 +325,7 @@ def _standby_host(
 ) -> tuple[str | None, tuple[str, ...]]:
     """The host that STANDBY stands for, None when the coordinator chooses among several.
 
-    Beside it what the heart says of places that it refuses, where it decides later.
+    Beside it what the coordinator says of places that it refuses, where it decides later.
 
     Raises `Refused` where the coordinator has no such destination, and for a standby, an
     active without one, or one whose standby could go nowhere.
@@ -370,19 +370,19 @@ def _standby_host(
 def _places(
     view: JobView, processor: ProcessorView, seen: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The standbys' places that the heart allows, and its words where it decides later.
+    """The standbys' places that the coordinator allows, and its words where it decides later.
 
     Raises `Refused`, in its words, where it would refuse the request now. One that waits (its
     group is busy, or its container down) is judged when its turn comes.
     """
     pid = processor.processor_id
-    if view.heart is None:
+    if view.state is None:
         return seen, ()
-    said = explain(view.heart, pid, STANDBY)
+    said = explain(view.state, pid, STANDBY)
     legal = tuple(candidate.host for candidate in said.candidates if candidate.legal)
     if legal:
         return legal, ()
-    if _waits(view.heart, pid):
+    if _waits(view.state, pid):
         return (), (f"as it is now, it would be refused: {said}",)
     raise Refused(
         f"place {pid} --to STANDBY: " + ", ".join(dict.fromkeys(c.rule for c in said.candidates)),
@@ -391,8 +391,8 @@ def _places(
     )
 
 
-def _waits(heart: JobState, processor_id: str) -> bool:
+def _waits(state: JobState, processor_id: str) -> bool:
     """Whether a request about the processor would be queued."""
-    group = heart.groups[group_of(processor_id)]
+    group = state.groups[group_of(processor_id)]
     free = group.action is None and group.failover is None and not group.queue
     return not free or group.processors[processor_id].phase is not Phase.RUNNING

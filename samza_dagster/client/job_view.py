@@ -257,7 +257,7 @@ def with_state(base: JobView, state: CoordinatorState, now_ms: int) -> JobView:
         leader=state.leader,
         deployed=is_deployed(groups.values()),
         degraded=degraded(groups.values(), limits, now_ms),
-        heart=JobState(
+        state=JobState(
             base.job_name,
             state.deployment_id,
             groups=Map(groups),

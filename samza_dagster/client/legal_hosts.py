@@ -1,4 +1,4 @@
-"""The heart's own rules, held against a placement as a client sees it. Pure.
+"""The coordinator's own rules, held against a placement as a client sees it. Pure.
 
 A client sees where containers and ghosts are, and which hosts fail together. What is only
 requested or reserved the coordinator weighs when the request's turn comes.
@@ -43,7 +43,7 @@ def roomiest(view: JobView, ready: Mapping[str, bool]) -> str:
 
 
 class Placing:
-    """Who is where, as steps of a plan change it, and where each may be by the heart's rules.
+    """Who is where, as steps of a plan change it, and where each may be by the coordinator's rules.
 
     With `only` it knows one group alone, which is quicker for a question or two.
     """

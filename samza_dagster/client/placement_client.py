@@ -30,7 +30,7 @@ from samza_dagster.client.own_checks import (
 )
 from samza_dagster.client.own_requests import OwnRequests, Wanted
 from samza_dagster.client.plan import Plan, make_own_plan, make_plan
-from samza_dagster.client.responses import OnResponse, Until, terminal
+from samza_dagster.client.responses import terminal
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.stream_requests import StreamRequests
 from samza_dagster.client.views import (
@@ -41,7 +41,7 @@ from samza_dagster.client.views import (
     ProcessorProgress,
     ReplicaLag,
 )
-from samza_dagster.client.waiting import Waiting
+from samza_dagster.client.waiting import OnResponse, Until, Waiting
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.cleanup import Removal
 from samza_dagster.metadata.connection import Connection

@@ -100,7 +100,7 @@ def _judge(
     peers: tuple[ProcessorView, ...],
     placing: Placing,
 ) -> HostVerdict:
-    """By the heart's rules, life and free resources: the first that decides."""
+    """By the coordinator's rules, life and free resources: the first that decides."""
     name = host.host
     away = _away(host)
     if away is not None:

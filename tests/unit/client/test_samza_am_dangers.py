@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from samza_dagster.cli.doctor import poison_findings
-from samza_dagster.client import responses
+from samza_dagster.client import waiting
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.history.in_flight import InFlight
@@ -177,7 +177,7 @@ def _stop(text: str) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Virtual time passes at each look: a wait needs none of the real."""
-    monkeypatch.setattr(responses, "_SLICE_S", 0.001)
+    monkeypatch.setattr(waiting, "_SLICE_S", 0.001)
 
 
 @pytest.mark.usefixtures("quick")
