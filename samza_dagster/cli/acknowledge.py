@@ -15,7 +15,7 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.model.naming import group_of
 
 
-@click.command(short_help="Let auto_failover act again on a group that failed over.")
+@click.command()
 @click.argument("processor")
 @click.option("--reason", required=True, metavar="TEXT", help="What was found or done.")
 @click.option("--ticket", default="", metavar="TEXT", help="Ticket or change number.")

@@ -24,14 +24,11 @@ if TYPE_CHECKING:
     from samza_dagster.orchestration.bounce.steered import By
 
 _SHOWN = 10
-NOT_YET = "not yet"
+_NOT_YET = "not yet"
 """Of a container without a record: it waits, is in flight, or has left the job."""
-dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Print which bounce is meant and what would happen."
-)
 
 
-def bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def _bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds which instance and which job; the command gets `home` and `job`."""
 
     @functools.wraps(command)
@@ -90,7 +87,7 @@ def bounce() -> None:
 @bounce.command("status", short_help="Show the newest bounces, or one with its containers.")
 @click.argument("run", required=False, default="")
 @json_option
-@bounce_options
+@_bounce_options
 def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
     """Show the newest bounces; with RUN each container of one.
 
@@ -138,34 +135,51 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
         _print_rows(list(rows.values()))
 
 
-@bounce.command("pause", short_help="Finish what is in flight, then end; it can be gone on with.")
-@click.argument("run", required=False, default="")
-@said_options
-@dry_run_option
-@json_option
-@bounce_options
-def pause(
-    *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
-) -> None:
+def _add_steering(action: str, summary: str, text: str) -> None:
+    """One of the commands that steer a bounce; they differ in what they tell it."""
+
+    @bounce.command(action, short_help=summary, help=text)
+    @click.argument("run", required=False, default="")
+    @said_options
+    @click.option(
+        "--dry-run", is_flag=True, help="Print which bounce is meant and what would happen."
+    )
+    @json_option
+    @_bounce_options
+    def _(
+        *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
+    ) -> None:
+        from samza_dagster.orchestration.bounce import runs as bounce_runs
+        from samza_dagster.orchestration.bounce.config import BounceAction
+
+        with busy("Telling the bounce …"), _instance(home) as instance:
+            found, told = bounce_runs.steer(
+                instance, BounceAction(action), run, job, by=by, dry_run=dry_run
+            )
+            shown = _run(instance, found)
+        if as_json:
+            what = {"bounce": shown, "what_happens_now": told, "told": not dry_run}
+            print_json({"action": action, **what})
+            return
+        notice(
+            f"{'Dry run: ' if dry_run else ''}{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {told}."
+        )
+
+
+_add_steering(
+    "pause",
+    "Finish what is in flight, then end; it can be gone on with.",
     """Ask nothing new: what is in flight is finished, then the run ends as paused.
 
     \b
     Examples:
       samza-dagster bounce pause
       samza-dagster bounce pause 3f2a
-    """
-    _steer("pause", run, job, home, as_json, dry_run, by)
-
-
-@bounce.command("resume", short_help="Go on with a bounce that was paused, aborted or stopped.")
-@click.argument("run", required=False, default="")
-@said_options
-@dry_run_option
-@json_option
-@bounce_options
-def resume(
-    *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
-) -> None:
+    """,
+)
+_add_steering(
+    "resume",
+    "Go on with a bounce that was paused, aborted or stopped.",
     """Launch a run that goes on: whoever is back isn't restarted again.
 
     Dagster's daemon launches it (sensor bounce_resume). Without RUN the newest paused one.
@@ -174,53 +188,19 @@ def resume(
     Examples:
       samza-dagster bounce resume
       samza-dagster bounce resume 3f2a --json
-    """
-    _steer("resume", run, job, home, as_json, dry_run, by)
-
-
-@bounce.command("abort", short_help="Ask nothing more and give back what is only held.")
-@click.argument("run", required=False, default="")
-@said_options
-@dry_run_option
-@json_option
-@bounce_options
-def abort(
-    *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
-) -> None:
+    """,
+)
+_add_steering(
+    "abort",
+    "Ask nothing more and give back what is only held.",
     """Ask nothing more; what is only held is given back, what is being stopped goes on.
 
     \b
     Examples:
       samza-dagster bounce abort
       samza-dagster bounce abort 3f2a
-    """
-    _steer("abort", run, job, home, as_json, dry_run, by)
-
-
-def _steer(
-    action: str,
-    run_id: str,
-    job: str | None,
-    home: Path | None,
-    as_json: bool,
-    dry_run: bool,
-    by: By,
-) -> None:
-    from samza_dagster.orchestration.bounce import runs as bounce_runs
-    from samza_dagster.orchestration.bounce.config import BounceAction
-
-    with busy("Telling the bounce …"), _instance(home) as instance:
-        run, told = bounce_runs.steer(
-            instance, BounceAction(action), run_id, job, by=by, dry_run=dry_run
-        )
-        shown = _run(instance, run)
-    if as_json:
-        what = {"bounce": shown, "what_happens_now": told, "told": not dry_run}
-        print_json({"action": action, **what})
-        return
-    notice(
-        f"{'Dry run: ' if dry_run else ''}{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {told}."
-    )
+    """,
+)
 
 
 @contextmanager
@@ -275,7 +255,7 @@ def _outcome(row: Bounced) -> str:
     """Events are of those that are back, failed or stuck: of the others none tells more."""
     from samza_dagster.orchestration.bounce.order import Stand
 
-    return NOT_YET if row.stand is Stand.WAITING else row.stand.value
+    return _NOT_YET if row.stand is Stand.WAITING else row.stand.value
 
 
 def _print_rows(rows: list[Bounced]) -> None:

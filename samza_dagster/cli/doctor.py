@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from samza_dagster.coordinator.diagnosis import Finding
 
 
-@click.command("doctor", short_help="Check that the brokers allow what a job's config asks for.")
+@click.command()
 @click.option("--config", type=click.Path(path_type=Path), required=True, help="The job's config.")
 @json_option
 def doctor(config: Path, as_json: bool) -> None:

@@ -10,7 +10,7 @@ from samza_dagster.cli.plan_output import print_plan
 from samza_dagster.model.naming import ANY_HOST
 
 
-@click.command(short_help="Say which hosts may take a container, and why.")
+@click.command()
 @click.argument("processor")
 @click.option(
     "--to",

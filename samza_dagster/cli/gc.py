@@ -23,7 +23,7 @@ def seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2] or ""]
 
 
-@click.command(short_help="Remove finished placement messages.")
+@click.command()
 @click.option(
     "--older-than",
     default="24h",

@@ -11,7 +11,7 @@ from samza_dagster.cli.options import json_option, prefix_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 
 
-@click.command(short_help="Show what auto_failover told, and what became of it.")
+@click.command()
 @click.option("--job-name", envvar="SAMZA_DAGSTER_JOB_NAME", required=True, metavar="NAME")
 @click.option(
     "--job-id", envvar="SAMZA_DAGSTER_JOB_ID", default="1", metavar="ID", show_default=True

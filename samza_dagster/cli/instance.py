@@ -12,7 +12,7 @@ from samza_dagster.cli.output import notice, print_json
 from samza_dagster.errors import InvalidInput
 
 
-@click.command(short_help="Write the dagster.yaml of a Dagster instance.")
+@click.command()
 @click.argument("home", type=click.Path(path_type=Path, file_okay=False))
 @click.option(
     "--storage",

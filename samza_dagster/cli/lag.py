@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
 
 
-@click.command(short_help="Show how far each replica is behind its changelog.")
+@click.command()
 @json_option
 @target_options
 def lag(target: Target, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from samza_dagster.cli.output import busy, print_json, print_table
 from samza_dagster.cli.status import end_if_unread, tell_over
 
 
-@click.command(short_help="Show where containers and tasks are.")
+@click.command()
 @json_option
 @target_options
 def locality(target: Target, as_json: bool) -> None:

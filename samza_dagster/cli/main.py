@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -11,84 +11,50 @@ from samza_dagster.cli.reporting import Reporting
 from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.version import __version__
 
-# Name → where the command is, its line in `--help`, the extra that brings what it imports.
-_COMMANDS: dict[str, tuple[str, str, str]] = {
-    "place": ("samza_dagster.cli.place:place", "Move or restart a container.", ""),
-    "fail-over": (
-        "samza_dagster.cli.own_requests:fail_over",
-        "Start an active on the host of its standby.",
-        "",
+
+class _Command(NamedTuple):
+    """Its line in `--help`, where it is, and the extra that brings what it imports.
+
+    `place` is `module:attribute`; by default both have the command's name, beside this module.
+    """
+
+    summary: str
+    place: str = ""
+    extra: str = ""
+
+
+_OWN = "samza_dagster.cli.own_requests"
+_COMMANDS = {
+    "place": _Command("Move or restart a container."),
+    "fail-over": _Command("Start an active on the host of its standby.", f"{_OWN}:fail_over"),
+    "acknowledge": _Command("Let auto_failover act again on a group that failed over."),
+    "incidents": _Command("Show what auto_failover told, and what became of it."),
+    "control-standby": _Command(
+        "Spin up one more standby, or stop one.", f"{_OWN}:control_standby"
     ),
-    "acknowledge": (
-        "samza_dagster.cli.acknowledge:acknowledge",
-        "Let auto_failover act again on a group that failed over.",
-        "",
+    "commit": _Command("Let a held reservation go on.", f"{_OWN}:commit"),
+    "release": _Command("Give a held reservation back.", f"{_OWN}:release"),
+    "cancel": _Command("End a request that waits or reserves.", f"{_OWN}:cancel"),
+    "status": _Command("Show a request, a processor or the job."),
+    "explain": _Command("Say which hosts may take a container, and why."),
+    "locality": _Command("Show where containers and tasks are."),
+    "lag": _Command("Show how far each replica is behind its changelog."),
+    "verify": _Command("Check the job's audit history."),
+    "gc": _Command("Remove finished placement messages."),
+    "bounce": _Command("Show and steer rolling bounces."),
+    "instance": _Command("Write the dagster.yaml of a Dagster instance."),
+    "doctor": _Command(
+        "Check that the brokers allow what a job's config asks for.", extra="coordinator"
     ),
-    "incidents": (
-        "samza_dagster.cli.incidents:incidents",
-        "Show what auto_failover told, and what became of it.",
-        "",
+    "coordinator": _Command("Run the job coordinator.", extra="coordinator"),
+    "agent": _Command("Run the agent of a host, or make one file of it."),
+    "simulate": _Command("Run the placement rules in a virtual world, under faults."),
+    "sandbox": _Command(
+        "Run Kafka and a job on this machine.", "samza_dagster.sandbox.commands:sandbox", "sandbox"
     ),
-    "control-standby": (
-        "samza_dagster.cli.own_requests:control_standby",
-        "Spin up one more standby, or stop one.",
-        "",
-    ),
-    "commit": (
-        "samza_dagster.cli.own_requests:commit",
-        "Let a held reservation go on.",
-        "",
-    ),
-    "release": ("samza_dagster.cli.own_requests:release", "Give a held reservation back.", ""),
-    "cancel": (
-        "samza_dagster.cli.own_requests:cancel",
-        "End a request that waits or reserves.",
-        "",
-    ),
-    "status": ("samza_dagster.cli.status:status", "Show a request, a processor or the job.", ""),
-    "explain": (
-        "samza_dagster.cli.explain:explain",
-        "Say which hosts may take a container, and why.",
-        "",
-    ),
-    "locality": ("samza_dagster.cli.locality:locality", "Show where containers and tasks are.", ""),
-    "lag": ("samza_dagster.cli.lag:lag", "Show how far each replica is behind its changelog.", ""),
-    "verify": ("samza_dagster.cli.verify:verify", "Check the job's audit history.", ""),
-    "gc": ("samza_dagster.cli.gc:gc", "Remove finished placement messages.", ""),
-    "bounce": ("samza_dagster.cli.bounce:bounce", "Show and steer rolling bounces.", ""),
-    "instance": (
-        "samza_dagster.cli.instance:instance",
-        "Write the dagster.yaml of a Dagster instance.",
-        "",
-    ),
-    "doctor": (
-        "samza_dagster.cli.doctor:doctor",
-        "Check that the brokers allow what a job's config asks for.",
-        "coordinator",
-    ),
-    "coordinator": (
-        "samza_dagster.cli.coordinator:coordinator",
-        "Run the job coordinator.",
-        "coordinator",
-    ),
-    "agent": (
-        "samza_dagster.cli.agent:agent",
-        "Run the agent of a host, or make one file of it.",
-        "",
-    ),
-    "simulate": (
-        "samza_dagster.cli.simulate:simulate",
-        "Run the placement rules in a virtual world, under faults.",
-        "",
-    ),
-    "sandbox": (
-        "samza_dagster.sandbox.commands:sandbox",
-        "Run Kafka and a job on this machine.",
-        "sandbox",
-    ),
-    "demo": (
-        "samza_dagster.sandbox.demo_command:demo_command",
+    "demo": _Command(
         "Show moves and a failover on the sandbox.",
+        "samza_dagster.sandbox.demo_command:demo_command",
         "sandbox",
     ),
 }
@@ -111,7 +77,7 @@ def load(place: str, extra: str) -> click.Command:
     return command
 
 
-class LazyGroup(Reporting, click.Group):
+class _LazyGroup(Reporting, click.Group):
     """A group whose help names commands that it hasn't imported."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -122,18 +88,19 @@ class LazyGroup(Reporting, click.Group):
         """Imports the command."""
         if cmd_name not in _COMMANDS:
             return None
-        place, _, extra = _COMMANDS[cmd_name]
-        return load(place, extra)
+        command = _COMMANDS[cmd_name]
+        place = command.place or f"samza_dagster.cli.{cmd_name}:{cmd_name}"
+        return load(place, command.extra)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text, _) in _COMMANDS.items()])
+            formatter.write_dl([(name, command.summary) for name, command in _COMMANDS.items()])
 
 
 @click.group(
     "samza-dagster",
-    cls=LazyGroup,
+    cls=_LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed, 2 bad usage or request, 3 timed out, 4 unreachable.",
 )

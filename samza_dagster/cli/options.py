@@ -84,7 +84,7 @@ def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
     )(command)
 
 
-resource_manager_option = click.option(
+_resource_manager_option = click.option(
     "--yarn-resource-manager",
     metavar="URL,…",
     help="YARN's web address, where Samza's own AM runs the job: nodes and application are asked "
@@ -108,7 +108,7 @@ def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
         target = Target(bootstrap_servers, config, job_name, job_id, yarn_resource_manager)
         return command(*args, target=target, **rest)
 
-    wrapped = resource_manager_option(with_target)
+    wrapped = _resource_manager_option(with_target)
     wrapped = click.option(
         "--job-id", metavar="ID", help="job.id [env: SAMZA_DAGSTER_JOB_ID; default 1]."
     )(wrapped)

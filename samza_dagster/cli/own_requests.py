@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import Asked, PlacementClient
 
 
-@click.command("fail-over", short_help="Start an active on the host of its standby.")
+@click.command("fail-over")
 @click.argument("processor")
 @asking_options
 def fail_over(asking: Asking, processor: str) -> None:
@@ -96,7 +96,7 @@ def stop(asking: Asking, processor: str) -> None:
     )
 
 
-@click.command(short_help="End a request that waits or reserves.")
+@click.command()
 @click.argument("request")
 @asking_options
 def cancel(asking: Asking, request: str) -> None:
@@ -112,7 +112,7 @@ def cancel(asking: Asking, request: str) -> None:
     _about(asking, RequestKind.CANCEL, request)
 
 
-@click.command(short_help="Give a held reservation back.")
+@click.command()
 @click.argument("request")
 @asking_options
 def release(asking: Asking, request: str) -> None:
@@ -125,7 +125,7 @@ def release(asking: Asking, request: str) -> None:
     _about(asking, RequestKind.RELEASE, request)
 
 
-@click.command(short_help="Let a held reservation go on: stop, then start there.")
+@click.command()
 @click.argument("request")
 @asking_options
 def commit(asking: Asking, request: str) -> None:

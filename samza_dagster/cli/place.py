@@ -15,6 +15,7 @@ from samza_dagster.cli.asking import (
 )
 from samza_dagster.cli.output import notice
 from samza_dagster.client.checks import Permitted
+from samza_dagster.client.details import details_of
 from samza_dagster.client.plan import instead
 from samza_dagster.client.responses import is_held
 from samza_dagster.model import PlacementRequest, StatusCode
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import Asked, PlacementClient
 
 
-@click.command(short_help="Move or restart a container.")
+@click.command()
 @click.argument("processor")
 @click.option(
     "--to",
@@ -101,7 +102,7 @@ def place(
     if (
         responses
         and responses[-1].status_code is StatusCode.FAILED
-        and "start" in (responses[-1].response_message or "")
+        and processor in details_of(responses[-1]).stopped
     ):
         where = (
             f"last-failure/{processor}.log beside the host's agent.log; under YARN its container's"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 AT_LEAST = 100
 """How often each pair of transition and fault is to be met in a long run."""
 
-LONG_RUN = 5_000_000
+_LONG_RUN = 5_000_000
 """Events asked from which on a pair that is met less often fails the run."""
 
 
@@ -31,7 +31,7 @@ LONG_RUN = 5_000_000
     "simulate",
     cls=Reporting,
     epilog="Exit codes: 0 every rule held, 1 one broke or was never put to the test, or in a run of "
-    f"{LONG_RUN:,} events a fault met a transition less than {AT_LEAST} times, 2 bad usage.",
+    f"{_LONG_RUN:,} events a fault met a transition less than {AT_LEAST} times, 2 bad usage.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N")
 @click.option(
@@ -196,7 +196,7 @@ def _search(
     if on_one_line and not quiet:
         click.echo(err=True)
     idle = [name for name in JUDGES if not result.premises[name]]
-    seldom = missing(result.coverage, AT_LEAST) if events >= LONG_RUN else []
+    seldom = missing(result.coverage, AT_LEAST) if events >= _LONG_RUN else []
     document = result.to_json(JUDGES, AT_LEAST)
     if report_file is not None:
         report_file.write_text(json.dumps(document) + "\n", encoding="utf-8")

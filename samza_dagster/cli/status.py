@@ -24,7 +24,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SHOWN = 20
 
 
-@click.command(short_help="Show a request, a processor or the job.")
+@click.command()
 @click.argument("what", required=False, metavar="[UUID|PROCESSOR]")
 @click.option(
     "--look",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HEAD = re.compile(r"([0-9]{1,18}):([0-9a-f]{64})")
 
 
-@click.command(short_help="Check the job's audit history.")
+@click.command()
 @click.option(
     "--from-file",
     type=click.File("r", encoding="utf-8"),

@@ -6,15 +6,17 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Self, TypeVar
 
-from samza_dagster.client.audit_history import AuditSource, open_audit
+from samza_dagster.client.audit_history import open_audit
 from samza_dagster.client.beside_stream import with_cluster, with_dead, with_named_hosts
-from samza_dagster.client.mailbox import Mailbox
+from samza_dagster.client.job_view import with_state
 from samza_dagster.client.seen_reports import SeenReports
-from samza_dagster.client.state_source import StateSource, TopicStateSource
+from samza_dagster.client.state_source import CoordinatorState, TopicStateSource
+from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import JobView
-from samza_dagster.errors import Unreachable
+from samza_dagster.errors import MissingPrerequisite, Unreachable
+from samza_dagster.metadata.audit_log import AuditLog
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import ANSWER_S, JobTopics, KafkaJobTopics
@@ -23,6 +25,7 @@ from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore
 from samza_dagster.metadata.resource_manager import ResourceManager, resource_manager
 
+_Part = TypeVar("_Part")
 _SEEN: defaultdict[tuple[str, str, str], SeenReports] = defaultdict(SeenReports)
 """By brokers, name and id of a job: a sensor's client lasts for a tick, what it has seen for more."""
 
@@ -30,6 +33,17 @@ _SEEN: defaultdict[tuple[str, str, str], SeenReports] = defaultdict(SeenReports)
 def wall_clock_ms() -> int:
     """Ms since the epoch."""
     return time.time_ns() // 1_000_000
+
+
+def needed(part: _Part | None, what: str, name: str) -> _Part:
+    """`part` of a `JobAccess`; raises `MissingPrerequisite` of `what` where it has none of that name."""
+    if part is None:
+        raise MissingPrerequisite(
+            what,
+            seen="a client over metadata stores alone",
+            fix=f"PlacementClient(connection), or over(…, {name}=…)",
+        )
+    return part
 
 
 @dataclass(frozen=True)
@@ -46,13 +60,13 @@ class JobAccess:
     store: MetadataStore
     job_name: str
     job_id: str = "1"
-    state: StateSource | None = None
+    state: TopicStateSource | None = None
     topics: JobTopics | None = None
     now_ms: Callable[[], int] = wall_clock_ms
     monotonic: Callable[[], float] = time.monotonic
     bad_keys: list[str] = field(default_factory=list[str])
-    mailbox: Mailbox | None = None
-    audit: Callable[[], AuditSource] | None = None
+    mailbox: OwnRequestStore | None = None
+    audit: Callable[[], AuditLog] | None = None
     seen: SeenReports = field(default_factory=SeenReports)
     yarn: ResourceManager | None = None
     named_hosts: tuple[str, ...] = ()
@@ -83,7 +97,30 @@ class JobAccess:
             named_hosts=tuple(named_hosts),
         )
 
-    def under_an_am(self, view: JobView) -> JobView:
+    def read(self) -> tuple[JobView, CoordinatorState | None]:
+        """The job now, and our coordinator's state where it leads: its word counts then."""
+        return self._over(self._of_stream())
+
+    def known_view(self) -> JobView:
+        """The job as far as it can be read; see `PlacementClient.known_view`."""
+        base = self._of_stream()
+        try:
+            return self._over(base)[0]
+        except Unreachable as error:
+            return replace(base, unread=error.seen)
+
+    def _of_stream(self) -> JobView:
+        base = StreamReader(self.store).view(self.job_name, self.job_id, self.now_ms())
+        return replace(base, fatal=tuple(dict.fromkeys(self.bad_keys)))
+
+    def _over(self, base: JobView) -> tuple[JobView, CoordinatorState | None]:
+        state = self.state.read() if self.state is not None else None
+        if state is None or base.deployment_id not in (None, state.deployment_id):
+            # Another coordinator deployed the job since.
+            return self._under_an_am(base), None
+        return with_state(base, state, self.now_ms()), state
+
+    def _under_an_am(self, view: JobView) -> JobView:
         """`view`, of the coordinator stream, with what is known beside it: Samza's AM writes no more.
 
         What YARN's ResourceManager says counts before what a person named, and before silence.

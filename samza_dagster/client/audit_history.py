@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from samza_dagster.errors import InvalidInput, MalformedRecord, UnknownTopic, Unreachable
-from samza_dagster.metadata.audit_log import AuditEntry, AuditLog
+from samza_dagster.metadata.audit_log import AuditLog
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_owner import require_own_topics
 from samza_dagster.metadata.state_topic import StateReader
@@ -41,24 +41,6 @@ class AuditHistory:
     head: Head | None = None
     since_ms: int | None = None
     unread: str | None = None
-
-
-class Entries(Protocol):
-    """The audit topic, read whole at each call."""
-
-    topic: str
-
-    def entries(self) -> list[AuditEntry]:
-        """All records that were committed before the call."""
-        ...
-
-
-class AuditSource(Entries, Protocol):
-    """The audit topic of one job, opened."""
-
-    def close(self) -> None:
-        """Releases the connections."""
-        ...
 
 
 def open_audit(connection: Connection) -> AuditLog:
@@ -106,7 +88,7 @@ def read_history(connection: Connection) -> AuditHistory:
         state.close()
 
 
-def consistent(log: Entries, head: Callable[[], Head | None]) -> AuditHistory:
+def consistent(log: AuditLog, head: Callable[[], Head | None]) -> AuditHistory:
     """Records and head of one moment, though the job goes on while they are read.
 
     What the state names was committed with the record, so a record that it names and
@@ -212,7 +194,7 @@ def _no_export(where: str, seen: str) -> MalformedRecord:
     )
 
 
-def decoded(log: Entries) -> tuple[AuditRecord, ...]:
+def decoded(log: AuditLog) -> tuple[AuditRecord, ...]:
     """The records as they stand; raises `MalformedRecord` that names the offset and the field."""
     return tuple(
         audit_from_json(entry.value, f"topic {log.topic}, offset {entry.offset}")

@@ -33,7 +33,7 @@ from samza_dagster.placement.explain import explain
 from samza_dagster.placement.rules import SAME_DOMAIN
 from samza_dagster.placement.state import JobState, Phase
 
-MAX_EXPIRY_S = LONGEST_EXPIRY_MS / 1000
+_MAX_EXPIRY_S = LONGEST_EXPIRY_MS / 1000
 _HOST_FORM = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.:-]{0,253}[A-Za-z0-9_])?")
 
 
@@ -84,11 +84,11 @@ def expiry_ms(request_expiry_s: float | None) -> int | None:
     """Seconds to whole ms; raises `InvalidInput` outside of 0.001 s to a day."""
     if request_expiry_s is None:
         return None
-    if not math.isfinite(request_expiry_s) or not 0.001 <= request_expiry_s <= MAX_EXPIRY_S:
+    if not math.isfinite(request_expiry_s) or not 0.001 <= request_expiry_s <= _MAX_EXPIRY_S:
         raise InvalidInput(
             "request expiry in seconds",
             seen=str(request_expiry_s),
-            fix=f"a number from 0.001 to {MAX_EXPIRY_S:.0f}",
+            fix=f"a number from 0.001 to {_MAX_EXPIRY_S:.0f}",
         )
     return round(request_expiry_s * 1000)
 
@@ -325,7 +325,7 @@ def _standby_host(
 ) -> tuple[str | None, tuple[str, ...]]:
     """The host that STANDBY stands for, None when the coordinator chooses among several.
 
-    Beside it what the heart says of places that it refuses, where it decides later.
+    Beside it what the coordinator says of places that it refuses, where it decides later.
 
     Raises `Refused` where the coordinator has no such destination, and for a standby, an
     active without one, or one whose standby could go nowhere.
@@ -370,19 +370,19 @@ def _standby_host(
 def _places(
     view: JobView, processor: ProcessorView, seen: tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The standbys' places that the heart allows, and its words where it decides later.
+    """The standbys' places that the coordinator allows, and its words where it decides later.
 
     Raises `Refused`, in its words, where it would refuse the request now. One that waits (its
     group is busy, or its container down) is judged when its turn comes.
     """
     pid = processor.processor_id
-    if view.heart is None:
+    if view.state is None:
         return seen, ()
-    said = explain(view.heart, pid, STANDBY)
+    said = explain(view.state, pid, STANDBY)
     legal = tuple(candidate.host for candidate in said.candidates if candidate.legal)
     if legal:
         return legal, ()
-    if _waits(view.heart, pid):
+    if _waits(view.state, pid):
         return (), (f"as it is now, it would be refused: {said}",)
     raise Refused(
         f"place {pid} --to STANDBY: " + ", ".join(dict.fromkeys(c.rule for c in said.candidates)),
@@ -391,8 +391,8 @@ def _places(
     )
 
 
-def _waits(heart: JobState, processor_id: str) -> bool:
+def _waits(state: JobState, processor_id: str) -> bool:
     """Whether a request about the processor would be queued."""
-    group = heart.groups[group_of(processor_id)]
+    group = state.groups[group_of(processor_id)]
     free = group.action is None and group.failover is None and not group.queue
     return not free or group.processors[processor_id].phase is not Phase.RUNNING

@@ -17,8 +17,8 @@ from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.errors import Unreachable
 from samza_dagster.model.metrics_snapshots import metrics_topics, report_of
 
-TOLERATED_MS = 5_000
-LOOK_BACK_INTERVALS = 5
+_TOLERATED_MS = 5_000
+_LOOK_BACK_INTERVALS = 5
 _NEWEST = 5
 
 
@@ -44,7 +44,7 @@ def standing_reports(job: JobAccess) -> tuple[list[Report], list[Unreachable]]:
     if job.topics is None:
         return found, unread
     for topic, interval_s in metrics_topics(StreamReader(job.store).config()).items():
-        for record in job.topics.tail(topic, LOOK_BACK_INTERVALS * interval_s * 1000):
+        for record in job.topics.tail(topic, _LOOK_BACK_INTERVALS * interval_s * 1000):
             if isinstance(record, Unreachable):
                 unread.append(record)
                 continue
@@ -73,9 +73,9 @@ def disagreements(reports: Iterable[Report], now_ms: int) -> dict[str, str]:
         dated = [r.at_ms - r.appended_ms for r in mine[-_NEWEST:] if r.appended_ms is not None]
         ahead_ms = max(report.at_ms for report in mine) - now_ms
         found[host] = ""
-        if dated and abs(median(dated)) > TOLERATED_MS:
+        if dated and abs(median(dated)) > _TOLERATED_MS:
             found[host] = f"{_far(median(dated))} the broker's, by which its reports are dated"
-        elif ahead_ms > TOLERATED_MS:
+        elif ahead_ms > _TOLERATED_MS:
             found[host] = f"at least {_far(ahead_ms)} this machine's, by its newest report"
         elif 2 * len(others) > len(hosts) - 1:
             found[host] = (
@@ -119,6 +119,6 @@ def _out_of_order(reports: Iterable[Report]) -> Iterator[tuple[str, str, int]]:
     newest: dict[str, int] = {}
     for report in reports:
         for other, at_ms in newest.items():
-            if other != report.host and at_ms - report.at_ms > TOLERATED_MS:
+            if other != report.host and at_ms - report.at_ms > _TOLERATED_MS:
                 yield report.host, other, at_ms - report.at_ms
         newest[report.host] = report.at_ms

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, cast
 
 from immutables import Map
 
 from samza_dagster.client.responses import started_on
+from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.client.stop_budget import stop_budgets
 from samza_dagster.client.views import (
-    ALIVE_STATE,
     LAST_SEEN_STATE,
     LEAVING_STATE,
     LOST_STATE,
@@ -27,7 +26,6 @@ from samza_dagster.client.views import (
     GhostView,
     HostView,
     JobView,
-    LeaderView,
     ProcessorView,
     over_with,
 )
@@ -37,15 +35,23 @@ from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import is_standby
 from samza_dagster.model.numbers import long_or_none
-from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.placement.condition import degraded, is_deployed, paused_for_ms
 from samza_dagster.placement.failures import is_flapping
-from samza_dagster.placement.state import Group, Host, JobState, Limits
+from samza_dagster.placement.state import (
+    Action,
+    Ghost,
+    Host,
+    JobState,
+    Limits,
+    PlacementAsk,
+    Processor,
+)
 
 # Each with the older name that Samza reads too, where the newer isn't given.
-HOST_AFFINITY = ("job.host-affinity.enabled", "yarn.samza.host-affinity.enabled")
-CONTAINER_MEMORY = ("cluster-manager.container.memory.mb", "yarn.container.memory.mb")
-CONTAINER_CORES = ("cluster-manager.container.cpu.cores", "yarn.container.cpu.cores")
+_HOST_AFFINITY = ("job.host-affinity.enabled", "yarn.samza.host-affinity.enabled")
+_CONTAINER_MEMORY = ("cluster-manager.container.memory.mb", "yarn.container.memory.mb")
+_CONTAINER_CORES = ("cluster-manager.container.cpu.cores", "yarn.container.cpu.cores")
+_QUEUED = "queued"
 
 
 def _setting(config: Mapping[str, str], keys: tuple[str, str]) -> str:
@@ -73,32 +79,24 @@ def _pending(
     """Requests that were taken and have no end, those that wait, and those of either that are over."""
     if deployment_id is None:  # nobody was ever there to ask
         return (), (), ()
-    actions = [
-        ActionView(
-            uuid=r.uuid,
-            processor_id=r.processor_id,
-            destination=r.destination_host,
-            stage=r.status_code.value.lower(),
-            since_ms=r.timestamp,
-            expiry_ms=r.request_expiry,
-            trouble=over_with(r.deployment_id, deployment_id),
+
+    def action(of: PlacementRequest | PlacementResponse, stage: str) -> ActionView:
+        return ActionView(
+            uuid=of.uuid,
+            processor_id=of.processor_id,
+            destination=of.destination_host,
+            stage=stage,
+            since_ms=of.timestamp,
+            expiry_ms=of.request_expiry,
+            trouble=over_with(of.deployment_id, deployment_id),
         )
+
+    actions = [
+        action(r, r.status_code.value.lower())
         for r in responses.values()
         if not r.status_code.is_terminal
     ]
-    queued = [
-        ActionView(
-            uuid=r.uuid,
-            processor_id=r.processor_id,
-            destination=r.destination_host,
-            stage="queued",
-            since_ms=r.timestamp,
-            expiry_ms=r.request_expiry,
-            trouble=over_with(r.deployment_id, deployment_id),
-        )
-        for r in requests.values()
-        if r.uuid not in responses
-    ]
+    queued = [action(r, _QUEUED) for r in requests.values() if r.uuid not in responses]
     over = [action for action in (*actions, *queued) if action.trouble]
     return (
         _by_time(action for action in actions if not action.trouble),
@@ -190,9 +188,9 @@ def view_of_stream(
         queued=queued,
         over=over,
         coordinator="samza",
-        host_affinity=_setting(config, HOST_AFFINITY).lower() == "true",
-        container_memory_mb=_number(config, CONTAINER_MEMORY),
-        container_cores=_number(config, CONTAINER_CORES),
+        host_affinity=_setting(config, _HOST_AFFINITY).lower() == "true",
+        container_memory_mb=_number(config, _CONTAINER_MEMORY),
+        container_cores=_number(config, _CONTAINER_CORES),
         unreadable=unreadable,
         tells_lag=bool(reporters),
         report_every_s=max(reporters.values(), default=None),
@@ -207,116 +205,20 @@ def view_of_stream(
     )
 
 
-def host_view(host: str, record: Mapping[str, Any]) -> HostView:
-    """A host from its record in our state topic; absent or odd numbers become None."""
-
-    def number(name: str) -> int | None:
-        value = record.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-    return HostView(
-        host=host,
-        state=ALIVE_STATE if record.get("alive") is True else LOST_STATE,
-        memory_mb=number("memory_mb"),
-        free_memory_mb=number("free_memory_mb"),
-        cores=number("cores"),
-        free_cores=number("free_cores"),
-        fault_domain=str(record.get("fault_domain") or ""),
-    )
-
-
-def leader_view(record: Mapping[str, Any]) -> LeaderView:
-    """The leader from its record in our state topic; what is absent or odd is left out."""
-
-    def number(name: str) -> int | None:
-        value = record.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-    counters: Any = record.get("counters")
-    return LeaderView(
-        epoch=number("epoch") or 0,
-        host=str(record.get("host", "")),
-        url=str(record.get("coordinator_url", "")),
-        since_ms=number("since_ms"),
-        beat_ms=number("beat_ms"),
-        ended=record.get("ended") is True,
-        beat_every_ms=number("beat_every_ms"),
-        counters={
-            str(name): value
-            for name, value in (
-                cast("dict[str, Any]", counters) if isinstance(counters, dict) else {}
-            ).items()
-            if isinstance(value, int)
-        },
-    )
-
-
-def with_state(
-    base: JobView,
-    *,
-    deployment_id: str,
-    limits: Limits,
-    groups: Mapping[str, Group],
-    hosts: Mapping[str, HostView],
-    now_ms: int,
-    own_requests: Mapping[str, OwnRequest] | None = None,
-    leader: LeaderView | None = None,
-) -> JobView:
+def with_state(base: JobView, state: CoordinatorState, now_ms: int) -> JobView:
     """`base` (of the stream) corrected by what our leading coordinator recorded.
 
     Tasks stay those of the stream; phases, hosts, actions and queues are the state's.
     Requests that the coordinator hasn't read yet stay queued.
     """
-    processors: dict[str, ProcessorView] = {}
-    actions: list[ActionView] = []
-    queued: list[ActionView] = []
-    for group in groups.values():
-        for processor in group.processors.values():
-            known = base.processors.get(processor.processor_id)
-            incarnation, request = processor.incarnation, processor.request
-            host = incarnation.host if incarnation else None
-            if host is None and request is not None:
-                host = request.allocated_host
-            processors[processor.processor_id] = ProcessorView(
-                processor_id=processor.processor_id,
-                mode=TaskMode(processor.role.value),
-                state=processor.phase.value if processor.wanted else LEAVING_STATE,
-                host=host,
-                execution_id=incarnation.execution_id if incarnation else None,
-                tasks=known.tasks if known else (),
-                last_seen_host=host or processor.last_seen_host,
-                flapping=is_flapping(processor, now_ms, limits),
-                failures=processor.failures,
-                extra=processor.extra,
-                paused_for_ms=paused_for_ms(processor, now_ms),
-            )
-        if group.action is not None:
-            ask, reservation = group.action.ask, group.action.reservation
-            actions.append(
-                ActionView(
-                    uuid=ask.uuid,
-                    processor_id=ask.processor_id,
-                    destination=ask.destination_host,
-                    stage=group.action.stage.value,
-                    since_ms=ask.timestamp_ms,
-                    source_host=group.action.source_host,
-                    reserved_host=reservation.allocated_host if reservation else None,
-                    kind=ask.kind.value,
-                    expiry_ms=ask.expiry_ms,
-                )
-            )
-        queued.extend(
-            ActionView(
-                uuid=ask.uuid,
-                processor_id=ask.processor_id,
-                destination=ask.destination_host,
-                stage="queued",
-                since_ms=ask.timestamp_ms,
-                kind=ask.kind.value,
-                expiry_ms=ask.expiry_ms,
-            )
-            for ask in group.queue
-        )
+    groups, hosts, limits = state.groups, state.hosts, state.limits
+    processors = {
+        p.processor_id: _processor_view(p, base.processors.get(p.processor_id), limits, now_ms)
+        for group in groups.values()
+        for p in group.processors.values()
+    }
+    actions = [_in_flight(g.action) for g in groups.values() if g.action is not None]
+    queued = [_asked(ask, _QUEUED) for group in groups.values() for ask in group.queue]
     taken = {a.uuid for a in (*actions, *queued)}
     queued.extend(a for a in base.queued if a.uuid not in taken)
     queued.extend(
@@ -324,18 +226,18 @@ def with_state(
             uuid=uuid,
             processor_id=request.processor_id,
             destination=request.destination_host,
-            stage="queued",
+            stage=_QUEUED,
             since_ms=request.timestamp,
             kind=request.kind.value,
             expiry_ms=request.request_expiry,
         )
-        for uuid, request in (own_requests or {}).items()
-        if request.deployment_id == deployment_id and uuid not in taken
+        for uuid, request in state.mail.requests.items()
+        if request.deployment_id == state.deployment_id and uuid not in taken
     )
     return replace(
         base,
         poison={},
-        deployment_id=deployment_id,
+        deployment_id=state.deployment_id,
         processors=processors,
         hosts=dict(hosts),
         actions=_by_time(actions),
@@ -350,34 +252,77 @@ def with_state(
             for group in groups.values()
             if (f := group.failover) is not None
         ),
-        ghosts=tuple(
-            GhostView(
-                ghost.processor_id,
-                ghost.incarnation.execution_id,
-                ghost.incarnation.host,
-                ghost.lost_at_ms,
-                ghost.lease_ends_ms,
-                ghost.ended.value if ghost.ended else None,
-                ghost.elsewhere,
-            )
-            for group in groups.values()
-            for ghost in group.ghosts
-        ),
+        ghosts=tuple(_ghost_view(ghost) for group in groups.values() for ghost in group.ghosts),
         max_standbys=limits.max_standbys,
-        leader=leader,
+        leader=state.leader,
         deployed=is_deployed(groups.values()),
         degraded=degraded(groups.values(), limits, now_ms),
-        heart=JobState(
+        state=JobState(
             base.job_name,
-            deployment_id,
+            state.deployment_id,
             groups=Map(groups),
             hosts=Map(
                 {
-                    name: Host(name, alive=host.state != "lost", fault_domain=host.fault_domain)
+                    name: Host(name, alive=host.state != LOST_STATE, fault_domain=host.fault_domain)
                     for name, host in hosts.items()
                 }
             ),
             limits=limits,
             now_ms=now_ms,
         ),
+    )
+
+
+def _processor_view(
+    processor: Processor, known: ProcessorView | None, limits: Limits, now_ms: int
+) -> ProcessorView:
+    incarnation, request = processor.incarnation, processor.request
+    host = incarnation.host if incarnation else None
+    if host is None and request is not None:
+        host = request.allocated_host
+    return ProcessorView(
+        processor_id=processor.processor_id,
+        mode=TaskMode(processor.role.value),
+        state=processor.phase.value if processor.wanted else LEAVING_STATE,
+        host=host,
+        execution_id=incarnation.execution_id if incarnation else None,
+        tasks=known.tasks if known else (),
+        last_seen_host=host or processor.last_seen_host,
+        flapping=is_flapping(processor, now_ms, limits),
+        failures=processor.failures,
+        extra=processor.extra,
+        paused_for_ms=paused_for_ms(processor, now_ms),
+    )
+
+
+def _asked(ask: PlacementAsk, stage: str) -> ActionView:
+    return ActionView(
+        uuid=ask.uuid,
+        processor_id=ask.processor_id,
+        destination=ask.destination_host,
+        stage=stage,
+        since_ms=ask.timestamp_ms,
+        kind=ask.kind.value,
+        expiry_ms=ask.expiry_ms,
+    )
+
+
+def _in_flight(action: Action) -> ActionView:
+    reservation = action.reservation
+    return replace(
+        _asked(action.ask, action.stage.value),
+        source_host=action.source_host,
+        reserved_host=reservation.allocated_host if reservation else None,
+    )
+
+
+def _ghost_view(ghost: Ghost) -> GhostView:
+    return GhostView(
+        ghost.processor_id,
+        ghost.incarnation.execution_id,
+        ghost.incarnation.host,
+        ghost.lost_at_ms,
+        ghost.lease_ends_ms,
+        ghost.ended.value if ghost.ended else None,
+        ghost.elsewhere,
     )

@@ -1,4 +1,4 @@
-"""The heart's own rules, held against a placement as a client sees it. Pure.
+"""The coordinator's own rules, held against a placement as a client sees it. Pure.
 
 A client sees where containers and ghosts are, and which hosts fail together. What is only
 requested or reserved the coordinator weighs when the request's turn comes.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from samza_dagster.client.views import GhostView, JobView
+from samza_dagster.client.views import CLOSED_STATE, LOST_STATE, GhostView, JobView
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.placement import rules
 from samza_dagster.placement.rules import Violation
@@ -24,8 +24,7 @@ from samza_dagster.placement.state import (
     Role,
 )
 
-LOST = "lost"
-NO_DESTINATION = (LOST, "closed")
+_NO_DESTINATION = (LOST_STATE, CLOSED_STATE)
 _PHASES = {phase.value: phase for phase in Phase}
 
 
@@ -44,17 +43,19 @@ def roomiest(view: JobView, ready: Mapping[str, bool]) -> str:
 
 
 class Placing:
-    """Who is where, as steps of a plan change it, and where each may be by the heart's rules.
+    """Who is where, as steps of a plan change it, and where each may be by the coordinator's rules.
 
     With `only` it knows one group alone, which is quicker for a question or two.
     """
 
     def __init__(self, view: JobView, only: str | None = None) -> None:
         self._hosts = {
-            name: Host(name, alive=host.state not in NO_DESTINATION, fault_domain=host.fault_domain)
+            name: Host(
+                name, alive=host.state not in _NO_DESTINATION, fault_domain=host.fault_domain
+            )
             for name, host in view.hosts.items()
         }
-        self._lost = {name for name, host in view.hosts.items() if host.state in NO_DESTINATION}
+        self._lost = {name for name, host in view.hosts.items() if host.state in _NO_DESTINATION}
         self._members: dict[str, dict[str, Processor]] = {}
         for pid, processor in view.processors.items():
             if only is None or group_of(pid) == only:

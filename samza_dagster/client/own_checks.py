@@ -6,16 +6,15 @@ Samza's AM knows none of them: nothing is written where it coordinates.
 from __future__ import annotations
 
 from samza_dagster.client.checks import find_processor, legal_destination
+from samza_dagster.client.own_requests import Wanted
 from samza_dagster.client.verdicts import judge_all, peers_of
 from samza_dagster.client.views import ActionView, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.model import PlacementResponse, TaskMode
-from samza_dagster.model.naming import ANY_HOST, group_of, standby_container_id
+from samza_dagster.model.naming import ANY_HOST, STANDBY, group_of, standby_container_id
 from samza_dagster.model.own_requests import RequestKind
 
 _TOO_LATE = ("stopping", "starting", "stopping-standby", "fallback-source", "fallback-any")
-
-
 _HOW_MANY = (
     "job.standbytasks.replication.factor in its config, and deploy it anew; `place` moves a standby"
 )
@@ -41,7 +40,7 @@ def require_our_coordinator(view: JobView, asked: str, kind: RequestKind) -> Non
         )
 
 
-def standbys_of(view: JobView, active: ProcessorView) -> tuple[ProcessorView, ...]:
+def _standbys_of(view: JobView, active: ProcessorView) -> tuple[ProcessorView, ...]:
     """The standbys of an active's group, in order of their ids."""
     return tuple(p for p in peers_of(view, active) if p.mode is TaskMode.STANDBY)
 
@@ -62,34 +61,47 @@ def new_standby(view: JobView, active: ProcessorView) -> ProcessorView:
     )
 
 
-def check_start_standby(
-    view: JobView, processor_id: str, destination: str
-) -> tuple[ProcessorView, ProcessorView, tuple[str, ...]]:
-    """The active, the standby to come, and notices; raises `InvalidInput` or `Refused`."""
-    asked = f"control-standby start {processor_id}"
-    require_our_coordinator(view, asked, RequestKind.START_STANDBY)
+def _active(view: JobView, processor_id: str, asked: str) -> ProcessorView:
+    """The processor; raises `InvalidInput` unless it is an active. `asked` is the command."""
     active = find_processor(view, processor_id)
     if active.mode is not TaskMode.ACTIVE:
         raise InvalidInput(
-            f"{asked}: an active's id",
+            f"{asked} {processor_id}: an active's id",
             seen=f"{processor_id} is a standby",
-            fix=f"control-standby start {group_of(processor_id)}",
+            fix=f"{asked} {group_of(processor_id)}",
         )
+    return active
+
+
+def check_reserve(view: JobView, processor_id: str, destination: str) -> Wanted:
+    """A placement that waits for its commit; raises as `legal_destination` does."""
+    require_our_coordinator(view, f"place {processor_id} --hold", RequestKind.PLACE)
+    legal_destination(view, find_processor(view, processor_id), destination)
+    return Wanted(processor_id, destination, hold=True)
+
+
+def check_start_standby(view: JobView, processor_id: str, destination: str) -> Wanted:
+    """One more standby of an active; raises `InvalidInput` or `Refused`."""
+    asked = f"control-standby start {processor_id}"
+    require_our_coordinator(view, asked, RequestKind.START_STANDBY)
+    active = _active(view, processor_id, "control-standby start")
     if any("-" in task for task in active.tasks):
         raise InvalidInput(
             asked,
             seen=f"a task name with '-': {next(t for t in active.tasks if '-' in t)}",
             fix="Samza can't keep standbys of such tasks: another partition grouper",
         )
-    has = len(standbys_of(view, active))
+    has = len(_standbys_of(view, active))
     if view.max_standbys is not None and has >= view.max_standbys:
         raise Refused(
             f"{asked}: at most {view.max_standbys} standbys of one active",
             seen=f"{has}",
             fix="stop one first, or raise samza.dagster.max.standbys",
         )
-    standby = new_standby(view, active)
+    standby, notices = new_standby(view, active), ()
+    where = destination
     if destination == ANY_HOST:
+        where = "the host that the coordinator reserves"
         verdicts = judge_all(view, standby)
         if not any(v.legal for v in verdicts):
             raise Refused(
@@ -97,65 +109,79 @@ def check_start_standby(
                 seen="; ".join(f"{v.host}: {v.seen}" for v in verdicts) or "no host",
                 fix="start an agent on another host",
             )
-        return active, standby, ()
-    return active, standby, legal_destination(view, standby, destination).notices
+    else:
+        notices = legal_destination(view, standby, destination).notices
+    steps = (
+        f"the coordinator reserves memory and cores on {where}; if it can't, nothing was changed",
+        f"it starts {standby.processor_id}, which restores what {processor_id} has written",
+    )
+    return Wanted(processor_id, destination, subject=standby, steps=steps, notices=notices)
 
 
-def check_stop_standby(view: JobView, processor_id: str) -> ProcessorView:
+def check_stop_standby(view: JobView, processor_id: str) -> Wanted:
     """The standby to stop; an active's id stands for its only standby."""
     asked = f"control-standby stop {processor_id}"
     require_our_coordinator(view, asked, RequestKind.STOP_STANDBY)
-    processor = find_processor(view, processor_id)
-    if processor.mode is TaskMode.STANDBY:
-        return processor
-    standbys = standbys_of(view, processor)
-    if len(standbys) != 1:
-        raise InvalidInput(
-            f"{asked}: a standby's id",
-            seen=f"{processor_id} is an active with standbys "
-            + (", ".join(s.processor_id for s in standbys) or "none"),
-            fix=f"control-standby stop {standbys[0].processor_id}"
-            if standbys
-            else "nothing to stop",
-        )
-    return standbys[0]
+    standby = find_processor(view, processor_id)
+    if standby.mode is not TaskMode.STANDBY:
+        standbys = _standbys_of(view, standby)
+        if len(standbys) != 1:
+            raise InvalidInput(
+                f"{asked}: a standby's id",
+                seen=f"{processor_id} is an active with standbys "
+                + (", ".join(s.processor_id for s in standbys) or "none"),
+                fix=f"control-standby stop {standbys[0].processor_id}"
+                if standbys
+                else "nothing to stop",
+            )
+        standby = standbys[0]
+    pid = standby.processor_id
+    steps = (
+        f"it stops {pid} on {standby.host or 'no host'}",
+        f"{pid} is removed from the job once it is seen dead",
+    )
+    return Wanted(pid, standby.host or ANY_HOST, subject=standby, steps=steps)
 
 
-def check_fail_over(
-    view: JobView, processor_id: str, execution_id: str | None = None
-) -> tuple[ProcessorView, tuple[str, ...]]:
-    """The active, and notices; raises `InvalidInput` for a standby or an active without one.
+def check_fail_over(view: JobView, processor_id: str, execution_id: str | None = None) -> Wanted:
+    """An active onto a standby's host; raises `InvalidInput` for a standby.
 
-    Also for one that runs as another incarnation than `execution_id`.
+    Raises `Refused` for an active without a standby that runs, and for one that runs as another
+    incarnation than `execution_id`.
     """
     asked = f"fail-over {processor_id}"
     require_our_coordinator(view, asked, RequestKind.FAIL_OVER)
-    active = find_processor(view, processor_id)
-    if active.mode is not TaskMode.ACTIVE:
-        raise InvalidInput(
-            f"{asked}: an active's id",
-            seen=f"{processor_id} is a standby",
-            fix=f"fail-over {group_of(processor_id)}",
-        )
+    active = _active(view, processor_id, "fail-over")
     if execution_id is not None and active.execution_id not in (None, execution_id):
         raise Refused(
             f"{asked}: of incarnation {execution_id}",
             seen=f"{processor_id} is {active.execution_id} by now, on {active.host}",
             fix=f"ask again if {processor_id} is still to move",
         )
-    standbys = standbys_of(view, active)
+    standbys = _standbys_of(view, active)
     if not standbys:
         raise Refused(
             f"{asked}: onto a standby",
             seen="it has none",
             fix=f"control-standby start {processor_id}, or place {processor_id} --to ANY_HOST",
         )
-    ready = [s for s in standbys if s.is_running]
+    ready = ", ".join(s.processor_id for s in standbys if s.is_running)
     if not ready:
         states = ", ".join(f"{s.processor_id} {s.state}" for s in standbys)
         raise Refused(f"{asked}: onto a standby that runs", seen=states, fix="wait until one runs")
-    return active, (
-        f"the coordinator takes the standby soonest ready, of {', '.join(s.processor_id for s in ready)}",
+    places = ", ".join(f"{s.processor_id} on {s.host}" for s in standbys if s.host)
+    return Wanted(
+        processor_id,
+        STANDBY,
+        execution_id=execution_id,
+        subject=active,
+        steps=(
+            f"the coordinator stops the standby soonest ready, of {places}",
+            f"it reserves its host for {processor_id}, stops {processor_id} on"
+            f" {active.host or 'no host'}, starts it there",
+            "the standby starts on any other legal host",
+        ),
+        notices=(f"the coordinator takes the standby soonest ready, of {ready}",),
     )
 
 
@@ -163,13 +189,11 @@ def check_about(
     view: JobView,
     kind: RequestKind,
     uuid: str,
-    *,
-    action: ActionView | None,
     response: PlacementResponse | None,
 ) -> ActionView:
     """The action that a commit, release or cancel of request `uuid` can still do something about.
 
-    Raises `InvalidInput` for a request that nobody knows, `Refused` for one that ended or
+    `response` is the newest one to that request. Raises `InvalidInput` for a request that nobody knows, `Refused` for one that ended or
     whose container is being stopped.
     """
     require_our_coordinator(view, f"{kind.value} {uuid}", kind)
@@ -179,6 +203,7 @@ def check_about(
             seen=f"it ended: {response.status_code.value}, {response.response_message}",
             fix="nothing is left to do",
         )
+    action = next((a for a in (*view.actions, *view.queued) if a.uuid == uuid), None)
     if action is None:
         raise InvalidInput(
             f"{kind.value} request {uuid}",

@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import uuid as uuid_module
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from samza_dagster.client.access import JobAccess
-from samza_dagster.client.asked import Asked, same_asked
+from samza_dagster.client.access import JobAccess, needed
+from samza_dagster.client.asked import Asked, canonical_uuid, perhaps_written, same_asked
 from samza_dagster.client.checks import expiry_ms, find_deployment
-from samza_dagster.client.mailbox import Mailbox
-from samza_dagster.client.request_uuid import canonical_uuid
-from samza_dagster.client.state_source import CoordinatorState
-from samza_dagster.client.views import JobView
-from samza_dagster.errors import MissingPrerequisite, Unreachable
-from samza_dagster.metadata.own_requests import OwnMail
+from samza_dagster.client.views import JobView, ProcessorView
+from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.own_requests import OwnMail, OwnRequestStore
 from samza_dagster.model.own_requests import OwnRequest, RequestKind
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a request is to say, once every rule that can be checked was."""
+    """What a request is to say, once every rule that can be checked was.
+
+    For its plan: `subject` is the processor that is started, moved or stopped, `steps` what the
+    coordinator does with it, `notices` what the operator should know.
+    """
 
     processor_id: str
     destination: str
     refers_to: str | None = None
     hold: bool = False
     execution_id: str | None = None
+    subject: ProcessorView | None = None
+    steps: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class OwnRequests:
     """Writes requests of our own, each once per UUID."""
 
-    def __init__(
-        self, job: JobAccess, read: Callable[[], tuple[JobView, CoordinatorState | None]]
-    ) -> None:
+    def __init__(self, job: JobAccess) -> None:
         self._job = job
-        self._read = read
         # UUID → where the topic ended before this client wrote the request.
         self.written: dict[str, int] = {}
 
@@ -45,15 +45,9 @@ class OwnRequests:
         state = self._job.state.read() if self._job.state is not None else None
         return state.mail if state is not None else OwnMail()
 
-    def mailbox(self) -> Mailbox:
+    def mailbox(self) -> OwnRequestStore:
         """Where to write; raises `MissingPrerequisite` for a client over stores alone."""
-        if self._job.mailbox is None:
-            raise MissingPrerequisite(
-                "requests of our own",
-                seen="a client over metadata stores alone",
-                fix="PlacementClient(connection), or over(…, mailbox=…)",
-            )
-        return self._job.mailbox
+        return needed(self._job.mailbox, "requests of our own", "mailbox")
 
     def ask(
         self,
@@ -74,12 +68,11 @@ class OwnRequests:
         """
         mailbox = self.mailbox()
         mailbox.prepare_writes()  # beside the reads that come first
-        expiry = expiry_ms(request_expiry_s)
-        asked = canonical_uuid(uuid) if uuid is not None else str(uuid_module.uuid4())
-        view, state = self._read()
+        expiry, asked = expiry_ms(request_expiry_s), canonical_uuid(uuid)
+        view, state = self._job.read()
         mail = state.mail if state is not None else OwnMail()
         known = mail.requests.get(asked) or mail.responses.get(asked)
-        if uuid is not None and known is not None:
+        if known is not None:
             return same_asked(asked, kind, processor_id, known)
         wanted = check(view)
         request = OwnRequest(
@@ -99,9 +92,5 @@ class OwnRequests:
         try:
             mailbox.write(asked, request)
         except Unreachable as error:
-            raise Unreachable(
-                error.asked,
-                seen=f"{error.seen}; whether the request was written isn't known",
-                fix=f"{error.fix}; then ask again with UUID {asked}: nothing is done twice",
-            ) from error
+            raise perhaps_written(error, asked) from error
         return Asked.of(asked, request)

@@ -5,61 +5,57 @@ Works on metadata alone, so an unmodified Samza AM and our coordinator are serve
 
 from __future__ import annotations
 
-import time
-import uuid as uuid_module
-from collections.abc import Callable, Iterable
-from dataclasses import replace
-from types import TracebackType
-from typing import Self, Unpack
+from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
+from typing import Any, Self, Unpack
 
-from samza_dagster.client import tidying
-from samza_dagster.client.access import JobAccess, wall_clock_ms
-from samza_dagster.client.audit_history import AuditSource
-from samza_dagster.client.checks import (
-    Permitted,
-    check_budget,
-    expiry_ms,
-    find_deployment,
-    find_processor,
-    legal_destination,
-)
-from samza_dagster.client.following import Following, Looks
+from samza_dagster.client import audit_history, tidying
+from samza_dagster.client.access import JobAccess, needed
+from samza_dagster.client.asked import Asked, canonical_uuid
+from samza_dagster.client.checks import Permitted, find_processor
 from samza_dagster.client.host_clocks import Report, standing_reports
-from samza_dagster.client.host_words import read_host_words
-from samza_dagster.client.job_view import with_state
-from samza_dagster.client.mailbox import Mailbox
+from samza_dagster.client.look import read_look
 from samza_dagster.client.observations import (
     read_checkpoints_end,
     read_input_lag,
     read_lag,
     read_progress,
 )
-from samza_dagster.client.own_asking import OwnAsking
-from samza_dagster.client.own_requests import OwnRequests
-from samza_dagster.client.plan import Plan, make_plan
-from samza_dagster.client.request_uuid import canonical_uuid, same_request
-from samza_dagster.client.state_source import CoordinatorState, StateSource
+from samza_dagster.client.own_checks import (
+    check_about,
+    check_fail_over,
+    check_reserve,
+    check_start_standby,
+    check_stop_standby,
+)
+from samza_dagster.client.own_requests import OwnRequests, Wanted
+from samza_dagster.client.plan import Plan, make_own_plan, make_plan
+from samza_dagster.client.responses import terminal
 from samza_dagster.client.stream_reader import StreamReader
+from samza_dagster.client.stream_requests import StreamRequests
 from samza_dagster.client.views import (
+    ActionView,
     InputLag,
     JobView,
     Look,
     ProcessorProgress,
-    ProcessorView,
     ReplicaLag,
 )
-from samza_dagster.errors import InvalidInput, MissingPrerequisite, Unreachable
+from samza_dagster.client.waiting import OnResponse, Until, Waiting
+from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.cleanup import Removal
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import JobTopics
-from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
-from samza_dagster.metadata.resource_manager import ResourceManager
-from samza_dagster.model import LocalityModel, PlacementRequest
-from samza_dagster.model.naming import ANY_HOST, DESTINATION_WORDS
+from samza_dagster.model import LocalityModel, PlacementRequest, PlacementResponse
+from samza_dagster.model.naming import ANY_HOST
+from samza_dagster.model.own_requests import RequestKind
+
+# Statuses with their positions, in order, and the position to go on from.
+_Positioned = tuple[tuple[tuple[int, PlacementResponse], ...], int]
 
 
-class PlacementClient(Following, OwnAsking):
+class PlacementClient:
     """Asks and watches one job. Thread-safe as its stores are; close it, or use it in `with`.
 
     Every call raises `Unreachable` when no broker answers within 10 s and `InvalidInput`
@@ -69,60 +65,23 @@ class PlacementClient(Following, OwnAsking):
     def __init__(self, job: Connection | JobAccess) -> None:
         self._job = job if isinstance(job, JobAccess) else JobAccess.of(job)
         self._store = self._job.store
-        self._placement = ContainerPlacementMetadataStore(
-            self._store, now_ms=self._job.now_ms, on_malformed=lambda _: None
-        )
-        # UUID → where the stream ended before this client wrote the request, and its deployment.
-        self._written: dict[str, tuple[int, str]] = {}
-        self._looks = Looks()
-        self._own = OwnRequests(self._job, self._view)
+        self._stream = StreamRequests(self._job)
+        self._own = OwnRequests(self._job)
+        self._waiting = Waiting(self._job, self._stream, self._own)
 
     @classmethod
-    def over(
-        cls,
-        store: MetadataStore,
-        *,
-        job_name: str,
-        job_id: str = "1",
-        state: StateSource | None = None,
-        topics: JobTopics | None = None,
-        now_ms: Callable[[], int] = wall_clock_ms,
-        monotonic: Callable[[], float] = time.monotonic,
-        mailbox: Mailbox | None = None,
-        audit: Callable[[], AuditSource] | None = None,
-        yarn: ResourceManager | None = None,
-        named_hosts: tuple[str, ...] = (),
-    ) -> Self:
-        """A client over stores that exist already.
+    def over(cls, store: MetadataStore, *, job_name: str, **parts: Any) -> Self:
+        """A client over stores that exist already; `parts` are those of `JobAccess`, by name.
 
         Without `topics` it knows no lag, without `mailbox` it asks only what Samza's wire has,
         without `audit` it doesn't know which request has spun up a standby.
         """
-        return cls(
-            JobAccess(
-                store,
-                job_name,
-                job_id,
-                state,
-                topics,
-                now_ms,
-                monotonic,
-                mailbox=mailbox,
-                audit=audit,
-                yarn=yarn,
-                named_hosts=named_hosts,
-            )
-        )
+        return cls(JobAccess(store, job_name, **parts))
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -135,48 +94,14 @@ class PlacementClient(Following, OwnAsking):
 
     def view(self) -> JobView:
         """The job now: our coordinator's word where it leads, else the coordinator stream's."""
-        return self._view()[0]
+        return self._job.read()[0]
 
     def known_view(self) -> JobView:
         """The job as far as it can be read, to look at: nothing is decided by it.
 
         Without our coordinator's word while its state topic can't be read; `unread` says why.
         """
-        base = self._base_view()
-        try:
-            return self._view_over(base)[0]
-        except Unreachable as error:
-            return replace(base, unread=error.seen)
-
-    def _base_view(self) -> JobView:
-        reader = StreamReader(self._store)
-        base = reader.view(self._job.job_name, self._job.job_id, self._job.now_ms())
-        return replace(base, fatal=tuple(dict.fromkeys(self._job.bad_keys)))
-
-    def _view(self) -> tuple[JobView, CoordinatorState | None]:
-        return self._view_over(self._base_view())
-
-    def _view_over(self, base: JobView) -> tuple[JobView, CoordinatorState | None]:
-        state = self._job.state.read() if self._job.state is not None else None
-        if state is None or base.deployment_id not in (None, state.deployment_id):
-            # Another coordinator deployed the job since.
-            return self._job.under_an_am(base), None
-        view = with_state(
-            base,
-            deployment_id=state.deployment_id,
-            limits=state.limits,
-            groups=state.groups,
-            hosts=state.hosts,
-            now_ms=self._job.now_ms(),
-            own_requests=state.mail.requests,
-            leader=state.leader,
-        )
-        return view, state
-
-    def processor(self, processor_id: str) -> tuple[JobView, ProcessorView]:
-        """The job and one of its processors; raises `InvalidInput` that names the known ones."""
-        view = self.view()
-        return view, find_processor(view, processor_id)
+        return self._job.known_view()
 
     def plan(
         self,
@@ -192,14 +117,8 @@ class PlacementClient(Following, OwnAsking):
         Raises `InvalidInput` for an unknown processor or deployment; a destination that
         a rule forbids is a plan whose `refusal` says why.
         """
-        return make_plan(
-            self.view(),
-            processor_id,
-            destination,
-            deployment_id,
-            hold=hold,
-            **permitted,
-        )
+        view = self.view()
+        return make_plan(view, processor_id, destination, deployment_id, hold=hold, **permitted)
 
     def place(
         self,
@@ -212,93 +131,209 @@ class PlacementClient(Following, OwnAsking):
         on_notice: Callable[[str], None] = lambda _: None,
         **permitted: Unpack[Permitted],
     ) -> PlacementRequest:
-        """Writes one placement request, after every rule that can be checked was.
+        """Writes one placement request, after every rule that can be checked was; returns it as written.
 
         Where any legal host is taken instead (`Permitted`), the request says `ANY_HOST`, or the host
         that this is. `on_notice` is told, before it is asked, how much is spent of the stops that
-        Samza's AM allows.
-
-        Returns it as written. A `uuid` that the stream knows already writes nothing and
-        returns what stands: to repeat a call is safe. Raises `InvalidInput` (processor,
-        deployment, host, expiry, a UUID that another request has) and `Refused` (a
-        placement rule); nothing was written then.
+        Samza's AM allows. A `uuid` that the stream knows already writes nothing and returns what
+        stands: to repeat a call is safe. Raises `InvalidInput` (processor, deployment, host, expiry,
+        a UUID that another request has) and `Refused` (a rule); nothing was written then.
         """
-        expiry = expiry_ms(request_expiry_s)
-        self.prepare()  # beside the reads that come first
-        asked = canonical_uuid(uuid) if uuid is not None else str(uuid_module.uuid4())
-        if uuid is not None:
-            known = self._known(asked)
-            if known is not None:
-                chosen = known.destination_host not in DESTINATION_WORDS - {ANY_HOST}
-                if chosen and (permitted.get("or_any_legal") or destination == ANY_HOST):
-                    destination = known.destination_host
-                return same_request(known, processor_id, destination)
-        view, state = self._view()
-        deployment = find_deployment(view, deployment_id)
-        taken = state is not None and asked in state.uuids  # its response was cleaned up since
-        if not taken:
-            processor = find_processor(view, processor_id)
-            destination = legal_destination(view, processor, destination, **permitted).asked
-            beyond = permitted.get("beyond_budget", False)
-            spent = check_budget(view, processor_id, beyond_budget=beyond)
-            if spent:
-                on_notice(spent)
-        request = PlacementRequest(
-            uuid=asked,
-            deployment_id=deployment,
-            processor_id=processor_id,
-            destination_host=destination,
-            timestamp=self._job.now_ms(),
-            request_expiry=expiry,
+        return self._stream.ask(
+            processor_id,
+            destination,
+            deployment_id=deployment_id,
+            request_expiry_s=request_expiry_s,
+            uuid=uuid,
+            on_notice=on_notice,
+            **permitted,
         )
-        if taken:
-            return request
-        self._written[asked] = self._store.end_position(), deployment
-        try:
-            self._placement.write_request(
-                deployment,
-                processor_id,
-                destination,
-                request_expiry_ms=expiry,
-                timestamp_ms=request.timestamp,
-                uuid=asked,
-            )
-        except Unreachable as error:
-            raise Unreachable(
-                error.asked,
-                seen=f"{error.seen}; whether the request was written isn't known",
-                fix=f"{error.fix}; then ask again with UUID {asked}: nothing is done twice",
-            ) from error
-        return request
+
+    # Those up to `check_about` Samza's wire has no form for: `Refused` where its AM coordinates.
+
+    def reserve(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        deployment_id: str | None = None,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> Asked:
+        """Asks for a move that waits, once its destination is held, for a `commit`.
+
+        The container isn't touched before. Without a commit or release it ends FAILED after
+        `request_expiry_s` (None: the job's request time-out).
+        """
+        return self._own.ask(
+            RequestKind.PLACE,
+            lambda view: check_reserve(view, processor_id, destination),
+            processor_id=processor_id,
+            uuid=uuid,
+            deployment_id=deployment_id,
+            request_expiry_s=request_expiry_s,
+        )
+
+    def commit(self, reservation: str, *, uuid: str | None = None) -> Asked:
+        """Lets a held reservation go on: stop, then start on the host that is held."""
+        return self._about(RequestKind.COMMIT, reservation, uuid)
+
+    def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
+        """Gives a held reservation back; its container was never touched."""
+        return self._about(RequestKind.RELEASE, reservation, uuid)
+
+    def cancel(self, request: str, *, uuid: str | None = None) -> Asked:
+        """Ends a request that waits or reserves; refused once its container is being stopped."""
+        return self._about(RequestKind.CANCEL, request, uuid)
+
+    def start_standby(
+        self,
+        processor_id: str,
+        destination: str = ANY_HOST,
+        *,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+    ) -> Asked:
+        """Spins up one more standby of an active, on a host or on any legal one."""
+        return self._own.ask(
+            RequestKind.START_STANDBY,
+            lambda view: check_start_standby(view, processor_id, destination),
+            processor_id=processor_id,
+            uuid=uuid,
+            request_expiry_s=request_expiry_s,
+        )
+
+    def stop_standby(self, processor_id: str, *, uuid: str | None = None) -> Asked:
+        """Stops a standby and removes it from the job; an active's id stands for its only one."""
+        return self._own.ask(
+            RequestKind.STOP_STANDBY, lambda view: check_stop_standby(view, processor_id), uuid=uuid
+        )
+
+    def fail_over(
+        self, processor_id: str, *, uuid: str | None = None, execution_id: str | None = None
+    ) -> Asked:
+        """Moves an active onto the host of the standby soonest ready, which gives way.
+
+        With `execution_id` only while the active is that incarnation: the coordinator
+        refuses it, or fails it at its turn, once another one has started.
+        """
+        return self._own.ask(
+            RequestKind.FAIL_OVER,
+            lambda view: check_fail_over(view, processor_id, execution_id),
+            processor_id=processor_id,
+            uuid=uuid,
+        )
+
+    def plan_own(self, kind: RequestKind, processor_id: str, destination: str = ANY_HOST) -> Plan:
+        """What `start_standby`, `stop_standby` or `fail_over` would ask. Nothing is written."""
+        return make_own_plan(self.view(), kind, processor_id, destination)
+
+    def check_about(self, kind: RequestKind, request: str) -> ActionView:
+        """The action that a commit, release or cancel would be about; raises when it is refused."""
+        target = canonical_uuid(request)
+        return check_about(self.view(), kind, target, self.response(target))
+
+    def _about(self, kind: RequestKind, request: str, uuid: str | None) -> Asked:
+        target = canonical_uuid(request)
+
+        def check(view: JobView) -> Wanted:
+            action = check_about(view, kind, target, self.response(target))
+            return Wanted(action.processor_id, action.destination, refers_to=target)
+
+        return self._own.ask(kind, check, uuid=uuid)
+
+    def request(self, uuid: str) -> PlacementRequest | None:
+        """The request in the coordinator stream while no coordinator has taken it; None after that."""
+        return self._stream.placement.read_request(canonical_uuid(uuid))
+
+    def own_request(self, uuid: str) -> Asked | None:
+        """The request of our own while no coordinator has taken it; None after that."""
+        asked = canonical_uuid(uuid)
+        found = self._own.mail().requests.get(asked)
+        return None if found is None else Asked.of(asked, found)
+
+    def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
+        """Those of these requests that were asked, be they answered or not; one reading for all."""
+        return self._waiting.asked_before(uuids) if uuids else frozenset()
+
+    def wrote(self, uuid: str) -> bool:
+        """This client wrote the request; one that was asked before was written by no call of it."""
+        asked = canonical_uuid(uuid)
+        return asked in self._stream.written or asked in self._own.written
+
+    def response(self, uuid: str) -> PlacementResponse | None:
+        """The newest response, in either topic; None while there is none."""
+        return self._waiting.response(canonical_uuid(uuid))
+
+    def wait(
+        self,
+        uuid: str,
+        *,
+        timeout_s: float,
+        on_response: OnResponse | None = None,
+        until: Until = terminal,
+        on_notice: Callable[[str], object] = lambda _: None,
+    ) -> PlacementResponse:
+        """The first response that `until` accepts (a terminal one), within `timeout_s`.
+
+        `on_response` gets each status once, in order: all of them for a request that this
+        client wrote, else the present one and those after it. Where Samza's AM coordinates,
+        `on_notice` gets what holds the request up, once (`ActionView.trouble`). Raises `DeadlineExceeded`
+        that tells what was seen last; the action may go on. Raises `ActionFailed` when the
+        deployment that was asked is over, or the job is dead: nobody answers then.
+        """
+        asked = canonical_uuid(uuid)
+        return self._waiting.wait(asked, timeout_s, on_response, until, on_notice)
+
+    def history(
+        self,
+        processor_id: str | None = None,
+        *,
+        limit: int | None = None,
+        of_stream_alone: bool = False,
+    ) -> tuple[PlacementResponse, ...]:
+        """The newest response of each request, oldest first; of one processor if named.
+
+        `limit` keeps the newest ones. Records that can't be read are left out. With
+        `of_stream_alone` the state topic isn't read, nor the answers to requests of our own.
+        """
+        return self._waiting.history(processor_id, limit, of_stream_alone)
+
+    def responses_since(self, position: int | None) -> _Positioned:
+        """Each status written from `position` on; None reads nothing and tells where the stream ends."""
+        if position is None:
+            return (), self._store.end_position()
+        return self._stream.placement.responses_since(position)
+
+    def own_responses_since(self, position: int | None) -> _Positioned:
+        """The same of answers to requests of our own, as far as compaction has left them."""
+        return self._own.mail().answers_since(position)
+
+    def standby_origins(self) -> dict[str, str]:
+        """Standby → UUID of the request that has spun up the one which has its id now or had it last.
+
+        By the job's audit topic, which is read whole: it tells of starts whose answers are cleaned
+        up. Raises `InvalidInput` when there is none, and `MissingPrerequisite` over stores alone.
+        """
+        audit = needed(self._job.audit, "which request has spun up a standby", "audit")
+        with closing(audit()) as log:
+            return audit_history.standby_origins(audit_history.decoded(log))
 
     def remembered(self) -> frozenset[str]:
         """UUIDs that the coordinator has taken lately: asked again, they write nothing.
 
         Empty under Samza's own AM. One that has no response on record had one, which was cleaned up.
         """
-        state = self._view()[1]
+        state = self._job.read()[1]
         return state.uuids if state is not None else frozenset()
 
     def unneeded(self, *, older_than_s: float) -> tuple[Removal, ...]:
         """Placement messages that nobody needs any more; see `tidying.unneeded`."""
-        view, state = self._view()
-        if view.deployment_id is None:
-            raise InvalidInput(
-                "the running deployment",
-                seen="no app.run.id in the coordinator stream",
-                fix="deploy the job once: what is foreign can't be told before",
-            )
-        return tidying.unneeded(
-            self._placement,
-            state,
-            view,
-            older_than_ms=round(older_than_s * 1000),
-            counted=[p for p, budget in view.stop_budgets.items() if budget.counted],
-        )
+        return tidying.unneeded(self._stream.placement, *self._job.read(), older_than_s)
 
     def remove(self, removals: Iterable[Removal]) -> int:
         """Deletes these messages, one by one; returns how many. Repeating it does no harm."""
-        return tidying.remove(self._placement, self._job.mailbox, removals)
+        return tidying.remove(self._stream.placement, self._job.mailbox, removals)
 
     def locality(self) -> LocalityModel:
         """The host that each container reported last, as Samza's `/locality` serves it.
@@ -340,21 +375,7 @@ class PlacementClient(Following, OwnAsking):
         A client over metadata stores alone leaves the lags out; where those of the replicas or
         those of the input can't be read at all, `unread` says why, and the rest stands.
         """
-        view, topics = self.view(), self._job.topics
-        look = Look(view, host_words=read_host_words(view.leader))
-        if topics is None:
-            return look
-        unread: list[str] = []
-        try:
-            lags, _ = read_lag(view, StreamReader(self._store), topics)
-            look = replace(look, lags=self._job.seen.bounded(lags))
-        except Unreachable as error:
-            unread.append(error.seen)
-        try:
-            look = replace(look, input_lags=read_input_lag(view, topics))
-        except Unreachable as error:
-            unread.append(error.seen)
-        return replace(look, unread="; ".join(dict.fromkeys(unread)) or None)
+        return read_look(self._job, self.view())
 
     def checkpoints_end(self) -> int:
         """Where the checkpoint topic ends now: what is committed later stands there or behind.
@@ -371,15 +392,8 @@ class PlacementClient(Following, OwnAsking):
 
         Raises `InvalidInput` for an unknown processor, and for a standby: it processes nothing.
         """
-        topics = self._need_topics()
-        view, processor = self.processor(processor_id)
-        return read_progress(view, processor, topics, since=since)
+        topics, view = self._need_topics(), self.view()
+        return read_progress(view, find_processor(view, processor_id), topics, since=since)
 
     def _need_topics(self) -> JobTopics:
-        if self._job.topics is None:
-            raise MissingPrerequisite(
-                "offsets of the job's topics",
-                seen="a client over metadata stores alone",
-                fix="PlacementClient(connection), or over(…, topics=…)",
-            )
-        return self._job.topics
+        return needed(self._job.topics, "offsets of the job's topics", "topics")

@@ -1,4 +1,4 @@
-"""What a placement request would do, step by step, and a verdict on every host. Pure."""
+"""What a request would do, step by step, and a verdict on every host. Pure."""
 
 from __future__ import annotations
 
@@ -12,12 +12,23 @@ from samza_dagster.client.checks import (
     find_processor,
     legal_destination,
 )
-from samza_dagster.client.own_checks import require_our_coordinator
+from samza_dagster.client.own_checks import (
+    check_fail_over,
+    check_start_standby,
+    check_stop_standby,
+    new_standby,
+    require_our_coordinator,
+)
 from samza_dagster.client.verdicts import HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import JobView, ProcessorView, View
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import TaskMode
-from samza_dagster.model.naming import ANY_HOST, FORCE_RESTART_LAST_SEEN, STANDBY
+from samza_dagster.model.naming import (
+    ANY_HOST,
+    DESTINATION_WORDS,
+    FORCE_RESTART_LAST_SEEN,
+    STANDBY,
+)
 from samza_dagster.model.own_requests import RequestKind
 
 
@@ -53,7 +64,7 @@ def make_plan(
     hold: bool = False,
     **permitted: Unpack[Permitted],
 ) -> Plan:
-    """The plan of one request; a destination that is refused is a plan that says why.
+    """The plan of a placement; a destination that is refused is a plan that says why.
 
     Raises `InvalidInput` for an unknown processor or deployment.
     """
@@ -76,12 +87,13 @@ def make_plan(
         notices = (*notices, spent) if spent else notices
     except InvalidInput as error:
         refusal = str(error)
-    waits = waiting(view, processor)
+    group = _group(view, processor)
     held_up = (
         f"request {a.uuid} ({a.processor_id} to {a.destination}, {a.stage}): {a.trouble}"
         for a in (*view.actions, *view.queued, *view.over)
-        if a.trouble and a.processor_id in _group(view, processor)
+        if a.trouble and a.processor_id in group
     )
+    waits = _waits_for(view, group)
     return Plan(
         processor_id=processor_id,
         mode=processor.mode,
@@ -90,11 +102,52 @@ def make_plan(
         source_host=processor.host,
         deployment_id=deployment,
         coordinator=view.coordinator,
-        steps=() if refusal else _steps(processor, destination, host, len(waits)),
+        steps=() if refusal else (*_first(waits), *_steps(processor, destination, host)),
         hosts=verdicts,
         waits_for=waits,
         notices=(*notices, *held_up),
         refusal=refusal,
+    )
+
+
+def make_own_plan(
+    view: JobView, kind: RequestKind, processor_id: str, destination: str = ANY_HOST
+) -> Plan:
+    """The plan of a start-standby, stop-standby or fail-over; a refused one says why.
+
+    Raises `InvalidInput` for an unknown processor.
+    """
+    processor = find_processor(view, processor_id)
+    subject, refusal, wanted = processor, None, None
+    try:
+        if kind is RequestKind.START_STANDBY:
+            wanted = check_start_standby(view, processor_id, destination)
+        elif kind is RequestKind.STOP_STANDBY:
+            wanted = check_stop_standby(view, processor_id)
+        else:
+            wanted = check_fail_over(view, processor_id)
+        subject = wanted.subject or processor
+    except InvalidInput as error:
+        refusal = str(error)
+        if kind is RequestKind.START_STANDBY and processor.mode is TaskMode.ACTIVE:
+            subject = new_standby(view, processor)
+    waits = _waits_for(view, _group(view, processor))
+    starts = kind is RequestKind.START_STANDBY
+    goal = {RequestKind.START_STANDBY: destination, RequestKind.STOP_STANDBY: subject.host or "-"}
+    return Plan(
+        processor_id=subject.processor_id,
+        mode=subject.mode,
+        destination=goal.get(kind, STANDBY),
+        host=destination if wanted and starts and destination not in DESTINATION_WORDS else None,
+        source_host=subject.host,
+        deployment_id=find_deployment(view, None),
+        coordinator=view.coordinator,
+        steps=(*_first(waits), *wanted.steps) if wanted else (),
+        hosts=judge_all(view, subject),
+        waits_for=waits,
+        notices=wanted.notices if wanted else (),
+        refusal=refusal,
+        kind=kind.value,
     )
 
 
@@ -109,9 +162,7 @@ def instead(asked: str, legal: str) -> str:
     return f"a rule forbids {asked}: {what} is asked for"
 
 
-def _steps(
-    processor: ProcessorView, destination: str, host: str | None, earlier: int
-) -> tuple[str, ...]:
+def _steps(processor: ProcessorView, destination: str, host: str | None) -> tuple[str, ...]:
     pid, source = processor.processor_id, processor.host or "where it runs"
     target = host or "the host that the coordinator reserves"
     reserve = (
@@ -119,18 +170,21 @@ def _steps(
     )
     stop = f"it stops {pid} on {source}"
     start = f"it starts {pid} on {target}; if that fails on {source}, then on any host"
-    steps = [f"wait for {earlier} earlier action(s) of the group"] if earlier else []
+    if destination == FORCE_RESTART_LAST_SEEN:
+        return stop, start
     if destination == STANDBY:
-        steps.append(
+        makes_room = (
             f"it reserves a new host for the standby, stops it on {target}, starts it there"
         )
-    steps += [stop, start] if destination == FORCE_RESTART_LAST_SEEN else [reserve, stop, start]
-    return tuple(steps)
+        return makes_room, reserve, stop, start
+    return reserve, stop, start
 
 
-def waiting(view: JobView, processor: ProcessorView) -> tuple[str, ...]:
-    """UUIDs of the actions of the processor's group that come first."""
-    group = _group(view, processor)
+def _first(waits: tuple[str, ...]) -> tuple[str, ...]:
+    return (f"wait for {len(waits)} earlier action(s) of the group",) if waits else ()
+
+
+def _waits_for(view: JobView, group: set[str]) -> tuple[str, ...]:
     return tuple(a.uuid for a in (*view.actions, *view.queued) if a.processor_id in group)
 
 

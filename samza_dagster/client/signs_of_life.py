@@ -6,14 +6,16 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from samza_dagster.client.host_clocks import Report
 from samza_dagster.client.views import JobView, View
-from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.resource_manager import RUNNING
 
-LOOK_EVERY_S = 5.0
+if TYPE_CHECKING:
+    from samza_dagster.client.placement_client import PlacementClient
+
+_LOOK_EVERY_S = 5.0
 _BY_YARN = "YARN's ResourceManager tells, where its address is given (--yarn-resource-manager)"
 _NO_SIGN = "Samza's AM leaves no sign of life in the coordinator stream"
 
@@ -24,14 +26,6 @@ class Life(View):
 
     runs: bool | None
     seen: str
-
-
-class Reporting(Protocol):
-    """What is asked of a client."""
-
-    def reports(self) -> tuple[list[Report], list[Unreachable]]:
-        """What containers have reported of late, and what couldn't be read of it."""
-        ...
 
 
 def known_life(view: JobView) -> Life | None:
@@ -54,7 +48,7 @@ def known_life(view: JobView) -> Life | None:
 
 
 def looked_for(
-    client: Reporting,
+    client: PlacementClient,
     view: JobView,
     *,
     sleep: Callable[[float], None] = time.sleep,
@@ -71,7 +65,7 @@ def looked_for(
     began_s, before = monotonic(), _newest(client)
     passed_s = 0.0
     while passed_s < view.report_every_s:
-        sleep(min(LOOK_EVERY_S, view.report_every_s - passed_s))
+        sleep(min(_LOOK_EVERY_S, view.report_every_s - passed_s))
         passed_s = monotonic() - began_s
         for place, report in _newest(client).items():
             if place not in before or before[place].offset < report.offset:
@@ -84,7 +78,7 @@ def looked_for(
     )
 
 
-def _newest(client: Reporting) -> dict[tuple[str, int], Report]:
+def _newest(client: PlacementClient) -> dict[tuple[str, int], Report]:
     """Partition → its last report. One that can't be read tells nothing, unless none can."""
     reports, unread = client.reports()
     if unread and not reports:

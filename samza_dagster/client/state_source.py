@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, cast
 
-from samza_dagster.client.job_view import host_view, leader_view
-from samza_dagster.client.views import HostView, LeaderView
+from samza_dagster.client.views import ALIVE_STATE, LOST_STATE, HostView, LeaderView
 from samza_dagster.errors import InvalidInput, MalformedRecord, UnknownTopic, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import ANSWER_S
@@ -39,18 +38,6 @@ class CoordinatorState:
     leader: LeaderView | None = None
 
 
-class StateSource(Protocol):
-    """Where the state comes from."""
-
-    def read(self) -> CoordinatorState | None:
-        """The committed state; None when our coordinator never led this job."""
-        ...
-
-    def close(self) -> None:
-        """Releases connections."""
-        ...
-
-
 def decode_state(
     records: Mapping[str, Mapping[str, Any]], mail: OwnMail | None = None
 ) -> CoordinatorState | None:
@@ -70,7 +57,7 @@ def decode_state(
             if key.startswith(_GROUP):
                 groups[key.removeprefix(_GROUP)] = codec.group_from_json(record.get("group"))
             elif key.startswith(_HOST):
-                hosts[key.removeprefix(_HOST)] = host_view(key.removeprefix(_HOST), record)
+                hosts[key.removeprefix(_HOST)] = _host_view(key.removeprefix(_HOST), record)
             elif key.startswith(_UUIDS):
                 uuids.add(key.partition("/")[2])
     except MalformedRecord as error:
@@ -88,8 +75,42 @@ def decode_state(
     )
 
 
+def _number(record: Mapping[str, Any], name: str) -> int | None:
+    value = record.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _host_view(host: str, record: Mapping[str, Any]) -> HostView:
+    """What is absent or odd of a number is None."""
+    return HostView(
+        host=host,
+        state=ALIVE_STATE if record.get("alive") is True else LOST_STATE,
+        memory_mb=_number(record, "memory_mb"),
+        free_memory_mb=_number(record, "free_memory_mb"),
+        cores=_number(record, "cores"),
+        free_cores=_number(record, "free_cores"),
+        fault_domain=str(record.get("fault_domain") or ""),
+    )
+
+
+def leader_view(record: Mapping[str, Any]) -> LeaderView:
+    """The leader from its record in our state topic; what is absent or odd is left out."""
+    counters: Any = record.get("counters")
+    counted = cast("dict[str, Any]", counters) if isinstance(counters, dict) else {}
+    return LeaderView(
+        epoch=_number(record, "epoch") or 0,
+        host=str(record.get("host", "")),
+        url=str(record.get("coordinator_url", "")),
+        since_ms=_number(record, "since_ms"),
+        beat_ms=_number(record, "beat_ms"),
+        ended=record.get("ended") is True,
+        beat_every_ms=_number(record, "beat_every_ms"),
+        counters={str(name): value for name, value in counted.items() if isinstance(value, int)},
+    )
+
+
 class TopicStateSource:
-    """`StateSource` over a job's state topic, read-committed; what it has read it keeps."""
+    """A job's state topic, read-committed; what it has read it keeps."""
 
     def __init__(self, connection: Connection) -> None:
         self._kept = KeptState(

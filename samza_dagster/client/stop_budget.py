@@ -106,7 +106,7 @@ class StopBudget:
         return f"this would be {these} of {self.processor_id} in a row{counts}"
 
 
-def has_stopped(response: PlacementResponse) -> bool:
+def _has_stopped(response: PlacementResponse) -> bool:
     """Whether Samza's AM has stopped the container for this request, or is just doing it."""
     return response.processor_id in details_of(response).stopped
 
@@ -138,7 +138,7 @@ def stop_budgets(
     coming = list(queued)
     for response in responses:
         at_ms = response.timestamp
-        if has_stopped(response):
+        if _has_stopped(response):
             late = _LATE_FAILURE_MS if response.status_code is StatusCode.FAILED else 0
             not_before_ms = max(at_ms, asked_ms.get(response.uuid, at_ms))
             stops[response.processor_id].append((at_ms - late, at_ms, not_before_ms))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
-from samza_dagster.client.mailbox import Mailbox
 from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.client.views import JobView
+from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.cleanup import Removal, Where, finished_or_foreign
-from samza_dagster.metadata.own_requests import OwnMail
+from samza_dagster.metadata.own_requests import OwnMail, OwnRequestStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore, request_key
 from samza_dagster.model import PlacementRequest, PlacementResponse
 from samza_dagster.placement.reading import in_flight
@@ -16,19 +16,24 @@ from samza_dagster.placement.reading import in_flight
 
 def unneeded(
     placement: ContainerPlacementMetadataStore,
-    state: CoordinatorState | None,
     view: JobView,
-    *,
-    older_than_ms: int,
-    counted: Collection[str] = (),
+    state: CoordinatorState | None,
+    older_than_s: float,
 ) -> tuple[Removal, ...]:
     """What `finished_or_foreign` finds in both topics, after what Samza's AM can't get past.
 
     An answer is as old as the coordinator's own clock has shown since: in its last sign of life, or
-    in the newest answer. The clock of this machine counts for nothing. `counted` are processors
-    whose answers stay: of them Samza's AM counts the stops.
+    in the newest answer. The clock of this machine counts for nothing. Where Samza's AM counts the
+    stops of a processor, its answers stay. Raises `InvalidInput` before the first deployment.
     """
-    assert view.deployment_id is not None, "asked before"
+    if view.deployment_id is None:
+        raise InvalidInput(
+            "the running deployment",
+            seen="no app.run.id in the coordinator stream",
+            fix="deploy the job once: what is foreign can't be told before",
+        )
+    older_than_ms = round(older_than_s * 1000)
+    counted = {pid for pid, budget in view.stop_budgets.items() if budget.counted}
     mail = state.mail if state is not None else OwnMail()
     answers = placement.responses()
     shown_ms = [one.timestamp for one in (*answers, *mail.responses.values())]
@@ -77,7 +82,9 @@ def _stuck(view: JobView, requests: Iterable[PlacementRequest]) -> tuple[Removal
 
 
 def remove(
-    placement: ContainerPlacementMetadataStore, mailbox: Mailbox | None, removals: Iterable[Removal]
+    placement: ContainerPlacementMetadataStore,
+    mailbox: OwnRequestStore | None,
+    removals: Iterable[Removal],
 ) -> int:
     """Deletes these messages, one by one; returns how many. Repeating it does no harm."""
     count = 0

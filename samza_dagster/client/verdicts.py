@@ -79,15 +79,6 @@ def _reserved_by(view: JobView, processor: ProcessorView, host: HostView) -> Act
     )
 
 
-def _placing(view: JobView, processor: ProcessorView) -> Placing:
-    return Placing(view, only=group_of(processor.processor_id))
-
-
-def judge(view: JobView, processor: ProcessorView, host: HostView) -> HostVerdict:
-    """Whether `host` may take `processor`, by the heart's rules, life and free resources."""
-    return _judge(view, processor, host, peers_of(view, processor), _placing(view, processor))
-
-
 def _away(host: HostView) -> HostVerdict | None:
     """That nothing can be started there now, by the word of whoever knows the host; else None."""
     if host.yarn_state not in ("", RUNNING):
@@ -109,61 +100,45 @@ def _judge(
     peers: tuple[ProcessorView, ...],
     placing: Placing,
 ) -> HostVerdict:
+    """By the coordinator's rules, life and free resources: the first that decides."""
+    name = host.host
     away = _away(host)
     if away is not None:
         return away
-    peer = next((p for p in peers if p.host == host.host), None)
+    peer = next((p for p in peers if p.host == name), None)
     if peer is not None:
-        room = _room_for(view, placing, peer, frozenset({host.host}))
-        return HostVerdict(
-            host=host.host,
-            legal=False,
-            ready=False,
-            rule=SAME_HOST_RULE,
-            seen=f"{peer.mode.value.lower()} {peer.processor_id} is on {host.host} ({peer.state})",
-            fix=f"move {peer.processor_id} first: samza-dagster place {peer.processor_id} --to {room or 'a host added for it'}",
-        )
-    broken = placing.violation(processor.processor_id, host.host)
+        pid = peer.processor_id
+        to = _room_for(view, placing, peer, frozenset({name})) or "a host added for it"
+        seen = f"{peer.mode.value.lower()} {pid} is on {name} ({peer.state})"
+        fix = f"move {pid} first: samza-dagster place {pid} --to {to}"
+        return HostVerdict(name, False, False, SAME_HOST_RULE, seen, fix)
+    broken = placing.violation(processor.processor_id, name)
     if broken is not None:
-        return HostVerdict(
-            host=host.host,
-            legal=False,
-            ready=False,
-            rule=broken.rule,
-            seen=broken.seen,
-            fix=broken.change,
-        )
+        return HostVerdict(name, False, False, broken.rule, broken.seen, broken.change)
     reserved = _reserved_by(view, processor, host)
     if reserved is not None:
-        return HostVerdict(
-            host=host.host,
-            legal=True,
-            ready=False,
-            rule="one action of a group at a time, and " + SAME_HOST_RULE,
-            seen=f"{reserved.processor_id} of the same group has reserved {host.host} ({reserved.stage}, {reserved.uuid})",
-            fix=f"wait until {reserved.processor_id} runs, or cancel that request; then ask again",
-        )
+        pid = reserved.processor_id
+        seen = f"{pid} of the same group has reserved {name} ({reserved.stage}, {reserved.uuid})"
+        fix = f"wait until {pid} runs, or cancel that request; then ask again"
+        rule = "one action of a group at a time, and " + SAME_HOST_RULE
+        return HostVerdict(name, True, False, rule, seen, fix)
+    here = processor.host == name
     short = _shortage(view, host)
     if short:
-        here = processor.host == host.host
-        return HostVerdict(
-            host=host.host,
-            legal=True,
-            ready=False,
-            rule="a resource is reserved before anything stops",
-            seen=f"{short} beside the running one" if here else short,
-            fix="free it before the request expires, or give a longer --request-expiry"
-            + ("; or --to FORCE_RESTART_LAST_SEEN, which stops first" if here else ""),
-        )
-    seen = (
-        "the container is here: a restart" if processor.host == host.host else "no rule forbids it"
-    )
-    return HostVerdict(host=host.host, legal=True, ready=True, rule="legal", seen=seen)
+        rule = "a resource is reserved before anything stops"
+        fix = "free it before the request expires, or give a longer --request-expiry"
+        if here:
+            short += " beside the running one"
+            fix += "; or --to FORCE_RESTART_LAST_SEEN, which stops first"
+        return HostVerdict(name, True, False, rule, short, fix)
+    seen = "the container is here: a restart" if here else "no rule forbids it"
+    return HostVerdict(name, True, True, "legal", seen)
 
 
 def judge_all(view: JobView, processor: ProcessorView) -> tuple[HostVerdict, ...]:
     """A verdict for every known host, in order of their names."""
-    peers, placing = peers_of(view, processor), _placing(view, processor)
+    peers = peers_of(view, processor)
+    placing = Placing(view, only=group_of(processor.processor_id))
     return tuple(
         _judge(view, processor, host, peers, placing) for _, host in sorted(view.hosts.items())
     )

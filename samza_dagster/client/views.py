@@ -195,7 +195,7 @@ class JobView(View):
     `application` is the job by the word of YARN's ResourceManager, `yarn_unread` why that one
     couldn't be asked (None: it was, or its address isn't given). `dead`: by whose word nothing of the
     job runs any more, so that nobody would read a request (None: by nobody's). `over` are requests
-    without an end that have none to come (`why_over`). `heart` is the
+    without an end that have none to come (`why_over`). `state` is the
     recorded state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -227,7 +227,7 @@ class JobView(View):
     yarn_unread: str | None = None
     dead: str | None = None
     over: tuple[ActionView, ...] = ()
-    heart: JobState | None = field(default=None, compare=False, repr=False)
+    state: JobState | None = field(default=None, compare=False, repr=False)
 
     @property
     def takes_any_host(self) -> bool:
@@ -245,8 +245,8 @@ class JobView(View):
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with every field that is shown."""
-        shown = super(JobView, replace(self, heart=None)).to_json()
-        del shown["heart"]
+        shown = super(JobView, replace(self, state=None)).to_json()
+        del shown["state"]
         return shown
 
 

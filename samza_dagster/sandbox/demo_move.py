@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
+from samza_dagster.client.details import details_of
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed
 from samza_dagster.metadata.connection import Connection
@@ -14,7 +15,7 @@ from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.placement_messages import StatusCode
-from samza_dagster.placement import texts
+from samza_dagster.placement.state import Stage
 from samza_dagster.sandbox.dagster_runs import DagsterRuns
 from samza_dagster.sandbox.demo_findings import Findings
 from samza_dagster.sandbox.demo_map import host_map, hosts_of
@@ -123,9 +124,9 @@ class DemoMove:
                 self._restore.standby_left()
         elif response.status_code.is_terminal:
             self._restore.active_arrived()
-        elif response.response_message == texts.STANDBY_STOP_IN_PROGRESS:
+        elif (stage := details_of(response).stage) == Stage.STOPPING_STANDBY:
             self._standby_stops = True
-        elif self._standby_stops and response.response_message == texts.RESOURCES_REQUESTED:
+        elif self._standby_stops and stage == Stage.RESERVING:
             self._restore.standby_left()  # it is dead: its host is being reserved for the active
 
 

@@ -48,30 +48,6 @@ def seen(client: PlacementClient, holds: Callable[[JobView], bool]) -> JobView:
     return until("the state in a view", lambda: view if holds(view := client.view()) else None)
 
 
-@pytest.mark.parametrize(
-    ("processor", "destination", "options"),
-    [
-        ("7", "nm2", {}),
-        ("0", "nm3", {}),
-        ("1-0", "nm2", {}),
-        ("0", "nm9", {}),
-        ("0", "n m;1", {}),
-        ("0", "STANDBY", {}),
-        ("0", "nm2", {"deployment_id": "old"}),
-        ("0", "nm2", {"request_expiry_s": -1.0}),
-        ("0", "nm2", {"uuid": "x"}),
-    ],
-)
-def test_a_refused_request_doesnt_move_the_end_of_the_topic(
-    kafka_job: Any, processor: str, destination: str, options: dict[str, Any]
-) -> None:
-    """As an outsider reads it."""
-    end = kafka_job.end()
-    with kafka_job.client() as client, pytest.raises(InvalidInput):
-        client.place(processor, destination, **options)
-    assert kafka_job.end() == end
-
-
 @pytest.mark.parametrize("key", [b"no json", b"[1]", b"\xff\xfe"])
 def test_nothing_is_moved_while_no_container_could_start(own_job: Any, key: bytes) -> None:
     """Samza's reader ends at a key that isn't its own, in every container that starts: the
@@ -87,7 +63,7 @@ def test_nothing_is_moved_while_no_container_could_start(own_job: Any, key: byte
         assert "start again" in (client.plan("0", "nm2").refusal or "")
         (told,) = client.view().fatal
         assert f"offset {end - 1}" in told
-        assert client.processor("0")[1].host == "nm1"
+        assert client.view().processors["0"].host == "nm1"
     assert own_job.cli("status")[0] == 0
     assert own_job.end() == end
 
@@ -136,39 +112,6 @@ def test_waiting_sees_every_status_that_the_topic_had(kafka_job: Any) -> None:
         assert client.history("0")[-1].response_message == "d"
     with kafka_job.client() as another:
         assert another.wait(request.uuid, timeout_s=10 * PACE).response_message == "d"
-
-
-def test_records_that_nobody_can_read_change_nothing(own_job: Any) -> None:
-    """Values of any kind: view, place and status go on."""
-    own_job.produce(
-        own_job.topic,
-        [
-            (stream.encode_key(stream.SET_CONFIG, "k"), b"{"),
-            (stream.encode_key(stream.SET_TASK_CONTAINER, "Partition 8"), b"[]"),
-            (stream.encode_key(stream.SET_CONTAINER_HOST, "1"), b'{"values":{"host":3}}'),
-        ],
-    )
-    with own_job.client() as client:
-        view = client.view()
-        assert sorted(view.processors) == ["0", "0-0", "1", "1-0"]
-        assert len(view.unreadable) == 3
-        request = client.place("0", "nm1")
-        assert client.request(request.uuid) == request
-    assert own_job.cli("status")[0] == 0
-
-
-def test_a_request_that_cant_be_read_stops_samzas_am_until_it_is_removed(own_job: Any) -> None:
-    """Its placement thread throws at it at every reading: nothing is asked before."""
-    key = stream.encode_key(PLACEMENT_NAMESPACE, f"{new_uuid()}.{REQUEST}")
-    own_job.produce(own_job.topic, [(key, b'{"uuid":1}')])
-    with own_job.client() as client:
-        assert len(client.view().unreadable) == 1
-        with pytest.raises(Refused, match="samza-dagster gc removes it"):
-            client.place("0", "nm1")
-        client.remove(client.unneeded(older_than_s=60))
-        assert not client.view().poison
-        client.place("0", "nm1")
-    assert own_job.cli("status")[0] == 0
 
 
 def test_an_unknown_job_is_named_and_nothing_is_created(kafka_job: Any) -> None:

@@ -66,12 +66,6 @@ def test_refused_commands_are_exit_2_and_write_nothing(kafka_job: Any) -> None:
     assert kafka_job.end() == end
 
 
-def test_time_out_is_exit_3(kafka_job: Any) -> None:
-    """Nobody coordinates this job."""
-    code, document = kafka_job.cli("place", "0", "--to", "nm2", "--timeout", "0.3")
-    assert (code, document["error"]) == (3, "DeadlineExceeded")
-
-
 def test_no_broker_is_exit_4_within_ten_seconds() -> None:
     """Beside the start of Python; what librdkafka logs reaches neither stdout nor stderr."""
     command = [sys.executable, "-m", "samza_dagster.cli.main", "status", "--json"]
@@ -115,11 +109,3 @@ def test_the_documented_tool_prints_its_line(kafka_job: Any) -> None:
     _, value = kafka_job.raw(end)
     assert json.loads(value or b"{}")["uuid"] == asked
     kafka_job.take(asked)
-
-
-def test_status_and_locality_of_a_job_that_samzas_am_runs(kafka_job: Any) -> None:
-    """From the coordinator stream alone."""
-    code, job = kafka_job.cli("status")
-    assert (code, job["coordinator"], job["deployment_id"]) == (0, "samza", "run-1")
-    code, locality = kafka_job.cli("locality")
-    assert locality["task-localities"]["Standby-Partition 2-0"] == "nm3"

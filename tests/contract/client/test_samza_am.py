@@ -17,7 +17,6 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.metadata import KafkaCluster, ensure_topic
 from samza_dagster.metadata.connection import Connection
 from tests.rig.recorded_am import NAMESPACE, REQUEST, running
-from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
@@ -75,26 +74,6 @@ def test_a_move_ends_on_its_host_and_gc_clears_what_stops_the_am(
         assert client.response(behind) is None
         command(connection, "gc")
         assert client.wait(behind, timeout_s=30).status_code == "SUCCEEDED"
-
-
-def test_a_request_that_was_under_way_as_the_am_died_never_ends(
-    connection: Connection, client: PlacementClient, tmp_path: Path
-) -> None:
-    """The next attempt has another deployment id, and serves what is asked of it."""
-    servers, job = connection.bootstrap_servers, connection.job_name
-    with running(servers, tmp_path, "--faster", "2", job=job):
-        asked = client.place("0", "nm3", allow_unknown_host=True).uuid
-        client.wait(asked, timeout_s=30, until=lambda response: True)
-        before = client.view().deployment_id
-    with running(servers, tmp_path, "--replaced", "2-new", job=job):
-        until("the new attempt", lambda: client.view().deployment_id == "2-new")
-        assert before != "2-new"
-        again = client.place("0", "nm3", allow_unknown_host=True).uuid
-        assert client.wait(again, timeout_s=30).status_code == "SUCCEEDED"
-        response = client.response(asked)
-        assert response is not None
-        assert response.status_code == "IN_PROGRESS"
-        assert client.view().actions == ()
 
 
 def _write(connection: Connection, key: str, value: str) -> None:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from samza_dagster.cli.main import cli
 from samza_dagster.cli.options import Target
 from samza_dagster.client import PlacementClient
-from samza_dagster.client.state_source import StateSource
+from samza_dagster.client.state_source import TopicStateSource
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.interface import Change
@@ -52,7 +52,7 @@ class Commands:
     answers: list[tuple[StatusCode, str]] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     error: Exception | KeyboardInterrupt | None = None
-    state: StateSource | None = None
+    state: TopicStateSource | None = None
     yarn: ResourceManager | None = None
 
     def __post_init__(self) -> None:

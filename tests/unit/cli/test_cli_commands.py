@@ -215,6 +215,8 @@ def test_a_container_that_did_not_start_comes_with_the_place_of_its_log(commands
     result = commands.run("place", "0", "--to", "host-2")
     assert result.exit_code == 1
     assert "last-failure/0.log" in result.stderr
+    commands.answers = [(StatusCode.FAILED, "failed to stop it; started again, said somebody")]
+    assert "last-failure/0.log" not in commands.run("place", "0", "--to", "host-2").stderr
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A client's verdicts are the heart's: by the same rules, in the same words."""
+"""A client's verdicts are the coordinator's: by the same rules, in the same words."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from samza_dagster.client.checks import legal_destination
 from samza_dagster.client.job_view import view_of_stream, with_state
 from samza_dagster.client.own_checks import check_start_standby
+from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.client.verdicts import judge_all
 from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView
 from samza_dagster.errors import Refused
@@ -23,7 +24,6 @@ from samza_dagster.placement.state import (
     Group,
     Host,
     Incarnation,
-    Limits,
     Phase,
     PlacementAsk,
     Processor,
@@ -48,17 +48,11 @@ def view_of(group: Group, hosts: dict[str, Host]) -> JobView:
         responses={},
         now_ms=1,
     )
-    return with_state(
-        stream,
-        deployment_id="run-1",
-        limits=Limits(),
-        groups={"0": group},
-        hosts={
-            name: HostView(name, "alive" if host.alive else "lost", fault_domain=host.fault_domain)
-            for name, host in hosts.items()
-        },
-        now_ms=1,
-    )
+    seen = {
+        name: HostView(name, "alive" if host.alive else "lost", fault_domain=host.fault_domain)
+        for name, host in hosts.items()
+    }
+    return with_state(stream, CoordinatorState("run-1", groups={"0": group}, hosts=seen), 1)
 
 
 def member(pid: str, host: str | None, phase: Phase = Phase.RUNNING) -> Processor:
@@ -95,10 +89,10 @@ def groups(draw: st.DrawFn) -> tuple[Group, dict[str, Host]]:
 
 
 @given(groups())
-def test_a_host_is_legal_for_a_client_when_it_is_for_the_heart(
+def test_a_host_is_legal_for_a_client_when_it_is_for_the_coordinator(
     given_group: tuple[Group, dict[str, Host]],
 ) -> None:
-    """Same host, same fault domain, ghosts; and of a fault domain the words are the heart's."""
+    """Same host, same fault domain, ghosts; and of a fault domain the words are the coordinator's."""
     group, hosts = given_group
     view = view_of(group, hosts)
     for pid in group.processors:
@@ -114,7 +108,7 @@ def test_a_host_is_legal_for_a_client_when_it_is_for_the_heart(
 
 
 @given(groups())
-def test_a_standbys_place_is_refused_in_the_words_of_the_heart(
+def test_a_standbys_place_is_refused_in_the_words_of_the_coordinator(
     given_group: tuple[Group, dict[str, Host]],
 ) -> None:
     """For an active that runs, with nothing under way; a legal one is left to the coordinator."""
@@ -122,8 +116,8 @@ def test_a_standbys_place_is_refused_in_the_words_of_the_heart(
     active = member("0", "h1")
     group = group.evolve(processors={**group.processors, "0": active})
     view = view_of(group, hosts)
-    assert view.heart is not None
-    said = explain(view.heart, "0", "STANDBY")
+    assert view.state is not None
+    said = explain(view.state, "0", "STANDBY")
     if said.legal or not any("-" in pid and p.incarnation for pid, p in group.processors.items()):
         return  # whether the standby has where to go, and whether there is one, is asked apart
     with pytest.raises(Refused) as refused:
@@ -150,7 +144,7 @@ def test_a_standby_that_starts_is_no_destination_for_a_client_either() -> None:
     waiting = view_of(group.evolve(queue=(asked,)), hosts)
     notices = legal_destination(waiting, waiting.processors["0"], "STANDBY").notices
     assert any("0-0 on h3 is starting" in notice for notice in notices)
-    assert "heart" not in view.to_json()
+    assert "state" not in view.to_json()
 
 
 def in_racks(at: dict[str, str], **changes: Any) -> JobView:

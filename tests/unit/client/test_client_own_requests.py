@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.client.job_view import leader_view
 from samza_dagster.client.responses import is_held
+from samza_dagster.client.state_source import leader_view
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused
 from samza_dagster.metadata.cleanup import Where
 from samza_dagster.model import PlacementResponse, StatusCode
@@ -55,15 +55,6 @@ def test_a_request_of_our_own_is_written_to_our_topic_alone(
     (request,) = job.mailbox.mail().requests.values()
     assert request.deployment_id == state.deployment_id
     assert request.hold == (kind == "place")
-
-
-@pytest.mark.parametrize(("ask", "kind", "processor", "destination"), ASKS)
-def test_samzas_own_am_is_never_asked_what_it_doesnt_know(
-    job: Any, ask: Ask, kind: str, processor: str, destination: str
-) -> None:
-    """Refused before anything is written."""
-    with job.client() as client, pytest.raises(Refused, match="only samza_dagster's coordinator"):
-        ask(client)
 
 
 REFUSED: list[tuple[Ask, type[InvalidInput], str, str]] = [

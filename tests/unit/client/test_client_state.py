@@ -46,7 +46,7 @@ def records_of(state: Any) -> dict[str, Any]:
 
 
 def test_every_record_is_understood(job: Any) -> None:
-    """Groups through the heart's own codec, hosts with their free resources."""
+    """Groups through the reducer's own codec, hosts with their free resources."""
     state = job.led_by_ours()
     decoded = decode_state(records_of(state))
     assert decoded is not None

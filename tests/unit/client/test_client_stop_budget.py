@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.client.stop_budget import SLACK_MS, StopBudget, has_stopped, stop_budgets
+from samza_dagster.client.stop_budget import SLACK_MS, StopBudget, stop_budgets
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
@@ -140,28 +140,6 @@ def test_the_recorded_ninth_restart_would_not_have_been_asked_for() -> None:
         last = [event for event in told["events"] if event["kind"] == "resp"][-1]
         answers.append(answer(last["ts"], StatusCode(last["status"]), last["msg"], "1-0"))
     assert "stop in progress" in answers[-1].response_message, "the last thing that it told"
-
-
-@pytest.mark.parametrize(
-    ("status", "message", "stopped"),
-    [
-        (StatusCode.SUCCEEDED, texts.started("host-1"), True),
-        (StatusCode.SUCCEEDED, FORCED, True),
-        (StatusCode.FAILED, texts.start_failed("host-2", "host-1"), True),
-        (StatusCode.FAILED, texts.constraints_now("host-2"), True),
-        (StatusCode.IN_PROGRESS, texts.STOP_IN_PROGRESS, True),
-        (StatusCode.IN_PROGRESS, texts.RESOURCES_REQUESTED, False),
-        (StatusCode.FAILED, texts.expired("").removesuffix(": "), False),
-        (StatusCode.FAILED, texts.stop_failed("host-1"), False),
-        (StatusCode.BAD_REQUEST, texts.bad_request(texts.CONSTRAINTS), False),
-    ],
-)
-def test_what_has_stopped_a_container(status: StatusCode, message: str, stopped: bool) -> None:
-    """By its outcome; what failed before its stop has touched nothing."""
-    told = answer(NOW_MS, status, message)
-    assert has_stopped(told) is stopped
-    to_come = status is StatusCode.IN_PROGRESS
-    assert budget([told]).counted == (1 if stopped or to_come else 0)
 
 
 def test_requests_without_an_end_count_as_if_they_stopped_now() -> None:
@@ -319,9 +297,3 @@ def test_our_coordinator_counts_no_stops(spent: Callable[[int], Any]) -> None:
     view = job.client().view()
     assert view.stop_budgets == {}
     assert job.client().plan("0", "LAST_SEEN").refusal is None
-
-
-def test_the_job_as_json_has_what_counts(spent: Callable[[int], Any]) -> None:
-    """For whoever watches it from outside."""
-    shown = json.loads(json.dumps(spent(2).client().view().to_json()))["stop_budgets"]
-    assert (shown["0"]["counted"], shown["0"]["most"], shown["1"]["counted"]) == (2, 8, 0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.client import responses
+from samza_dagster.client import waiting
 from samza_dagster.errors import ActionFailed, DeadlineExceeded
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
@@ -160,8 +160,8 @@ def test_a_status_from_before_the_tail_that_was_overwritten_is_never_seen_late(j
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """A deployment that is over has a moment, not two seconds, to answer yet."""
-    monkeypatch.setattr(responses, "_TAIL_S", 0.1)
-    monkeypatch.setattr(responses, "_SLICE_S", 0.02)
+    monkeypatch.setattr(waiting, "_TAIL_S", 0.1)
+    monkeypatch.setattr(waiting, "_SLICE_S", 0.02)
 
 
 @pytest.mark.usefixtures("hasty")

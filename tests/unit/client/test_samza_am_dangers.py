@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from samza_dagster.cli.doctor import poison_findings
-from samza_dagster.client import responses
+from samza_dagster.client import waiting
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.errors import ActionFailed, InvalidInput, Refused
+from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.history.in_flight import InFlight
 from samza_dagster.orchestration.requests import is_over
 from tests.rig.am_in_memory import AmInMemory
-from tests.rig.am_rules import FIELDS, NAMESPACE, REQUEST
+from tests.rig.am_rules import NAMESPACE, REQUEST
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -32,22 +30,6 @@ def world() -> AmInMemory:
 @pytest.fixture
 def client(world: AmInMemory) -> PlacementClient:
     return world.client
-
-
-def test_a_request_for_an_unknown_processor_is_never_sent(
-    world: AmInMemory, client: PlacementClient
-) -> None:
-    for processor in ("7", "7-0", "", "0 "):
-        with pytest.raises(InvalidInput):
-            client.place(processor, "nm3", allow_unknown_host=True)
-    assert world.placements() == []
-
-
-def test_what_is_sent_has_every_field(world: AmInMemory, client: PlacementClient) -> None:
-    asked = client.place("0", "nm3", allow_unknown_host=True).uuid
-    sent = json.loads(world.store.get(NAMESPACE, f"{asked}.{REQUEST}") or b"")
-    assert sent.keys() >= FIELDS | {"timestamp"}
-    assert all(value is not None for value in sent.values())
 
 
 POISON: list[tuple[str, dict[str, Any], str]] = [
@@ -123,20 +105,6 @@ def test_a_request_of_another_deployment_stops_nobody(
     assert world.statuses(asked)[-1][0] == "SUCCEEDED"
 
 
-def test_asked_twice_by_one_uuid_the_first_outcome_stands(
-    world: AmInMemory, client: PlacementClient
-) -> None:
-    """The AM would answer the second with BAD_REQUEST, in the place of the first answer."""
-    asked = str(uuid.uuid4())
-    client.place("0", "nm3", uuid=asked, allow_unknown_host=True)
-    world.run(20)
-    written = len(world.placements())
-    client.place("0", "nm3", uuid=asked, allow_unknown_host=True)
-    world.run(20)
-    assert world.statuses(asked)[-1][0] == "SUCCEEDED"
-    assert len(world.placements()) == written
-
-
 def test_a_request_that_the_am_hasnt_taken_is_shown_as_waiting(
     world: AmInMemory, client: PlacementClient
 ) -> None:
@@ -209,7 +177,7 @@ def _stop(text: str) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Virtual time passes at each look: a wait needs none of the real."""
-    monkeypatch.setattr(responses, "_SLICE_S", 0.001)
+    monkeypatch.setattr(waiting, "_SLICE_S", 0.001)
 
 
 @pytest.mark.usefixtures("quick")
