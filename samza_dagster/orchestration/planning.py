@@ -9,7 +9,7 @@ as the config of the run at hand says.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import dagster as dg
 
@@ -42,7 +42,7 @@ from samza_dagster.orchestration.plan_record import PLAN_RECORD, former_plan, ke
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import hosts_table, lines_within, map_shown
-from samza_dagster.orchestration.tags import JOB, tags_from_run_config
+from samza_dagster.orchestration.tags import ACTION, JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
 from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
@@ -57,15 +57,6 @@ MOST_OF_RULES = 40_000
 Config = TypeVar("Config", bound=PlacementConfig)
 
 
-class Plan(Protocol):
-    """What an op carries out."""
-
-    @property
-    def coordinator(self) -> str:
-        """Whose word the job's state was when it was made."""
-        ...
-
-
 def plan_outs(of: type, preview: str = "The plan as text, on a dry run.") -> dict[str, dg.Out]:
     """The outs of an op that plans: the plan to be carried out, or a text alone."""
     return {
@@ -76,18 +67,24 @@ def plan_outs(of: type, preview: str = "The plan as text, on a dry run.") -> dic
 
 def plan_output(
     context: dg.OpExecutionContext,
-    plan: Plan,
+    plan: Any,
     text: str,
     metadata: Metadata,
     *,
     asked: dict[str, Any],
     record: dict[str, Any],
     dry_run: bool,
+    stops_active: bool | None = None,
 ) -> dg.Output[Any]:
     """The plan as its op's output, with the `record` that re-executions for what was `asked` find.
 
-    On a dry run it is the text alone.
+    On a dry run it is the text alone. `stops_active`, where it is given, is whether an active is
+    stopped: the text then says how long one was down before.
     """
+    if dry_run and stops_active is not None:
+        job, action = context.run.tags.get(JOB, plan.job), context.run.tags.get(ACTION, "")
+        expected = expected_downtime(context.instance, job, action, stops_active=stops_active)
+        text = f"{text}\n\n{expected}"
     context.log.info(text)
     told: Metadata = {
         "what": dg.MetadataValue.md(text),
@@ -98,15 +95,6 @@ def plan_output(
         return dg.Output(text, PREVIEW, metadata={**told, "dry_run": True})
     told[PLAN_RECORD] = dg.MetadataValue.json(kept({"asked": asked, "plan": record}))
     return dg.Output(plan, PLAN, metadata=told)
-
-
-def with_expected_downtime(
-    context: dg.OpExecutionContext, text: str, job: str, action: str, *, stops_active: bool
-) -> str:
-    """The text of a dry run with how long an active was down before."""
-    job = context.run.tags.get(JOB, job)
-    expected = expected_downtime(context.instance, job, action, stops_active=stops_active)
-    return f"{text}\n\n{expected}"
 
 
 def plan_op(
@@ -151,9 +139,6 @@ def plan_op(
                     f"**{made.action}** of `{made.processor}`: hosts and standbys as an earlier run of"
                     " this chain chose them, all else as this run's config says"
                 )
-        if told.dry_run:
-            stops = made.stops_active
-            text = with_expected_downtime(context, text, made.job, made.action, stops_active=stops)
         metadata: Metadata = {
             "hosts_and_containers": map_shown(made.before),
             "hosts_and_containers_table": hosts_table(made.before),
@@ -169,6 +154,7 @@ def plan_op(
             asked=_asked(told),
             record=asdict(made),
             dry_run=told.dry_run,
+            stops_active=made.stops_active,
         )
 
     plan.__annotations__["config"] = config_type  # by it Dagster builds the form

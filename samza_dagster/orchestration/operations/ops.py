@@ -28,7 +28,6 @@ from samza_dagster.orchestration.planning import (
     plan_output,
     plan_outs,
     require_commits_readable,
-    with_expected_downtime,
 )
 from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, names_within
@@ -55,13 +54,17 @@ def told_plan(
     **more: dg.TableMetadataValue,
 ) -> dg.Output[Any]:
     """The plan as the op's output: to be carried out, or on a dry run as text alone."""
-    text = plan_markdown(plan)
-    if dry_run:
-        stops = any(unit.stops_active for unit in plan.units)
-        text = with_expected_downtime(context, text, plan.job, plan.what, stops_active=stops)
     metadata: Metadata = {"plan_table": plan_table(plan), "containers": len(plan.units), **more}
-    record = plan.to_json()
-    return plan_output(context, plan, text, metadata, asked=asked, record=record, dry_run=dry_run)
+    return plan_output(
+        context,
+        plan,
+        plan_markdown(plan),
+        metadata,
+        asked=asked,
+        record=plan.to_json(),
+        dry_run=dry_run,
+        stops_active=any(unit.stops_active for unit in plan.units),
+    )
 
 
 def refusals(client: "PlacementClient", units: Iterable[Unit]) -> list[tuple[Unit, str]]:
