@@ -10,10 +10,10 @@ import dagster as dg
 
 from samza_dagster.errors import ActionFailed
 from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
+from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
 from samza_dagster.orchestration.moves import (
-    OURS,
     START_STANDBY,
     MovePlan,
     has_reported_from,
@@ -114,7 +114,7 @@ def verify_placement(
     with errors_as_failures():
         client = samza.client
         started = time.monotonic()
-        processor = check_running(client, plan)
+        processor = _check_running(client, plan)
         verified = _processes(context, client, plan, processor, moved.since)
         committed_ms = time.time_ns() // 1_000_000
         after = host_map(client.view())
@@ -141,7 +141,7 @@ def verify_placement(
     return processor.host or ""
 
 
-def check_running(client: "PlacementClient", plan: MovePlan) -> "ProcessorView":
+def _check_running(client: "PlacementClient", plan: MovePlan) -> "ProcessorView":
     """The processor as it runs at the destination; raises `ActionFailed` when it doesn't."""
     processor = client.view().processors.get(plan.processor)
     wanted = plan.expected_host
@@ -186,14 +186,15 @@ def _processes(
     processor: "ProcessorView",
     since: int | None,
 ) -> str:
-    if plan.coordinator != OURS and plan.destination == FORCE_RESTART_LAST_SEEN:
+    tells = capabilities(plan.coordinator).tells_what_runs
+    if not tells and plan.destination == FORCE_RESTART_LAST_SEEN:
         # Its former process may commit, and report, until it is dead.
         return "its stop was issued: whether it is back Samza's AM doesn't tell"
-    began = "has checked in" if plan.coordinator == OURS else "was launched"
+    began = "has checked in" if tells else "was launched"
     beat = Heartbeat(context.log.info, lambda: round(time.monotonic() * 1000))
     if str(processor.mode).lower() != "active":
         moved = plan.verify_timeout_s and processor.host not in (None, plan.source_host)
-        if plan.coordinator == OURS or not moved or plan.any_host:
+        if tells or not moved or plan.any_host:
             return f"a standby: it {began}"
         return _reports(client, plan, str(processor.host), beat)
     if not plan.verify_timeout_s:

@@ -48,6 +48,11 @@ Pins = Annotated[dict[str, str], Field(max_length=MOST_NAMED), AfterValidator(_a
 """Processor id → host name."""
 
 
+def given(value: int | None, policy: int) -> float:
+    """What a config says, else what the policy does."""
+    return float(policy if value is None else value)
+
+
 class OpConfig(dg.Config):
     """Config of an op; what checks it is built when a run first asks, not when definitions load."""
 

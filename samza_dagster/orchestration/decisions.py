@@ -16,6 +16,7 @@ from samza_dagster.model.naming import (
     is_standby,
 )
 from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.config import (
     FailOverConfig,
     MoveContainerConfig,
@@ -26,10 +27,10 @@ from samza_dagster.orchestration.config import (
     SingleConfig,
     SpinUpStandbyConfig,
     ToHostConfig,
+    given,
 )
 from samza_dagster.orchestration.moves import (
     FAIL_OVER,
-    OURS,
     START_STANDBY,
     CatchUp,
     MovePlan,
@@ -56,7 +57,8 @@ def move_container(
     """
     processor = find_processor(view, config.processor)
     destination = _chosen(view, "move_container", processor, config.destination, hosts)
-    if destination == STANDBY and view.coordinator == OURS and _is_bounded(view, hosts):
+    own = capabilities(view.coordinator).has_own_requests
+    if destination == STANDBY and own and _is_bounded(view, hosts):
         raise Refused(
             f"the standby of {processor.processor_id} goes to one of the component's hosts",
             seen="with STANDBY the coordinator chooses a host for it",
@@ -168,7 +170,8 @@ def move_with_standby(
     only = _only(standbys_of(view, active)) is not None
     named = config.standby is not None or config.destination is not None
     bounded = _is_bounded(view, hosts)
-    if view.coordinator == OURS and destination == host and not bounded and (only or not named):
+    own = capabilities(view.coordinator).has_own_requests
+    if own and destination == host and not bounded and (only or not named):
         chosen = standby if only else None
         return _plan(
             view,
@@ -237,8 +240,8 @@ def _chosen(
     of_component = is_standby(processor.processor_id) and bool(hosts)
     if of_component:
         require_among_hosts(action, destination, hosts)
-    by_am = view.coordinator != OURS and not view.takes_any_host
-    if destination == ANY_HOST and (of_component or by_am):
+    by_name = not (capabilities(view.coordinator).rules_before_stop or view.takes_any_host)
+    if destination == ANY_HOST and (of_component or by_name):
         return _legal_host(view, processor, hosts)
     return destination
 
@@ -299,10 +302,6 @@ def _bounds(
     config: PlacementConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> dict[str, Any]:
     """What the config says beside the choice of hosts and standbys, else the policy."""
-
-    def given(value: int | None, policy: int) -> float:
-        return float(policy if value is None else value)
-
     bounds: dict[str, Any] = {
         "request_expiry_s": given(config.request_expiry_s, policies.request_expiry_s),
         "timeout_s": given(config.timeout_s, policies.timeout_s),
@@ -313,7 +312,7 @@ def _bounds(
     if isinstance(config, SingleConfig):
         bounds["beyond_budget"] = config.beyond_budget
     if isinstance(config, SpinUpStandbyConfig):
-        limit = policies.lag_limit if config.lag_limit is None else config.lag_limit
+        limit = round(given(config.lag_limit, policies.lag_limit))
         bounds["catch_up"] = CatchUp(
             limit, float(config.steady_s), float(config.catch_up_timeout_s)
         )

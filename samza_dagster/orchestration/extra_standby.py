@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
-from samza_dagster.model import PlacementResponse
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.asking import write
 from samza_dagster.orchestration.follow import log_moment, log_waiting, root_run_id
 from samza_dagster.orchestration.moves import MovePlan
 from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, nothing
 from samza_dagster.orchestration.requests import ENDED, Outcome, StepRequest, follow, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.spun_up import started_anew, started_standby
-from samza_dagster.orchestration.waits.heartbeat import wait_for_answer
+from samza_dagster.orchestration.spun_up import started_anew
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -57,19 +57,10 @@ def remove_standby(
     asked_ms = None
     if asked.response is None:
         context.log.info(f"{op}: asking that standby {standby} stops, request {asked.uuid}")
-        asked_ms = client.stop_standby(standby, uuid=asked.uuid).timestamp
+        asked_ms = write(client, RequestKind.STOP_STANDBY, standby, uuid=asked.uuid).timestamp
     outcome = follow(
         client,
-        Outcome(
-            step=step,
-            uuid=asked.uuid,
-            attempt=asked.attempt,
-            status=asked.response.status_code.value if asked.response else "CREATED",
-            message=asked.response.response_message if asked.response else "",
-            destination=asked.destination or "",
-            asked=asked.destination is None,
-            asked_ms=asked_ms,
-        ),
+        Outcome.of(step, asked, asked.destination or "", asked_ms=asked_ms),
         until=ENDED,
         timeout_s=timeout_s,
         on_moment=lambda moment: log_moment(context, op, moment),
@@ -165,42 +156,28 @@ def _settle_start(
     client = samza.client
     try:
         asked = standing(client, root_run_id(context), SPIN_UP, plan.processor, fits=plan.means)
-        last = asked.response
         if asked.destination is None:
             return ""
-        if last is None or not last.status_code.is_terminal:
+        start = Outcome.of(SPIN_UP, asked, asked.destination)
+        if not start.ended:
             if plan.if_it_fails != REMOVE:
                 return ""
             context.log.info(f"request {asked.uuid} is awaited: what it starts is to be removed")
-            last = _answer(context, client, plan, asked.uuid)
+            start = follow(
+                client,
+                start,
+                until=ENDED,
+                timeout_s=plan.timeout_s,
+                on_moment=lambda _: None,
+                beat=log_waiting(context, client, plan.processor, asked.uuid),
+            )
     except SamzaDagsterError as error:
         told = f"what became of the new standby isn't known: {error}; job reconcile removes it"
         context.log.warning(told)
         return told
-    standby = started_standby(last)
-    return "" if standby is None else _settle(context, samza, plan, standby)
-
-
-def _answer(
-    context: dg.OpExecutionContext, client: PlacementClient, plan: MovePlan, uuid: str
-) -> PlacementResponse:
-    tell = log_waiting(context, client, plan.processor, uuid)
-    said = ["not answered yet"]
-
-    def see(response: PlacementResponse) -> None:
-        said.append(f"{response.status_code.value}: {response.response_message}")
-
-    def ended(response: PlacementResponse) -> bool:
-        return response.status_code.is_terminal
-
-    return wait_for_answer(
-        client,
-        uuid,
-        timeout_s=plan.timeout_s,
-        on_response=see,
-        until=ended,
-        beat=lambda left_s: tell(said[-1], left_s),
-    )
+    if start.started is None or not start.succeeded:
+        return ""
+    return _settle(context, samza, plan, start.started)
 
 
 def _settle(

@@ -15,6 +15,7 @@ from samza_dagster.model.naming import (
     is_standby,
 )
 from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.capabilities import capabilities
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
@@ -87,7 +88,10 @@ class MovePlan:
 
         Samza's wire has no hold; and two of Samza's words reserve nothing before a stop.
         """
-        return self.coordinator == OURS and destination not in (STANDBY, FORCE_RESTART_LAST_SEEN)
+        return capabilities(self.coordinator).has_own_requests and destination not in (
+            STANDBY,
+            FORCE_RESTART_LAST_SEEN,
+        )
 
     @property
     def expected_host(self) -> str | None:
@@ -259,7 +263,7 @@ def host_for_standby(
             seen=some_of([*why_not.values()], "; ") or "no hosts",
             fix="one more host that is alive and has no container of this group"
             + (", nor one in its fault domain" if knows_domains(view) else "")
-            + ("" if view.coordinator == OURS else _NAME_ONE),
+            + ("" if capabilities(view.coordinator).knows_all_hosts else _NAME_ONE),
         )
     return roomiest(view, ready)
 

@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import DeadlineExceeded
-from samza_dagster.model import ResponseDetails
 from samza_dagster.model.naming import STANDBY, is_standby
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.asking import (
+    Reservation,
+    cancelled,
+    release,
+    write,
+)
+from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.follow import (
     failed,
     log_moment,
@@ -27,11 +34,9 @@ from samza_dagster.orchestration.follow import (
     root_run_id,
     waiting_line,
 )
-from samza_dagster.orchestration.holds import cancel, release, release_uuid
 from samza_dagster.orchestration.moves import (
     FAIL_OVER,
     NEW_RUN,
-    OURS,
     MovePlan,
     find_processor,
     host_for_standby,
@@ -44,12 +49,10 @@ from samza_dagster.orchestration.requests import (
     STOPPING,
     Outcome,
     StepRequest,
-    details_of,
     ended_badly,
     follow,
     is_forgotten,
     is_over,
-    request_uuid,
     stage_named,
     standing,
 )
@@ -64,7 +67,6 @@ if TYPE_CHECKING:
 RELOCATE = "relocate_standby"
 MOVE = "move"
 SPIN_UP = "spin_up"
-COMMIT = "commit"
 POLL_S = 0.3
 IN_PROCESS = ("in_process", "execute_in_process_executor")
 HOLDS = "asks: holds the destination until op stop commits"
@@ -92,6 +94,7 @@ class Phases:
         self._op = context.op.name
         self._root = root_run_id(context)
         self._client = samza.client
+        self._can = capabilities(plan.coordinator)
         self._sleep = sleep
         self._monotonic = monotonic
         self.role = ""
@@ -208,7 +211,7 @@ class Phases:
         if plan.holds(destination):
             self.role = HOLDS
         else:
-            self.role = ALL_IN_ONE if plan.coordinator == OURS else NO_HOLD
+            self.role = ALL_IN_ONE if self._can.has_own_requests else NO_HOLD
         return self._ask(MOVE, plan.processor, destination, asked)
 
     def _standing(self, step: str, processor_id: str, fits: Callable[[str], bool]) -> StepRequest:
@@ -216,68 +219,44 @@ class Phases:
 
     def _ask(self, step: str, processor_id: str, destination: str, asked: StepRequest) -> Outcome:
         """The request of a step as it stands; written now unless it was before."""
-        plan, client = self._plan, self._client
-        uuid = asked.uuid
+        plan, uuid = self._plan, asked.uuid
         hold = step == MOVE and plan.holds(destination)
         if hold:
-            self._note_hold(uuid, asked.attempt)
-        response, asked_ms = asked.response, None
-        if response is None:
+            self._reservation(uuid, asked.attempt).note()
+        asked_ms = None
+        if asked.response is None:
             self._context.log.info(
                 f"{self._op}: asking processor {processor_id} → {destination},"
                 f" request {uuid}, attempt {asked.attempt + 1}"
                 + ("" if asked.destination is None else " (it was asked before)")
             )
-            if step == MOVE and plan.kind == FAIL_OVER:
-                asked_ms = client.fail_over(processor_id, uuid=uuid).timestamp
-            elif step == SPIN_UP:
-                asked_ms = client.start_standby(
-                    processor_id, destination, request_expiry_s=plan.request_expiry_s, uuid=uuid
-                ).timestamp
-            elif hold:
-                asked_ms = client.reserve(
-                    processor_id, destination, request_expiry_s=plan.request_expiry_s, uuid=uuid
-                ).timestamp
-            else:
-                # The plan has looked at it: under Samza's AM a host that its last container has
-                # left since, as a standby that made room, is known no more.
-                asked_ms = client.place(
-                    processor_id,
-                    destination,
-                    request_expiry_s=plan.request_expiry_s,
-                    uuid=uuid,
-                    beyond_budget=plan.beyond_budget,
-                    allow_unknown_host=True,
-                ).timestamp
+            asked_ms = write(
+                self._client,
+                RequestKind(plan.kind),
+                processor_id,
+                destination,
+                uuid=uuid,
+                expiry_s=plan.request_expiry_s,
+                hold=hold,
+                beyond_budget=plan.beyond_budget,
+            ).timestamp
         else:
             self._context.log.info(
                 f"{self._op}: request {uuid} was asked before"
-                f" ({response.status_code.value}): following it"
+                f" ({asked.response.status_code.value}): following it"
             )
-        details = details_of(response) if response else ResponseDetails()
-        return Outcome(
-            step=step,
-            uuid=uuid,
-            attempt=asked.attempt,
-            status=response.status_code.value if response else "CREATED",
-            message=response.response_message if response else "",
-            destination=destination,
-            asked=asked.destination is None,
-            hold=hold,
-            asked_ms=asked_ms,
-            started=details.started,
-            host=details.host,
-        )
+        return Outcome.of(step, asked, destination, hold=hold, asked_ms=asked_ms)
 
     def _commit(self, request: Outcome) -> None:
         """Writes the commit, once; from then on there is nothing to give back."""
         if ended_badly(self._client.response(request.uuid)):
             return  # following it tells how it ended
-        self._note_hold(request.uuid, request.attempt)  # an earlier run may have reserved it
-        uuid = request_uuid(self._root, COMMIT, request.attempt)
-        self._context.log.info(f"{self._op}: commit {uuid} of request {request.uuid}")
-        self._client.commit(request.uuid, uuid=uuid)
-        self._samza.holds.pop(request.uuid, None)
+        reservation = self._reservation(request.uuid, request.attempt)
+        reservation.note()  # an earlier run may have reserved it
+        self._context.log.info(
+            f"{self._op}: commit {reservation.commit_uuid} of request {request.uuid}"
+        )
+        reservation.commit()
 
     def _reached(self, request: Outcome, until: str) -> Outcome:
         """Follows a request to a stage; raises `dg.Failure` when it ends badly or takes too long."""
@@ -301,7 +280,7 @@ class Phases:
             ends = (
                 "what it reserved is given back and the container runs on untouched"
                 if request.uuid in self._samza.holds
-                else cancel(self._client, self._root, request.uuid)
+                else cancelled(self._client, self._root, request.uuid)
             )
             raise dg.Failure(
                 description=f"{self._op}: request {request.uuid} hasn't reached {until} in"
@@ -311,7 +290,7 @@ class Phases:
             ) from error
         except dg.DagsterExecutionInterruptedError:
             if request.uuid not in self._samza.holds:
-                told = cancel(self._client, self._root, request.uuid)
+                told = cancelled(self._client, self._root, request.uuid)
                 self._context.log.warning(
                     f"{self._op}: cancelled while request {request.uuid}"
                     f" (→ {request.destination}) is in flight. {told[0].upper()}{told[1:]}"
@@ -334,7 +313,7 @@ class Phases:
             told = waiting_line(self._client, self._plan.processor, request.uuid, at, left_s)
             return f"{self._op}: {told}"
 
-        while not request.ended and self._plan.coordinator == OURS:
+        while not request.ended and self._can.tells_what_runs:
             if self._stage(request.uuid) != STOPPING or self._monotonic() >= deadline:
                 break
             beat(STOPPING, line)
@@ -346,8 +325,8 @@ class Phases:
         stage = next((action.stage for action in actions if action.uuid == uuid), "")
         return stage_named(stage)
 
-    def _note_hold(self, uuid: str, attempt: int) -> None:
-        self._samza.holds[uuid] = release_uuid(self._root, attempt)
+    def _reservation(self, uuid: str, attempt: int) -> Reservation:
+        return Reservation(self._client, self._root, self._samza.holds, uuid, attempt)
 
     @contextmanager
     def _giving_back(self) -> Generator[None]:

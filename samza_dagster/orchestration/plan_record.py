@@ -8,8 +8,10 @@ from __future__ import annotations
 import base64
 import json
 import lzma
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, cast
+
+import dagster as dg
 
 PLAN_RECORD = "plan_record"
 MOST_PLAIN = 30_000
@@ -30,3 +32,24 @@ def unpacked(value: Mapping[str, Any]) -> dict[str, Any]:
     if _PACKED not in value:
         return dict(value)
     return json.loads(lzma.decompress(base64.b64decode(value[_PACKED])))
+
+
+def plan_records(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dict[str, Any]]:
+    """What a run has kept of its plan: what was `asked`, and the `plan`."""
+    for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
+        output = entry.dagster_event.step_output_data if entry.dagster_event else None
+        value = output.metadata.get(PLAN_RECORD) if output else None
+        if value is not None:
+            yield unpacked(cast("dict[str, Any]", value.value))
+
+
+def former_plan(
+    instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun], asked: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """The plan that the first of these runs has kept for the same ask."""
+    wanted = json.loads(json.dumps(asked))  # as a record has it
+    for run in runs:
+        for record in plan_records(instance, run):
+            if record["asked"] == wanted:
+                return cast("dict[str, Any]", record["plan"])
+    return None

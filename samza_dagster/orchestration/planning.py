@@ -7,7 +7,6 @@ as the config of the run at hand says.
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -39,11 +38,11 @@ from samza_dagster.orchestration.moves import (
     MovePlan,
     host_for_standby,
 )
-from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept, unpacked
+from samza_dagster.orchestration.plan_record import PLAN_RECORD, former_plan, kept
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import hosts_table, lines_within, map_shown
-from samza_dagster.orchestration.tags import JOB, tags_from_run_config
+from samza_dagster.orchestration.tags import ACTION, JOB, tags_from_run_config
 from samza_dagster.orchestration.via_config import steps_after_warm
 from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
@@ -55,11 +54,47 @@ PLAN = "plan"
 PREVIEW = "preview"
 MOST_OF_RULES = 40_000
 """Bytes of what the rules say of each host, in a plan's text."""
-OUTS = {
-    PLAN: dg.Out(MovePlan, is_required=False, description="What the next ops carry out."),
-    PREVIEW: dg.Out(str, is_required=False, description="The plan as text, on a dry run."),
-}
 Config = TypeVar("Config", bound=PlacementConfig)
+
+
+def plan_outs(of: type, preview: str = "The plan as text, on a dry run.") -> dict[str, dg.Out]:
+    """The outs of an op that plans: the plan to be carried out, or a text alone."""
+    return {
+        PLAN: dg.Out(of, is_required=False, description="What the next ops carry out."),
+        PREVIEW: dg.Out(str, is_required=False, description=preview),
+    }
+
+
+def plan_output(
+    context: dg.OpExecutionContext,
+    plan: Any,
+    text: str,
+    metadata: Metadata,
+    *,
+    asked: dict[str, Any],
+    record: dict[str, Any],
+    dry_run: bool,
+    stops_active: bool | None = None,
+) -> dg.Output[Any]:
+    """The plan as its op's output, with the `record` that re-executions for what was `asked` find.
+
+    On a dry run it is the text alone. `stops_active`, where it is given, is whether an active is
+    stopped: the text then says how long one was down before.
+    """
+    if dry_run and stops_active is not None:
+        job, action = context.run.tags.get(JOB, plan.job), context.run.tags.get(ACTION, "")
+        expected = expected_downtime(context.instance, job, action, stops_active=stops_active)
+        text = f"{text}\n\n{expected}"
+    context.log.info(text)
+    told: Metadata = {
+        "what": dg.MetadataValue.md(text),
+        "coordinator": plan.coordinator,
+        **metadata,
+    }
+    if dry_run:
+        return dg.Output(text, PREVIEW, metadata={**told, "dry_run": True})
+    told[PLAN_RECORD] = dg.MetadataValue.json(kept({"asked": asked, "plan": record}))
+    return dg.Output(plan, PLAN, metadata=told)
 
 
 def plan_op(
@@ -104,10 +139,28 @@ def plan_op(
                     f"**{made.action}** of `{made.processor}`: hosts and standbys as an earlier run of"
                     " this chain chose them, all else as this run's config says"
                 )
-        yield from _told(context, told, made, text)
+        metadata: Metadata = {
+            "hosts_and_containers": map_shown(made.before),
+            "hosts_and_containers_table": hosts_table(made.before),
+            "processor": made.processor,
+            "source_host": made.source_host or "-",
+            "destination": made.destination,
+        }
+        yield plan_output(
+            context,
+            made,
+            text,
+            metadata,
+            asked=_asked(told),
+            record=asdict(made),
+            dry_run=told.dry_run,
+            stops_active=made.stops_active,
+        )
 
     plan.__annotations__["config"] = config_type  # by it Dagster builds the form
-    return dg.op(name=f"plan_{decide.__name__}", description=description, out=OUTS)(plan)
+    return dg.op(name=f"plan_{decide.__name__}", description=description, out=plan_outs(MovePlan))(
+        plan
+    )
 
 
 def require_commits_readable(client: "PlacementClient", verify_timeout_s: float) -> None:
@@ -157,33 +210,6 @@ plan_spin_up_standby = plan_op(
     decisions.spin_up_standby,
     "Checks the active, the number of its standbys and the destination.",
 )
-
-
-def _told(
-    context: dg.OpExecutionContext, config: PlacementConfig, plan: MovePlan, text: str
-) -> Iterator[dg.Output[Any]]:
-    context.log.info(text)
-    metadata: Metadata = {
-        "what": dg.MetadataValue.md(text),
-        "hosts_and_containers": map_shown(plan.before),
-        "hosts_and_containers_table": hosts_table(plan.before),
-        "processor": plan.processor,
-        "source_host": plan.source_host or "-",
-        "destination": plan.destination,
-        "coordinator": plan.coordinator,
-    }
-    if config.dry_run:
-        expected = expected_downtime(
-            context.instance,
-            context.run.tags.get(JOB, plan.job),
-            plan.action,
-            stops_active=plan.stops_active,
-        )
-        text = f"{text}\n\n{expected}"
-        yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
-        return
-    record = dg.MetadataValue.json(kept({"asked": _asked(config), "plan": asdict(plan)}))
-    yield dg.Output(plan, PLAN, metadata={**metadata, PLAN_RECORD: record})
 
 
 def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
@@ -299,15 +325,7 @@ def _former_plan(context: dg.OpExecutionContext, config: PlacementConfig) -> Mov
 
 def former_record(context: dg.OpExecutionContext, asked: dict[str, Any]) -> dict[str, Any] | None:
     """The plan's record that an earlier run of this chain kept for the same ask."""
-    wanted = json.loads(json.dumps(asked))  # as a record has it
-    for run in chain_of(context):
-        for event in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
-            output = event.dagster_event.step_output_data if event.dagster_event else None
-            value = output.metadata.get(PLAN_RECORD) if output else None
-            record = unpacked(cast("dict[str, Any]", value.value)) if value is not None else None
-            if record is not None and record["asked"] == wanted:
-                return cast("dict[str, Any]", record["plan"])
-    return None
+    return former_plan(context.instance, chain_of(context), asked)
 
 
 def _plan_from(record: dict[str, Any]) -> MovePlan:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid as uuid_module
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -121,6 +121,62 @@ class Outcome:
     started: str | None = None
     host: str | None = None
 
+    @classmethod
+    def of(
+        cls,
+        step: str,
+        asked: StepRequest,
+        destination: str,
+        *,
+        hold: bool = False,
+        asked_ms: int | None = None,
+    ) -> Outcome:
+        """A request before it is followed; `asked_ms` is when this run has written it."""
+        response = asked.response
+        details = details_of(response) if response else ResponseDetails()
+        return cls(
+            step=step,
+            uuid=asked.uuid,
+            attempt=asked.attempt,
+            status=response.status_code.value if response else "CREATED",
+            message=response.response_message if response else "",
+            destination=destination,
+            asked=asked.destination is None,
+            hold=hold,
+            asked_ms=asked_ms,
+            started=details.started,
+            host=details.host,
+        )
+
+    def seen(self, response: PlacementResponse, former_stage: str = "") -> Outcome:
+        """The same with one more status; itself when that was read before.
+
+        `former_stage`: where the action stood by what was known before.
+        """
+        status, message = response.status_code.value, response.response_message
+        at_ms = response.timestamp
+        if any((m.status, m.message, m.at_ms) == (status, message, at_ms) for m in self.timeline):
+            return self
+        began = self.timeline[0].at_ms if self.timeline else at_ms
+        began = began if self.asked_ms is None else self.asked_ms
+        stage = stage_of(response, self.timeline, former_stage)
+        moment = Moment(self.step, self.uuid, status, message, at_ms, max(0, at_ms - began), stage)
+        details = details_of(response)
+        return replace(
+            self,
+            status=status,
+            message=message,
+            destination=response.destination_host,
+            timeline=(*self.timeline, moment),
+            started=details.started,
+            host=details.host,
+        )
+
+    @property
+    def said(self) -> str:
+        """The newest status that was read, for a person."""
+        return f"{self.status}: {self.message}" if self.timeline else "not answered yet"
+
     @property
     def succeeded(self) -> bool:
         """The coordinator says SUCCEEDED."""
@@ -188,12 +244,14 @@ def standing(
     *,
     first: int = 0,
     fits: Callable[[str], bool] = lambda _: True,
+    on_record: Collection[str] | None = None,
 ) -> StepRequest:
     """The newest attempt of a step, from `first` on, that didn't fail; else the next one to ask.
 
     One that a deployment was asked which is over has failed: nobody will answer it.
     A request for another processor, or one that has ended for a destination that doesn't
     fit, stands for a run whose config was changed on re-execution: it is passed over.
+    `on_record`, where it is given, has all that was asked: what isn't among it costs no read.
     Raises `Refused` while one for another destination is in flight.
     """
     found: StepRequest | None = None
@@ -201,6 +259,8 @@ def standing(
     attempt = first
     while attempt < MOST_ATTEMPTS:
         uuid = request_uuid(root_run_id, step, attempt)
+        if on_record is not None and uuid not in on_record:
+            break
         response = client.response(uuid)
         request = None if response else client.request(uuid) or client.own_request(uuid)
         if response is None and request is None:
@@ -276,57 +336,27 @@ def follow(
     """
     if request.has_reached(until):
         return request
-    started = monotonic()
-    moments = list(request.timeline)
-    seen = {(m.status, m.message, m.at_ms) for m in moments}
+    started, now = monotonic(), request
 
     def see(response: PlacementResponse) -> None:
-        status, message = response.status_code.value, response.response_message
-        if (status, message, response.timestamp) in seen:
-            return
-        seen.add((status, message, response.timestamp))
-        first = moments[0].at_ms if moments else response.timestamp
-        began = first if request.asked_ms is None else request.asked_ms
-        moment = Moment(
-            step=request.step,
-            uuid=request.uuid,
-            status=status,
-            message=message,
-            at_ms=response.timestamp,
-            since_request_ms=max(0, response.timestamp - began),
-            stage=stage_of(response, moments, former_stage),
-        )
-        moments.append(moment)
-        on_moment(moment)
+        nonlocal now
+        after = now.seen(response, former_stage)
+        if after is not now:
+            now = after
+            on_moment(now.timeline[-1])
 
     def reached(response: PlacementResponse) -> bool:
         see(response)  # it may come before or without the call of `on_response`
-        return response.status_code.is_terminal or (
-            ORDER.index(moments[-1].stage) >= ORDER.index(until)
-        )
+        return now.has_reached(until)
 
-    def tell(left_s: float) -> None:
-        at = f"{moments[-1].status}: {moments[-1].message}" if moments else "not answered yet"
-        beat(at, left_s)
-
-    last = wait_for_answer(
+    wait_for_answer(
         client,
         request.uuid,
         timeout_s=timeout_s,
         on_response=see,
         until=reached,
-        beat=tell,
+        beat=lambda left_s: beat(now.said, left_s),
         on_notice=on_notice,
         monotonic=monotonic,
     )
-    details = details_of(last)
-    return replace(
-        request,
-        status=last.status_code.value,
-        message=last.response_message,
-        destination=last.destination_host,
-        seconds=request.seconds + monotonic() - started,
-        timeline=tuple(moments),
-        started=details.started,
-        host=details.host,
-    )
+    return replace(now, seconds=request.seconds + monotonic() - started)

@@ -11,8 +11,8 @@ import dagster as dg
 from pydantic import Field, PrivateAttr, field_validator
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.asking import release
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
-from samza_dagster.orchestration.holds import release
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -23,14 +24,17 @@ from samza_dagster.orchestration.spun_up import (
     started_standby,
 )
 from samza_dagster.orchestration.tables import table
-from samza_dagster.orchestration.waits.conditions import Wait
+from samza_dagster.orchestration.ticks import elapsed_ms
+from samza_dagster.orchestration.waits.conditions import Reported
 from samza_dagster.orchestration.waits.continuation import seen_before, suspend
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat
+from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 SHOWN_SAMPLES = 200
+SAMPLE_S = 2.0
 
 
 @dg.op(out=dg.Out(Outcome, description="How the standby's request ended."))
@@ -63,8 +67,6 @@ def wait_until_warm(
 
     After `wait_in_run_s` the run ends and sensor `continuations` goes on with the wait.
     """
-    from samza_dagster.orchestration.waits.warm_up import WarmUp
-
     standby = started.started
     if standby is None and started.uuid:  # an older release handed it on in words
         standby = started_standby(samza.client.response(started.uuid))
@@ -78,27 +80,24 @@ def wait_until_warm(
             return
         require_own(samza.client, root, standby)
         seen = seen_before(context)
-        watch = WarmUp(samza.client, standby, plan.catch_up, log=context.log.info)
-        steady_ms = watch.run(float(samza_policies.wait_in_run_s), seen)
+        watch, samples = WarmUp.of(standby, plan.catch_up, seen), list[tuple[int, int | None]]()
+        in_run_ms = round(samza_policies.wait_in_run_s * 1000)
+        is_warm = look_until_warm(samza.client, watch, samples, in_run_ms, context.log.info)
         after = host_map(samza.client.view())
-    if steady_ms is None:
-        bounds = plan.catch_up
-        suspend(
-            context,
-            Wait({standby: watch.left_ms}, bounds.lag_limit, bounds.steady_s, 0, ""),
-        )
+    if not is_warm:
+        suspend(context, watch.rest)
         return
     rows = [
-        {"at": at_ms, "seconds": (at_ms - watch.samples[0][0]) / 1000, "records": records}
-        for at_ms, records in watch.samples[-SHOWN_SAMPLES:]
+        {"at": at_ms, "seconds": (at_ms - samples[0][0]) / 1000, "records": records}
+        for at_ms, records in samples[-SHOWN_SAMPLES:]
     ]
     metadata: dict[str, Any] = {
         "standby": standby,
         "host": started.host or "-",
-        "lag_records": watch.samples[-1][1] or 0,
-        "steady_seconds": steady_ms / 1000,
+        "lag_records": samples[-1][1] or 0,
+        "steady_seconds": (watch.steady_ms or 0) / 1000,
         "catch_up_seconds": rows[-1]["seconds"] or 0.0,
-        "lag": dg.MetadataValue.md(picture(_lag_svg(standby, watch, plan.catch_up), "lag")),
+        "lag": dg.MetadataValue.md(picture(_lag_svg(standby, samples, plan.catch_up), "lag")),
         "lag_table": table(rows, ("at", "seconds", "records")),
         **map_metadata(plan.before, after),
     }
@@ -107,8 +106,49 @@ def wait_until_warm(
     yield dg.Output(standby, metadata=metadata)
 
 
-def _lag_svg(standby: str, watch: "WarmUp", bounds: CatchUp) -> str:
-    known = [(at_ms, float(records)) for at_ms, records in watch.samples if records is not None]
+def look_until_warm(
+    client: "PlacementClient",
+    watch: WarmUp,
+    samples: list[tuple[int, int | None]],
+    in_run_ms: int | None = None,
+    log: Callable[[str], None] = lambda _: None,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    now_ms: Callable[[], int] = elapsed_ms,
+) -> bool:
+    """Whether the standby is warm; False when `in_run_ms` is over first.
+
+    `samples` gets, for each look, when it was and the most that any store of it is behind. Raises
+    `ActionFailed` when it takes too long, and for a standby that is gone.
+    """
+    standby, began, beat = watch.standby, now_ms(), Heartbeat(log, now_ms)
+    while True:
+        if standby not in client.view().processors:
+            raise ActionFailed(
+                f"standby {standby} runs",
+                seen="it isn't in the job any more",
+                fix="launch a new run: it starts another one",
+            )
+        now, reported = now_ms(), Reported.by(client.lag())
+        samples.append((now, reported.lags.get(standby)))
+        watch.look(reported, now)
+        if watch.is_warm:
+            return True
+        if watch.is_too_late:
+            between = "" if watch.seen is None else f"; between two runs: {watch.seen.why}"
+            raise ActionFailed(
+                f"standby {standby} is warm within {watch.within_s:g} s",
+                seen=f"{watch.line}{between}",
+                fix="re-execute this run from failure to wait on: the standby runs and catches up",
+            )
+        if in_run_ms is not None and now - began >= in_run_ms:
+            return False
+        beat("not steady" if watch.steady_ms is None else "steady", f"standby {watch.line}")
+        sleep(SAMPLE_S)
+
+
+def _lag_svg(standby: str, samples: list[tuple[int, int | None]], bounds: CatchUp) -> str:
+    known = [(at_ms, float(records)) for at_ms, records in samples if records is not None]
     return lag_svg({standby: known[-SHOWN_SAMPLES:]}, limit=bounds.lag_limit)
 
 

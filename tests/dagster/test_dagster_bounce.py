@@ -12,8 +12,9 @@ from fake_bounce import bounce, in_virtual_time, log_of, metadata, tags_of
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce.order import order_of
-from samza_dagster.orchestration.bounce.record import KEY, former_plan, recorded
+from samza_dagster.orchestration.bounce.record import KEY, recorded
 from samza_dagster.orchestration.bounce.runs import PROGRESS
+from samza_dagster.orchestration.plan_record import former_plan
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_restart
 
@@ -332,7 +333,8 @@ def test_a_thousand_containers_fit_into_the_metadata(
     world.ends = {first: [NOT_STARTED]}
     result = bounce(instance, at_once=8)
     assert not result.success
-    former = former_plan(instance, result.run_id, {"unit": "containers", "only": [], "skip": []})
+    asked = {"unit": "containers", "only": [], "skip": []}
+    former = former_plan(instance, instance.get_runs(), asked)
     assert former is not None  # what a re-execution goes on with
     assert len(former["units"]) == 1_000
     for entry in instance.all_logs(result.run_id):

@@ -17,9 +17,9 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import job as bouncing
 from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce.config import BlackoutWindow
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.schedules import (
-    BlackoutWindow,
     ScheduledBounce,
     bounce_schedules,
 )

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 
 from samza_dagster import SamzaJobComponent, orchestration
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.bounce.config import BlackoutConfig, RollingBounceConfig
-from samza_dagster.orchestration.bounce.schedules import BlackoutWindow, ScheduledBounce
+from samza_dagster.orchestration.bounce.config import BlackoutWindow, RollingBounceConfig
+from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.checks.settings import LagObjective, LagSlo
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.drain.config import DrainHostConfig
@@ -164,9 +164,9 @@ def test_a_lag_has_one_bound_in_forms_and_yaml(model: type[BaseModel]) -> None:
         model(lag_limit=10**9 + 1)
 
 
-@pytest.mark.parametrize("window", [BlackoutConfig, BlackoutWindow])
-def test_a_blackout_s_texts_and_lists_have_bounds(window: type[BaseModel]) -> None:
-    """Of a form a window is checked with the bounce that it is for."""
+@pytest.mark.parametrize("is_of_schedule", [True, False])
+def test_a_blackout_s_texts_and_lists_have_bounds(is_of_schedule: bool) -> None:
+    """In a component's YAML and in a run's form."""
     legal: dict[str, Any] = {
         "weekdays": ["monday"] * 14,
         "dates": ["2026-12-24..2027-01-02"] * 1_000,
@@ -183,10 +183,10 @@ def test_a_blackout_s_texts_and_lists_have_bounds(window: type[BaseModel]) -> No
     ]
 
     def made(given: dict[str, Any], many: int = 1) -> object:
-        if window is BlackoutWindow:
-            windows = [BlackoutWindow(**given) for _ in range(many)]
+        windows = [BlackoutWindow(**given) for _ in range(many)]
+        if is_of_schedule:
             return ScheduledBounce(name="x", cron="0 3 * * *", blackouts=windows)
-        return RollingBounceConfig(blackouts=[BlackoutConfig(**given)] * many)
+        return RollingBounceConfig(blackouts=windows)
 
     made(legal)
     made({"weekdays": ["mon"]}, 100)

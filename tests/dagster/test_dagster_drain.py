@@ -30,8 +30,8 @@ from samza_dagster.client.views import HostView, ProcessorProgress
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import CatchUp
+from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.requests import request_uuid
-from samza_dagster.orchestration.units.carry import Carrier
 from samza_dagster.orchestration.units.order import Kind, Step, Unit
 from samza_dagster.orchestration.units.progress import Limits
 from samza_dagster.orchestration.waits.conditions import Met
@@ -49,7 +49,7 @@ HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
 @pytest.fixture(autouse=True)
 def _full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
-    monkeypatch.setattr("samza_dagster.orchestration.units.carry.POLL_S", 0.01)
+    monkeypatch.setattr("samza_dagster.orchestration.operations.runner.POLL_S", 0.01)
     full = drained_world()
     world.hosts, world.at, world.lag_now = full.hosts, full.at, full.lag_now
     world.container_memory_mb = full.container_memory_mb
@@ -453,11 +453,11 @@ def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby
         SimpleNamespace(run=ran, log=SimpleNamespace(info=lambda _: None)),
     )
     limits = Limits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0)
-    carrier = Carrier(context, FakeClient(world), "drain_host", limits, now_ms=lambda: now_ms)
+    runner = Runner(context, FakeClient(world), "drain_host", limits, now_ms=lambda: now_ms)
     world.lag_now["0-0"] = [90_000]
     steps = (Step("warm", Kind.WAIT_WARM, "1-0"), Step("move", Kind.PLACE, "1", "host-3"))
     known = tuple(replace(step, processor=step.processor.replace("1", "0")) for step in steps)
-    wait = carrier.carry([Unit("1", "", "", steps), Unit("0", "", "", known)], at_once=2)
+    wait = runner.run([Unit("1", "", "", steps), Unit("0", "", "", known)], at_once=2)
     assert wait is not None
     assert wait.left_ms == {"1-0": 60_000, "0-0": 1}
 

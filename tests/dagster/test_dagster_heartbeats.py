@@ -20,7 +20,11 @@ MOVE = {"processor": "0", "destination": "host-2"}
 def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "EVERY_S", 0.0)
     monkeypatch.setattr(heartbeat, "EVERY_MS", 0)
-    for module, name in (("phases", "POLL_S"), ("acting", "POLL_S"), ("units.carry", "POLL_S")):
+    for module, name in (
+        ("phases", "POLL_S"),
+        ("acting", "POLL_S"),
+        ("operations.runner", "POLL_S"),
+    ):
         monkeypatch.setattr(f"samza_dagster.orchestration.{module}.{name}", 0.01)
 
 

@@ -10,20 +10,25 @@ from test_dagster_jobs import failure, output_metadata, run
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.spinning_up import look_until_warm
 from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 pytestmark = pytest.mark.dagster
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
 
 
-def watch(world: World, bounds: CatchUp) -> WarmUp:
-    """Its clock goes on by its own sleeps alone."""
+def watched(world: World, bounds: CatchUp) -> tuple[WarmUp, list[int | None]]:
+    """A standby until it is warm, and its lags; the clock goes on by the watch's own sleeps alone."""
 
     def sleep(seconds: float) -> None:
         world.now_ms += round(seconds * 1000)
 
     world.at["0-1"] = "host-4"
-    return WarmUp(FakeClient(world), "0-1", bounds, sleep=sleep, now_ms=lambda: world.now_ms)
+    watch, samples = WarmUp.of("0-1", bounds), list[tuple[int, int | None]]()
+    assert look_until_warm(
+        FakeClient(world), watch, samples, sleep=sleep, now_ms=lambda: world.now_ms
+    )
+    return watch, [records for _, records in samples]
 
 
 def test_a_standby_is_started_and_waited_for(
@@ -66,9 +71,9 @@ def test_warm_is_small_flat_and_long_enough(world: World) -> None:
     """A store that isn't known or is far behind starts the count anew."""
     small = {"0-1": [10, 20]}
     world.lags = [{"0-1": [9000]}, small, {"0-1": [None, 1]}, *[small] * 9]
-    watched = watch(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=60))
-    assert watched.run() == 4000
-    assert [records for _, records in watched.samples] == [9000, 20, None, 20, 20, 20]
+    watch, lags = watched(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=60))
+    assert watch.steady_ms == 4000
+    assert lags == [9000, 20, None, 20, 20, 20]
 
 
 def test_with_a_report_a_minute_warm_takes_two_reports(world: World) -> None:
@@ -76,13 +81,13 @@ def test_with_a_report_a_minute_warm_takes_two_reports(world: World) -> None:
     world.reports_at_each_look = False
     world.now_ms -= world.now_ms % 60_000
     world.lag_now = {"0-1": [10, 20]}
-    watched = watch(world, CatchUp(lag_limit=100, steady_s=30, timeout_s=300))
-    assert watched.run() == 60_000
+    watch, _ = watched(world, CatchUp(lag_limit=100, steady_s=30, timeout_s=300))
+    assert watch.steady_ms == 60_000
 
 
 def test_a_standby_that_does_not_catch_up_fails_with_what_was_seen(world: World) -> None:
     """It runs on: waiting again is what is left to do."""
     world.lags = [{"0-1": [9000]}] * 9
     with pytest.raises(ActionFailed, match="9,000 records behind") as failed:
-        watch(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=5)).run()
+        watched(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=5))
     assert "re-execute this run from failure" in str(failed.value)

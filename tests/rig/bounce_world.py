@@ -315,6 +315,7 @@ class BounceClient:
         request_expiry_s: float | None = None,
         uuid: str | None = None,
         beyond_budget: bool = False,
+        **_: Any,
     ) -> PlacementRequest:
         assert destination == "LAST_SEEN"
         assert uuid is not None

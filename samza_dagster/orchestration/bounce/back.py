@@ -14,7 +14,7 @@ from samza_dagster.model import PlacementResponse
 from samza_dagster.model.naming import STANDBY, group_of
 from samza_dagster.orchestration.bounce.order import Next, Phase, Stand, not_running
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.requests import details_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class BackWatch:
         self, view: JobView, rows: Mapping[str, Bounced], ours: Collection[str], now_ms: int
     ) -> Since:
         """What is known now; `ours` are the requests of this bounce. Raises `Unreachable`."""
-        if view.coordinator != OURS:
+        if not capabilities(view.coordinator).tells_what_runs:
             return Since()
         idle = not_running(view)
         unsettled: dict[str, str] = {}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import Enum
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
+import dagster as dg
 from pydantic import Field, model_validator
 
 from samza_dagster.errors import InvalidInput
@@ -30,22 +33,46 @@ class BounceAction(Enum):
     abort = "abort"
 
 
-class BlackoutConfig(OpConfig):
-    """Hours of weekdays, dates, or hours of dates."""
+def _as_texts(_: dg.ResolutionContext, days: Sequence[object]) -> list[str]:
+    """YAML reads an unquoted date as one."""
+    return [str(day) for day in days]
+
+
+def _as_time(_: dg.ResolutionContext, time: str | int) -> str:
+    """YAML reads an unquoted 22:00 as 1320."""
+    return time if isinstance(time, str) else f"{time // 60:02d}:{time % 60:02d}"
+
+
+_Time = Annotated[str, dg.Resolver(_as_time, model_field_type=str | int)]
+
+
+class BlackoutWindow(OpConfig, dg.Resolvable):
+    """When no bounce may begin: hours of weekdays, dates, or hours of dates, in the bounce's zone."""
 
     weekdays: list[str] = Field(default_factory=list, description="mon … sun; empty: every day.")
-    dates: list[str] = Field(
-        default_factory=list, description="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD; empty: all."
+    dates: Annotated[list[str], dg.Resolver(_as_texts, model_field_type=list[Any])] = Field(
+        default_factory=list[str],
+        description="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD; empty: all.",
     )
-    start: str = Field(default="00:00", description="HH:MM.")
-    end: str = Field(default="24:00", description="HH:MM; not after start: of the next morning.")
-    why: str = Field(default="", max_length=200, description="What a run that is skipped says.")
+    start: _Time = Field(default="00:00", description="HH:MM.")
+    end: _Time = Field(default="24:00", description="HH:MM; not after start: of the next morning.")
+    why: str = Field(
+        default="", max_length=200, description="What a tick or a run that is skipped says."
+    )
 
     def window(self) -> blackout.Window:
         """The window as it is asked; raises `InvalidInput`."""
         return blackout.window(
             weekdays=self.weekdays, dates=self.dates, start=self.start, end=self.end, why=self.why
         )
+
+    @model_validator(mode="after")
+    def _is_readable(self) -> BlackoutWindow:
+        try:
+            self.window()
+        except InvalidInput as error:
+            raise ValueError(str(error)) from error
+        return self
 
 
 class RollingBounceConfig(SaidConfig):
@@ -138,8 +165,8 @@ class RollingBounceConfig(SaidConfig):
     dry_run: bool = Field(
         default=False, description="Print order, limits and expected time; write nothing."
     )
-    blackouts: list[BlackoutConfig] = Field(
-        default_factory=list[BlackoutConfig],
+    blackouts: list[BlackoutWindow] = Field(
+        default_factory=list[BlackoutWindow],
         max_length=blackout.MOST_WINDOWS,
         description="When this run doesn't begin, unless a person goes on with it: a run of a schedule "
         "may have waited in the queue. Given by the schedule.",
@@ -157,10 +184,6 @@ class RollingBounceConfig(SaidConfig):
             raise ValueError("judge_asset and judge_check go together")
         try:
             ZoneInfo(self.timezone)
-            for made in self.blackouts:
-                made.window()
-        except InvalidInput as error:
-            raise ValueError(str(error)) from error
         except (KeyError, OSError) as error:
             raise ValueError(f"no time zone {self.timezone!r}; one like Europe/Berlin") from error
         return self

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.order import Stand, not_running
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.capabilities import capabilities
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
@@ -33,7 +33,7 @@ class Down:
 
     def among(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> dict[str, str]:
         """Processor → why it counts as down. Raises `Unreachable`."""
-        idle = not_running(view)
+        idle, tells = not_running(view), capabilities(view.coordinator).tells_what_runs
         down: dict[str, str] = {}
         untold: dict[str, Bounced] = {}
         for p, row in rows.items():
@@ -43,7 +43,7 @@ class Down:
                 continue
             if p in idle:
                 down[p] = idle[p]
-            elif view.coordinator != OURS and row.failed_ms is not None and p not in self._works:
+            elif not tells and row.failed_ms is not None and p not in self._works:
                 untold[p] = row
         if untold and now_ms >= self._due_ms:
             self._due_ms = now_ms + LOOK_MS

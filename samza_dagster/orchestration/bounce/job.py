@@ -14,23 +14,28 @@ from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
-from samza_dagster.orchestration.bounce.order import natural
 from samza_dagster.orchestration.bounce.overtaken import overtaken_by
 from samza_dagster.orchestration.bounce.plan import BouncePlan, asked, describe, make_plan
 from samza_dagster.orchestration.bounce.record import (
     RunLedger,
     failed_before,
-    former_plan,
     known_back,
     measured,
 )
 from samza_dagster.orchestration.bounce.row import End, Result
 from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.map_picture import natural
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.own_commits import OwnCommits
-from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
-from samza_dagster.orchestration.planning import require_commits_readable
+from samza_dagster.orchestration.plan_record import former_plan
+from samza_dagster.orchestration.planning import (
+    PLAN,
+    PREVIEW,
+    plan_output,
+    plan_outs,
+    require_commits_readable,
+)
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import hosts_table, map_shown
@@ -40,8 +45,6 @@ if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.orchestration.bounce.steered import Steering
 
-PLAN = "plan"
-PREVIEW = "preview"
 CHECKED = 10
 RETRIES = 5
 
@@ -51,14 +54,7 @@ def present() -> datetime:
     return datetime.now(UTC)
 
 
-@dg.op(
-    out={
-        PLAN: dg.Out(BouncePlan, is_required=False, description="Order, limits, patience."),
-        PREVIEW: dg.Out(
-            str, is_required=False, description="The plan as text, on a dry run; or why not now."
-        ),
-    },
-)
+@dg.op(out=plan_outs(BouncePlan, "The plan as text, on a dry run; or why not now."))
 def plan_bounce(
     context: dg.OpExecutionContext,
     config: RollingBounceConfig,
@@ -89,7 +85,8 @@ def plan_bounce(
             bounce_runs.check_alone(instance, run)
         client = samza.client
         view = client.view()
-        former = None if config.dry_run else former_plan(instance, root, asked(config))
+        chain = reversed(bounce_runs.chain(instance, root))
+        former = None if config.dry_run else former_plan(instance, chain, asked(config))
         plan = make_plan(
             view, config, samza_policies, former, measured(instance, samza.job, samza.prefix)
         )
@@ -104,19 +101,19 @@ def plan_bounce(
             "\n\nThe order is that of an earlier run of this chain: who is back isn't asked again."
         )
     text += "".join(f"\n- {notice}" for notice in notices)
-    context.log.info(text)
-    metadata: Metadata = {
-        "what": dg.MetadataValue.md(text),
-        "containers": len(plan.processors),
-        "coordinator": plan.coordinator,
-    }
+    metadata: Metadata = {"containers": len(plan.processors)}
     if config.dry_run:
         metadata["hosts_and_containers"] = map_shown(plan.before)
         metadata["hosts_and_containers_table"] = hosts_table(plan.before)
-        yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
-        return
-    record = dg.MetadataValue.json(kept({"asked": asked(config), "plan": plan.record()}))
-    yield dg.Output(plan, PLAN, metadata={**metadata, PLAN_RECORD: record})
+    yield plan_output(
+        context,
+        plan,
+        text,
+        metadata,
+        asked=asked(config),
+        record=plan.record(),
+        dry_run=config.dry_run,
+    )
 
 
 @dg.op(out=dg.Out(Result, description="What became of each container."))

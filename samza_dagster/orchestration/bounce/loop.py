@@ -28,10 +28,10 @@ from samza_dagster.orchestration.bounce.order import (
 )
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.progress import Ledger, ProgressLog
-from samza_dagster.orchestration.bounce.restart import Restart, attempt_of, on_record
+from samza_dagster.orchestration.bounce.restart import Restart, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
 from samza_dagster.orchestration.own_commits import OwnCommits
-from samza_dagster.orchestration.requests import StepRequest
+from samza_dagster.orchestration.requests import StepRequest, standing
 from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:
@@ -129,7 +129,6 @@ class Bounce:
     def _taken_up(self) -> dict[str, Bounced]:
         """Each processor where its requests say that it stands."""
         view = self._client.view()
-        remembered = self._client.remembered()
         there = on_record(self._client, view)
         rows = {p: self._plan.row(p) for p in self._plan.processors}
         for p, row in rows.items():
@@ -139,7 +138,7 @@ class Bounce:
             elif known is not None:
                 rows[p] = self._still_back(known, view)
             else:
-                asked = attempt_of(self._client, self._root, p, view.why_over, there, remembered)
+                asked = standing(self._client, self._root, f"bounce/{p}", p, on_record=there)
                 self._asked[p] = asked
                 rows[p] = failed or replace(row, attempt=asked.attempt, uuid=asked.uuid)
         for p, asked in self._asked.items():

@@ -6,7 +6,6 @@ count, a bounce leaves half of them to others: whose half is spent waits until i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.orchestration.map_picture import natural
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING
 from samza_dagster.orchestration.pictures import clock
 
@@ -153,12 +153,6 @@ def order_of(
         on.setdefault(p.host or "", []).append(p.processor_id)
     hosts = sorted(on, key=lambda h: (any(not is_standby(p) for p in on[h]), load[h], h))
     return tuple(Unit(host, tuple(on[host])) for host in hosts)
-
-
-def natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """A key by which `10` comes after `9`."""
-    parts = re.findall(r"[0-9]+|[^0-9]+", name)
-    return tuple((0, int(p), "") if p.isdecimal() else (1, 0, p) for p in parts)
 
 
 def _check(wanted: Sequence[ProcessorView]) -> None:

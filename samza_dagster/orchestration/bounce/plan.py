@@ -11,7 +11,9 @@ from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.order import Limits, Unit, order_of, paced
 from samza_dagster.orchestration.bounce.row import Bounced, Patience
-from samza_dagster.orchestration.moves import OURS, HostRow, host_map
+from samza_dagster.orchestration.capabilities import capabilities
+from samza_dagster.orchestration.config import given
+from samza_dagster.orchestration.moves import HostRow, host_map
 from samza_dagster.orchestration.pictures import in_words
 from samza_dagster.orchestration.policies import PlacementPolicies
 
@@ -93,10 +95,6 @@ def make_plan(
     Order and the job as it was are those of the chain's first run, limits and times
     those of `config`. Raises `Refused` as `order_of` does.
     """
-
-    def given(value: int | None, policy: int) -> int:
-        return policy if value is None else value
-
     if former is None:
         units = order_of(view, config.unit.value, config.only, config.skip)
         before = host_map(view)
@@ -127,11 +125,11 @@ def make_plan(
             stop_after=config.stop_after_failures,
         ),
         patience=Patience(
-            expiry_s=float(given(config.request_expiry_s, policies.request_expiry_s)),
-            request_s=float(given(config.timeout_s, policies.timeout_s)),
-            verify_s=float(given(config.verify_timeout_s, policies.verify_timeout_s)),
+            expiry_s=given(config.request_expiry_s, policies.request_expiry_s),
+            request_s=given(config.timeout_s, policies.timeout_s),
+            verify_s=given(config.verify_timeout_s, policies.verify_timeout_s),
             lag_s=float(config.lag_timeout_s),
-            lag_limit=given(config.lag_limit, policies.lag_limit),
+            lag_limit=round(given(config.lag_limit, policies.lag_limit)),
         ),
         judge=judge,
         hosts=hosts,
@@ -202,7 +200,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
     first = sum(len(u.processors) for u in plan.units[: limits.canaries])
     way = (
         f"reserve `{LAST_SEEN}` and hold it, then commit: stopped only when its place is held"
-        if plan.coordinator == OURS
+        if capabilities(plan.coordinator).has_own_requests
         else f"one request for `{LAST_SEEN}`; Samza's wire has no hold. That a container runs is known"
         " by its answer, that it works by its commits and metrics"
     )

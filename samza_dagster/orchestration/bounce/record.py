@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -13,14 +13,15 @@ import dagster as dg
 
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.order import Stand
-from samza_dagster.orchestration.bounce.picture import DRAWN_AT_MOST, bounce_svg
+from samza_dagster.orchestration.bounce.picture import bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.checks.evaluations import newest_evaluations
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key
+from samza_dagster.orchestration.operations.picture import DRAWN_AT_MOST
 from samza_dagster.orchestration.pictures import picture
-from samza_dagster.orchestration.plan_record import PLAN_RECORD, unpacked
+from samza_dagster.orchestration.plan_record import plan_records
 
 BOUNCES = "bounce_history"
 KEY = dg.AssetKey(BOUNCES)
@@ -142,7 +143,7 @@ def all_rows(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> dic
     """
     newest = {row.processor: row for row in recorded(instance, reversed(runs))}
     for run in runs:
-        for record in _plans(instance, run):
+        for record in plan_records(instance, run):
             hosts = cast("dict[str, str]", record["plan"]["hosts"])
             order = [p for _, *processors in record["plan"]["units"] for p in processors]
             planned = {p: Bounced(p, hosts.get(p, ""), mode_of(p)) for p in order}
@@ -195,25 +196,6 @@ def measured(instance: dg.DagsterInstance, job: str, prefix: str = "") -> Measur
         seconds=medians((r.mode, r.seconds) for r in rows if not r.has_died),
         down_s=medians((r.mode, r.down_s) for r in rows if not r.has_died),
     )
-
-
-def former_plan(
-    instance: dg.DagsterInstance, root: str, asked: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """The plan that the chain's first run for this config left."""
-    for run in reversed(bounce_runs.chain(instance, root)):
-        for record in _plans(instance, run):
-            if record["asked"] == asked:
-                return record["plan"]
-    return None
-
-
-def _plans(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dict[str, Any]]:
-    for entry in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
-        output = entry.dagster_event.step_output_data if entry.dagster_event else None
-        value = output.metadata.get(PLAN_RECORD) if output else None
-        if value is not None:
-            yield unpacked(cast("dict[str, Any]", value.value))
 
 
 def _row(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:

@@ -8,25 +8,24 @@ themselves, so whoever goes on with a bounce finds it where it stands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.asking import Reservation, write
 from samza_dagster.orchestration.bounce.order import UNDER_WAY, Stand
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
-from samza_dagster.orchestration.holds import release
-from samza_dagster.orchestration.moves import LAST_SEEN_STATE, OURS, RUNNING
+from samza_dagster.orchestration.capabilities import capabilities
+from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import (
     HELD,
-    MOST_ATTEMPTS,
     StepRequest,
     details_of,
     ended_badly,
-    request_uuid,
     stage_named,
 )
 
@@ -35,41 +34,10 @@ if TYPE_CHECKING:
 
 
 def on_record(client: PlacementClient, view: JobView) -> set[str]:
-    """Requests that wait, run or have an answer: what isn't among them was never asked."""
+    """Requests that wait, run, have an answer or were taken: what isn't among them was never asked."""
     waiting = {action.uuid for action in (*view.actions, *view.queued)}
-    return waiting | {response.uuid for response in client.history()}
-
-
-def attempt_of(
-    client: PlacementClient,
-    root: str,
-    processor_id: str,
-    why_over: Callable[[str], str],
-    known: Collection[str],
-    remembered: Collection[str] = (),
-) -> StepRequest:
-    """The first attempt that is neither failed, forgotten nor over without an answer.
-
-    `why_over` is the job's (`JobView`). `known` are the requests on record: one that isn't costs no
-    read. `remembered`, read before them, are those that the coordinator has taken.
-    """
-    forgotten = False
-    for attempt in range(MOST_ATTEMPTS):
-        uuid = request_uuid(root, f"bounce/{processor_id}", attempt)
-        response = client.response(uuid) if uuid in known else None
-        found = response
-        if found is None and uuid in known:
-            found = client.request(uuid) or client.own_request(uuid)
-        if found is None:
-            if uuid in remembered and uuid not in known:
-                forgotten = True
-                continue
-            return StepRequest(uuid, attempt, None, forgotten=forgotten)
-        has_ended = response is not None and response.status_code.is_terminal
-        is_lost = not has_ended and why_over(found.deployment_id)
-        if not is_lost and not ended_badly(response):
-            return StepRequest(uuid, attempt, response, found.destination_host)
-    raise AssertionError(f"{MOST_ATTEMPTS} failed attempts for {processor_id} in one bounce")
+    answered = {response.uuid for response in client.history()}
+    return waiting | answered | client.remembered()
 
 
 class Restart:
@@ -96,7 +64,8 @@ class Restart:
         self._patience = patience
         self._holds = holds
         self._former = former
-        self._hold = coordinator == OURS
+        self._can = capabilities(coordinator)
+        self._hold = self._can.has_own_requests
         self._committed = not self._hold
         self._commits = commits or OwnCommits()
         self._since: int | None = None
@@ -108,9 +77,16 @@ class Restart:
         self._is_up = False
 
     @property
+    def _reservation(self) -> Reservation:
+        row = self.row
+        return Reservation(
+            self._client, self._root, self._holds, row.uuid, row.attempt, row.processor
+        )
+
+    @property
     def is_held_only(self) -> bool:
         """Asked, and nothing of it was stopped."""
-        return self.row.uuid in self._holds
+        return self._reservation.is_held_only
 
     def begin(self, asked: StepRequest, now_ms: int) -> None:
         """Asks, unless an earlier run did; the request is then taken as it stands.
@@ -133,7 +109,7 @@ class Restart:
             self._deployment = asked.response.deployment_id
             begun = bool(details_of(asked.response).stopped)
             if self._hold and not begun and not asked.response.status_code.is_terminal:
-                self._note_hold()
+                self._reservation.note()
             return
         if asked.by_state and self._restarted():
             self.row = replace(
@@ -141,19 +117,25 @@ class Restart:
             )
             return
         if self._hold:
-            self._note_hold()
+            self._reservation.note()
         elif self._patience.lag_s and not self._patience.is_told_by_work(self.row.processor):
             # Samza's AM tells no ids: what reports as another than before is the new one.
             mine = [r for r in self._client.lag() if r.processor_id == self.row.processor]
             self._reported_as = {r.execution_id for r in mine if r.execution_id}
         try:
-            write = self._client.reserve if self._hold else self._client.place
-            expiry = self._patience.expiry_s
-            made = write(self.row.processor, LAST_SEEN, request_expiry_s=expiry, uuid=asked.uuid)
+            made = write(
+                self._client,
+                RequestKind.PLACE,
+                self.row.processor,
+                LAST_SEEN,
+                uuid=asked.uuid,
+                expiry_s=self._patience.expiry_s,
+                hold=self._hold,
+            )
             self.row = replace(self.row, asked_ms=made.timestamp)
             self._deployment = made.deployment_id
         except InvalidInput as error:
-            self._holds.pop(asked.uuid, None)
+            self._reservation.forget()
             self._fail(str(error))
 
     def begin_again(self, now_ms: int) -> None:
@@ -181,12 +163,9 @@ class Restart:
 
     def give_back(self) -> str:
         """Releases what is held only; what became of it, or that there was nothing."""
-        reservation = self.row.uuid
-        given = self._holds.pop(reservation, None)
-        if given is None:
-            return ""
-        told = release(self._client, reservation, given)
-        self.row = replace(self.row, stand=Stand.WAITING, why=told)
+        told = self._reservation.give_back()
+        if told:
+            self.row = replace(self.row, stand=Stand.WAITING, why=told)
         return told
 
     def _restarted(self) -> bool:
@@ -194,10 +173,6 @@ class Restart:
         found = self._client.view().processors.get(self.row.processor)
         now = found.execution_id if found is not None else None
         return None not in (self._former, now) and now != self._former
-
-    def _note_hold(self) -> None:
-        step = f"bounce-release/{self.row.processor}"
-        self._holds[self.row.uuid] = request_uuid(self._root, step, self.row.attempt)
 
     def _follow(self, view: JobView, now_ms: int) -> None:
         response = self._client.response(self.row.uuid)
@@ -208,8 +183,12 @@ class Restart:
         trouble = next((a.trouble for a in view.actions if a.uuid == self.row.uuid), "")
         if trouble not in self.row.why:
             self.row = replace(self.row, why=f"{self.row.why}; {trouble}")
-        over = view.why_over(self._deployment) if self._deployment and not self._hold else ""
-        if over:  # our coordinator answers what the deployment before was asked
+        over = (
+            view.why_over(self._deployment)
+            if self._deployment and not self._can.answers_late
+            else ""
+        )
+        if over:
             self._fail(f"{over}: a new coordinator knows nothing of it; last: {self.row.why}")
         elif now_ms - self._began_ms > self._patience.request_s * 1000:
             self._too_late()
@@ -217,12 +196,12 @@ class Restart:
     def _see(self, response: PlacementResponse, now_ms: int) -> None:
         message, details = response.response_message, details_of(response)
         if ended_badly(response):
-            self._holds.pop(self.row.uuid, None)
+            self._reservation.forget()
             if self.row.stop_ms is not None:
                 self.row = replace(self.row, failed_ms=response.timestamp)
             self._fail(f"{response.status_code.value}: {message}")
         elif response.status_code is StatusCode.SUCCEEDED:
-            self._holds.pop(self.row.uuid, None)
+            self._reservation.forget()
             self._began_ms = now_ms
             stop = self.row.stop_ms
             down = None if stop is None else max(0, response.timestamp - stop) / 1000
@@ -234,7 +213,7 @@ class Restart:
                 why="it has checked in",
             )
         elif details.stopped:
-            self._holds.pop(self.row.uuid, None)
+            self._reservation.forget()
             self.row = replace(self.row, stop_ms=response.timestamp, why=message)
         else:
             self.row = replace(self.row, why=message)
@@ -242,16 +221,13 @@ class Restart:
                 self._commit(response.timestamp)
 
     def _commit(self, at_ms: int) -> None:
-        step = f"bounce-commit/{self.row.processor}"
-        uuid = request_uuid(self._root, step, self.row.attempt)
         try:
-            self._client.commit(self.row.uuid, uuid=uuid)
+            self._reservation.commit()
         except InvalidInput as error:
             # It has ended since it was read, which the next look tells; or it stays so until the
             # time for it is over.
             self.row = replace(self.row, why=f"held; {error}")
             return
-        self._holds.pop(self.row.uuid, None)
         self._committed = True
         # Until its stop is told: it comes after the hold, so this is no later.
         self.row = replace(self.row, stop_ms=at_ms, why="committed")

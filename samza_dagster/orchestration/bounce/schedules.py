@@ -4,58 +4,19 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import dagster as dg
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
-from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import blackout
 from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.config import RollingBounceConfig
+from samza_dagster.orchestration.bounce.config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.bounce.job import present
 from samza_dagster.orchestration.names import named
 
 PREFIX = "bounce_"
-
-
-def _as_texts(_: dg.ResolutionContext, days: Sequence[object]) -> list[str]:
-    """YAML reads an unquoted date as one."""
-    return [str(day) for day in days]
-
-
-class BlackoutWindow(dg.Model, dg.Resolvable):
-    """When no bounce may begin: hours of weekdays, dates, or hours of dates, in the bounce's zone."""
-
-    weekdays: list[str] = Field(default_factory=list, description="mon … sun; empty: every day.")
-    dates: Annotated[list[str], dg.Resolver(_as_texts, model_field_type=list[Any])] = Field(
-        default_factory=list[str],
-        description="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD; empty: all.",
-    )
-    start: str | int = Field(default="00:00", description="HH:MM.")
-    end: str | int = Field(
-        default="24:00", description="HH:MM; not after start: of the next morning."
-    )
-    why: str = Field(default="", max_length=200, description="What the skipped tick says.")
-
-    def window(self) -> blackout.Window:
-        """The window as it is asked; raises `InvalidInput`."""
-        return blackout.window(
-            weekdays=self.weekdays,
-            dates=self.dates,
-            start=self.start,
-            end=self.end,
-            why=self.why,
-        )
-
-    @model_validator(mode="after")
-    def _is_readable(self) -> "BlackoutWindow":
-        try:
-            self.window()
-        except InvalidInput as error:
-            raise ValueError(str(error)) from error
-        return self
 
 
 class ScheduledBounce(dg.Model, dg.Resolvable):

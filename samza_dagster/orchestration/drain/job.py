@@ -16,10 +16,7 @@ from samza_dagster.orchestration.drain.config import DrainHostConfig
 from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units, still_on
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
-from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
-from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.units.ops import (
+from samza_dagster.orchestration.operations.ops import (
     OUTS,
     budget_notices,
     carry_out_units,
@@ -29,6 +26,9 @@ from samza_dagster.orchestration.units.ops import (
     require_commits,
     told_plan,
 )
+from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
 from samza_dagster.orchestration.waits.waiting import refuse_given_up
@@ -104,7 +104,7 @@ def plan_drain_host(
             if against:
                 raise Refused(f"drain_host {host}: {'; '.join(told for _, told in against)}")
             plan = replace(plan, notices=budget_notices(view, plan.units))
-    yield from told_plan(context, plan, asked, dry_run=config.dry_run)
+    yield told_plan(context, plan, asked, dry_run=config.dry_run)
 
 
 @dg.op(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
+from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.decisions import require_told_lag
 from samza_dagster.orchestration.moves import (
     LAST_SEEN_STATE,
     LOST,
-    OURS,
     RUNNING,
     knows_domains,
     require_named_hosts,
@@ -156,7 +156,7 @@ def _how(
         seen += ", with no legal host to give way to"
     if rules.cold:
         return _How(MOVE, f"{seen}; it restores its state at its destination (cold)")
-    if view.coordinator != OURS:
+    if not capabilities(view.coordinator).has_own_requests:
         raise Refused(
             f"drain_host {host}: a warm standby of {pid} elsewhere",
             seen=f"{seen}; Samza's AM has no standby on request",

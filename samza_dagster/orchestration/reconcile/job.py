@@ -12,15 +12,7 @@ from pydantic import Field
 from samza_dagster.orchestration.config import Names, Pins
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
-from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
-from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.reconcile.findings import Finding
-from samza_dagster.orchestration.reconcile.left_over import left_over
-from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table_within
-from samza_dagster.orchestration.tags import job_tag
-from samza_dagster.orchestration.units.ops import (
+from samza_dagster.orchestration.operations.ops import (
     OUTS,
     budget_notices,
     carry_out_units,
@@ -31,9 +23,17 @@ from samza_dagster.orchestration.units.ops import (
     require_commits,
     told_plan,
 )
+from samza_dagster.orchestration.operations.tables import MOST_OF_ONE
+from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.reconcile.findings import Finding
+from samza_dagster.orchestration.reconcile.left_over import left_over
+from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tables import table_within
+from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.units.order import Unit
 from samza_dagster.orchestration.units.plan import SeveralConfig, UnitsPlan
-from samza_dagster.orchestration.units.tables import MOST_OF_ONE
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
@@ -121,14 +121,13 @@ def plan_reconcile(
                 apart=True,
             )
             require_commits(client, limits.verify_timeout_s, plan.units)
-            plan = in_turn(plan, client, view, failed_before(context))
+            plan = _in_turn(plan, client, view, failed_before(context))
             for told in plan.refused:
                 context.log.warning(f"refused, the other groups go on: {told}")
     for finding in findings:
         context.log.warning(f"{finding.about}: {finding.seen}. To do: {finding.to_do}")
-    for output in told_plan(context, plan, asked, dry_run=config.dry_run):
-        extra = {"findings": _findings_table(findings)}
-        yield dg.Output(output.value, output.output_name, metadata={**output.metadata, **extra})
+    shown = _findings_table(findings)
+    yield told_plan(context, plan, asked, dry_run=config.dry_run, findings=shown)
 
 
 @dg.op(out=dg.Out(int, is_required=False, description="Steps that were needed."))
@@ -158,7 +157,7 @@ def reconcile_graph() -> None:
     carry_out_reconcile(getattr(plan_reconcile(), PLAN))
 
 
-def in_turn(
+def _in_turn(
     plan: UnitsPlan, client: "PlacementClient", view: "JobView", last: Collection[str]
 ) -> UnitsPlan:
     """The plan without the groups whose first request the client refuses; the groups `last` last.

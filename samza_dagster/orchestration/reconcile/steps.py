@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
-from samza_dagster.orchestration.moves import OURS, require_named_hosts
+from samza_dagster.orchestration.capabilities import capabilities
+from samza_dagster.orchestration.moves import require_named_hosts
 from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
 from samza_dagster.orchestration.reconcile.pins import check_pins
 from samza_dagster.orchestration.units.order import Kind, Step, Unit, standby_placed
@@ -265,7 +266,7 @@ def _pinned(world: _World, active: str, wanted: Wanted, findings: list[Finding])
 def _missing(world: _World, active: str, number: int, findings: list[Finding]) -> list[Unit]:
     units: list[Unit] = []
     has = len(world.standbys(active))
-    if has < number and world.view.coordinator != OURS:
+    if has < number and not capabilities(world.view.coordinator).has_own_requests:
         findings.append(
             Finding(
                 active,

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.moves import OURS
+from samza_dagster.orchestration.capabilities import capabilities
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -109,7 +109,7 @@ def standby_placed(view: JobView, step: Step) -> tuple[Step, ...]:
 
     Our coordinator's SUCCEEDED does. That of Samza's AM means that a process was launched.
     """
-    if view.coordinator == OURS:
+    if capabilities(view.coordinator).tells_what_runs:
         return (step,)
     name = f"{step.name}_reports"
     return step, Step(name, Kind.WAIT_REPORT, step.processor, step.destination)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from samza_dagster.orchestration.config import DAY_S, MOST_LAG, RunConfig
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG, RunConfig, given
 from samza_dagster.orchestration.moves import CatchUp, HostRow
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.units.order import Unit
@@ -48,11 +48,7 @@ class SeveralConfig(RunConfig):
 
     def limits(self, policies: PlacementPolicies) -> Limits:
         """Bounds of the work: what the config says, else the policy's."""
-
-        def given(value: int | None, policy: int) -> float:
-            return float(policy if value is None else value)
-
-        lag = policies.lag_limit if self.lag_limit is None else self.lag_limit
+        lag = round(given(self.lag_limit, policies.lag_limit))
         return Limits(
             request_expiry_s=given(self.request_expiry_s, policies.request_expiry_s),
             timeout_s=given(self.timeout_s, policies.timeout_s),

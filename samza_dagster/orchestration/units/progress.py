@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from samza_dagster.orchestration.moves import CatchUp
-from samza_dagster.orchestration.requests import Moment
-from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit
-from samza_dagster.orchestration.waits.conditions import Wait, Watched
+from samza_dagster.orchestration.requests import Outcome
+from samza_dagster.orchestration.units.order import NEW, State, Step, Unit
+from samza_dagster.orchestration.waits.conditions import Wait
+from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 MOST_NAME_BYTES = 1_700
 """What standbys' names and times may take of a run tag (`MOST_TAG_BYTES`); the rest is its text."""
@@ -26,22 +27,32 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Span:
-    """One step from when it was asked for, or begun, until its end; ms since the epoch."""
+class Ended:
+    """One step from when it was asked for, or begun, until its end; ms since the epoch.
 
-    kind: Kind
+    `status` is that of its request, or what was waited for; empty where a wait has failed.
+    """
+
+    step: Step
     begin_ms: int
     end_ms: int
-    failed: bool = False
+    status: str = ""
+    message: str = ""
+    request: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """It didn't come to what it was for."""
+        return self.status in ("", "FAILED", "BAD_REQUEST")
 
 
 @dataclass
 class Progress:
-    """One unit as far as it is carried out. `rows` has a line for each step that ended.
+    """One unit as far as it is carried out.
 
     `attempt` is the one that has started its standby: what is asked of that one is asked of
-    no other. `uuid` is the request that it waits for, `said` its newest status. `moments` are the
-    statuses that were read, `spans` the steps that ended, the one under way began at `began_ms`.
+    no other. `request` is the one that it waits for. `moments` are the statuses that were read, of
+    which step and when; `ended` the steps that ended, the one under way began at `began_ms`.
     `moved_by` is the request that has moved its container. `down_s` is from the container's stop
     to its check-in, `first_commit_s` to its first commit. Times of standby and move are those of
     answers: they are shown, and compared with one another alone.
@@ -54,11 +65,9 @@ class Progress:
     standby: str | None = None
     standby_since_ms: int | None = None
     standby_until_ms: int | None = None
-    uuid: str = ""
-    said: str = ""
+    request: Outcome | None = None
     deadline: float = 0.0
-    wait: Wait | None = None
-    watched: Watched | None = None
+    warm_up: WarmUp | None = None
     moved_at_ms: int | None = None
     moved_by: str = ""
     step_done_ms: int = 0
@@ -67,23 +76,13 @@ class Progress:
     first_commit_s: float | None = None
     why_failed: str = ""
     began_ms: int | None = None
-    moments: list[Moment] = field(default_factory=list[Moment])
-    spans: list[Span] = field(default_factory=list[Span])
-    rows: list[dict[str, str | float | None]] = field(
-        default_factory=list[dict[str, str | float | None]]
-    )
+    moments: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
+    ended: list[Ended] = field(default_factory=list[Ended])
 
     @property
     def step(self) -> Step | None:
         """What it is at; None past its last one."""
         return self.unit.steps[self.at] if self.at < len(self.unit.steps) else None
-
-    @property
-    def rest(self) -> Wait | None:
-        """What is left of its wait after the last look."""
-        if self.wait is None or self.watched is None:
-            return self.wait
-        return replace(self.wait, left_ms=self.watched.left_ms(self.wait))
 
 
 def subject(one: Progress, step: Step) -> str:

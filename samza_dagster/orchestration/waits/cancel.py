@@ -58,7 +58,7 @@ def cancel_waiting(
     with errors_as_failures():
         tag_run(context)
         root, job = root_run_id(context), job_tag(samza.job, samza.prefix)
-        chosen = chosen_before(context.instance, job, root, config.run) or choose(
+        chosen = _chosen_before(context.instance, job, root, config.run) or choose(
             context.instance, waiting_runs(context.instance, job), config.run
         )
         processors = samza.client.view().processors
@@ -70,7 +70,7 @@ def cancel_waiting(
             return []
         context.instance.add_run_tags(chosen.run.run_id, {CANCELLED: root})
         # One that was launched meanwhile may have begun before the tag was there.
-        goes_on = gone_on_with(context.instance, chosen)
+        goes_on = _gone_on_with(context.instance, chosen)
         if goes_on is not None and goes_on.status not in _ENDED_BADLY:
             raise _not_given_up(chosen, goes_on, "; then re-execute this run, to give it up")
         context.log.info(f"{told}: given up")
@@ -90,7 +90,7 @@ def cancel_waiting_graph() -> None:
     cancel_waiting()
 
 
-def chosen_before(instance: dg.DagsterInstance, job: str, root: str, run: str) -> Waiting | None:
+def _chosen_before(instance: dg.DagsterInstance, job: str, root: str, run: str) -> Waiting | None:
     """The wait that a failed run of the chain `root` gave up, whose standby may be there still."""
     for cancelled in instance.get_runs(dg.RunsFilter(tags={JOB: job, CANCELLED: root})):
         wait = read_wait(cancelled.tags.get(WAITS_FOR))
@@ -105,7 +105,7 @@ def _is_meant(one: Waiting, run: str) -> bool:
     return run in ("", one.root) or one.run.run_id.startswith(run)
 
 
-def gone_on_with(instance: dg.DagsterInstance, one: Waiting) -> dg.DagsterRun | None:
+def _gone_on_with(instance: dg.DagsterInstance, one: Waiting) -> dg.DagsterRun | None:
     """The run that goes on with the wait: launched for it by the sensor, or its re-execution now."""
     again = re_executed_now(instance, one.run.tags.get(JOB, ""))
     return continued_by(instance, one) or again.get(one.run.run_id)
@@ -127,7 +127,7 @@ def choose(instance: dg.DagsterInstance, waits: Sequence[Waiting], run: str) -> 
     found = [one for one in waits if _is_meant(one, run)]
     alone, going = list[Waiting](), list[Refused]()
     for one in found:
-        goes_on = gone_on_with(instance, one)
+        goes_on = _gone_on_with(instance, one)
         if goes_on is None:
             alone.append(one)
         else:

@@ -136,7 +136,7 @@ class Cursor(Versioned):
         return Cursor(self.job, watched, self.asked, clock)
 
 
-def continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
+def _continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
     """The run that goes on: one for each wait of a chain, whoever asks how often."""
     tags = {
         key: value
@@ -222,7 +222,7 @@ def continuations_sensor(
                     del kept[one.root]
                     continue
                 context.log.info(f"continuing {one.run.job_name} {one.root}: {why.why}")
-                requests.append(continuing_run(one, why))
+                requests.append(_continuing_run(one, why))
                 asked.add(one.root)
         cursor = Cursor(job, kept, frozenset(asked), clock).to_text()
         if requests:

@@ -1,89 +1,64 @@
-"""The wait for one standby within a run: looks at its lag until its reports have shown it small for long enough."""
+"""One standby that is waited for: looked at until its reports have shown it small for long enough."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
 
-from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
-from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.conditions import (
-    Met,
-    Reported,
-    Wait,
-    Watched,
-    look,
-    told,
-)
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat
-
-if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
-
-SAMPLE_S = 2.0
+from samza_dagster.orchestration.waits.conditions import Met, Reported, Wait, Watched, look, told
 
 
 @dataclass
 class WarmUp:
-    """Looks at one standby's lag; `samples` are (ms, the most that any of its stores is behind)."""
+    """The wait for one standby. Times are by the clock of whoever looks.
 
-    client: PlacementClient
+    `seen` is what was seen of it between two runs: a standby that was steady then, and isn't behind
+    now, is warm, and it has the time that this wait left.
+    """
+
     standby: str
-    bounds: CatchUp
-    sleep: Callable[[float], None] = time.sleep
-    now_ms: Callable[[], int] = elapsed_ms
-    log: Callable[[str], None] = lambda _: None
+    wait: Wait
+    within_s: float
+    seen: Met | None = None
+    line: str = ""
+    watched: Watched | None = None
 
-    def __post_init__(self) -> None:
-        self.samples: list[tuple[int, int | None]] = []
-        self._deadline_ms = self.now_ms() + round(self.bounds.timeout_s * 1000)
+    @classmethod
+    def of(
+        cls, standby: str, bounds: CatchUp, seen: Met | None = None, *, is_new: bool = True
+    ) -> WarmUp:
+        """A wait that begins now; one that isn't new has to be small once."""
+        left_ms = seen.left_ms.get(standby) if seen is not None else None
+        left_ms = round(bounds.timeout_s * 1000) if left_ms is None else left_ms
+        steady_s = bounds.steady_s if is_new else 0.0
+        wait = Wait({standby: left_ms}, bounds.lag_limit, steady_s, 0, "")
+        return cls(standby, wait, bounds.timeout_s, seen)
+
+    def look(self, reported: Reported, now_ms: int) -> None:
+        """One more look at what it reported; `line` then tells of it."""
+        self.watched = look(self.wait, self.watched, reported, now_ms)
+        self.line = told(self.wait, self.watched, reported)
 
     @property
-    def left_ms(self) -> int:
-        """How long it may take yet."""
-        return max(0, self._deadline_ms - self.now_ms())
+    def steady_ms(self) -> int | None:
+        """How long it has been steady, at the last look and before this run; None while it isn't."""
+        steady_ms = self.watched.steady_ms(self.standby) if self.watched is not None else None
+        before_ms = self.seen.steady_ms.get(self.standby, 0) if self.seen is not None else 0
+        return None if steady_ms is None else max(steady_ms, before_ms)
 
-    def run(self, in_run_s: float | None = None, seen: Met | None = None) -> int | None:
-        """For how many ms it has been steady; None when `in_run_s` is over first.
+    @property
+    def is_warm(self) -> bool:
+        """It has been steady for long enough."""
+        return self.steady_ms is not None and self.steady_ms >= self.wait.steady_s * 1000
 
-        `seen` is what was seen of it between two runs: a standby that was steady then, and
-        isn't behind now, is warm, and it has the time that this wait left. Raises `ActionFailed`
-        when it takes too long, and for a standby that is gone.
-        """
-        began = self.now_ms()
-        if seen is not None and self.standby in seen.left_ms:
-            self._deadline_ms = began + seen.left_ms[self.standby]
-        limit, steady_s = self.bounds.lag_limit, self.bounds.steady_s
-        wait = Wait({self.standby: self.left_ms}, limit, steady_s, 0, "")
-        watched: Watched | None = None
-        beat = Heartbeat(self.log, self.now_ms)
-        while True:
-            if self.standby not in self.client.view().processors:
-                raise ActionFailed(
-                    f"standby {self.standby} runs",
-                    seen="it isn't in the job any more",
-                    fix="launch a new run: it starts another one",
-                )
-            now_ms = self.now_ms()
-            reported = Reported.by(self.client.lag())
-            self.samples.append((now_ms, reported.lags.get(self.standby)))
-            watched = look(wait, watched, reported, now_ms)
-            steady_ms = watched.steady_ms(self.standby)
-            if steady_ms is not None and seen is not None:
-                steady_ms = max(steady_ms, seen.steady_ms.get(self.standby, 0))
-            if steady_ms is not None and steady_ms >= steady_s * 1000:
-                return steady_ms
-            why = told(wait, watched, reported)
-            if now_ms >= self._deadline_ms:
-                raise ActionFailed(
-                    f"standby {self.standby} is warm within {self.bounds.timeout_s:g} s",
-                    seen=why if seen is None else f"{why}; between two runs: {seen.why}",
-                    fix="re-execute this run from failure to wait on: the standby runs and catches up",
-                )
-            if in_run_s is not None and now_ms - began >= in_run_s * 1000:
-                return None
-            beat("not steady" if steady_ms is None else "steady", f"standby {why}")
-            self.sleep(SAMPLE_S)
+    @property
+    def rest(self) -> Wait:
+        """What is left of the wait after the last look."""
+        if self.watched is None:
+            return self.wait
+        return replace(self.wait, left_ms=self.watched.left_ms(self.wait))
+
+    @property
+    def is_too_late(self) -> bool:
+        """Its time is over."""
+        return not self.rest.left_ms[self.standby]

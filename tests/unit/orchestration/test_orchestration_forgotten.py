@@ -9,7 +9,6 @@ import pytest
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.orchestration.bounce.restart import attempt_of
 from samza_dagster.orchestration.requests import is_forgotten, request_uuid, standing
 
 pytestmark = pytest.mark.unit
@@ -86,5 +85,5 @@ def test_the_attempt_after_a_forgotten_one_is_followed() -> None:
 def test_a_restart_of_a_bounce_whose_answer_was_cleaned_up_is_told_as_such() -> None:
     """Its next attempt, and the container's incarnation, decide."""
     first, second = (request_uuid("root", "bounce/0", n) for n in (0, 1))
-    asked = attempt_of(client(), "root", "0", lambda _: "", known=(), remembered={first})
+    asked = standing(client(taken={first}), "root", "bounce/0", "0", on_record={first})
     assert (asked.uuid, asked.by_state) == (second, True)

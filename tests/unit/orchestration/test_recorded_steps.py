@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.orchestration import extra_standby, follow, holds, own_commits, phases, spun_up
+from samza_dagster.orchestration import asking, extra_standby, follow, own_commits, phases, spun_up
 from samza_dagster.orchestration.bounce import runs
 from samza_dagster.orchestration.requests import request_uuid
 
@@ -35,7 +35,7 @@ def test_a_step_asks_by_the_uuid_that_it_had_before(step: str, attempt: int, uui
 
 def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
     """As above: they are looked for in what an older release has written."""
-    steps = (phases.MOVE, phases.RELOCATE, phases.SPIN_UP, phases.COMMIT, holds.RELEASE)
+    steps = (phases.MOVE, phases.RELOCATE, phases.SPIN_UP, asking.COMMIT, asking.RELEASE)
     assert steps == ("move", "relocate_standby", "spin_up", "commit", "release")
     assert (extra_standby.REMOVE_STANDBY, extra_standby.GIVES_PLACE) == (
         "remove_standby",

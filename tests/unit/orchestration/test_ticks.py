@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -11,9 +12,9 @@ from hypothesis import strategies as st
 
 from samza_dagster.orchestration import ticks
 from samza_dagster.orchestration.bounce.loop import Bounce
+from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.spinning_up import look_until_warm
 from samza_dagster.orchestration.ticks import elapsed_ms, least_seconds, since_boot, steady_now
-from samza_dagster.orchestration.units.carry import Carrier
-from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 pytestmark = pytest.mark.unit
 
@@ -46,9 +47,9 @@ def test_the_clock_from_tick_to_tick_is_moved_by_no_step_of_the_wall_clock() -> 
     assert steady_now(clock, 9_000_000, "boot", 5_050) == (1_005_000, clock)
 
 
-@pytest.mark.parametrize("who", [Bounce, Carrier, WarmUp])
+@pytest.mark.parametrize("who", [Bounce, Runner, look_until_warm])
 def test_a_run_counts_its_waits_by_a_clock_that_no_step_of_the_wall_clock_moves(
-    who: type, monkeypatch: pytest.MonkeyPatch
+    who: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A clock that is set by an hour neither ends a wait nor draws it out."""
     now_ms = inspect.signature(who).parameters["now_ms"].default

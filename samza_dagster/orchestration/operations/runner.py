@@ -1,50 +1,36 @@
-"""Carries out units of steps: several at once, each request asked once, none left behind unsaid."""
+"""Runs units of steps: several at once, each request asked once, none left behind unsaid."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaDagsterError
 from samza_dagster.model import PlacementResponse
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.asking import cancel, write
 from samza_dagster.orchestration.follow import root_run_id
-from samza_dagster.orchestration.moves import OURS, has_reported_from, not_reported
+from samza_dagster.orchestration.moves import has_reported_from, not_reported
+from samza_dagster.orchestration.operations.progressed import Progressed
 from samza_dagster.orchestration.own_commits import OwnCommits
-from samza_dagster.orchestration.pictures import clock
-from samza_dagster.orchestration.requests import (
-    STOPPING,
-    Moment,
-    StepRequest,
-    details_of,
-    request_uuid,
-    stage_named,
-    standing,
-)
-from samza_dagster.orchestration.spun_up import newest_starts, note_spin_up, started_standby
+from samza_dagster.orchestration.requests import STOPPING, Outcome, details_of
+from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.units.by_state import is_so, pass_what_is_done
 from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
 from samza_dagster.orchestration.units.progress import (
+    Ended,
     Limits,
     Progress,
-    Span,
     any_of,
-    named,
     subject,
 )
-from samza_dagster.orchestration.waits.conditions import (
-    Met,
-    Reported,
-    Wait,
-    look,
-    told,
-)
+from samza_dagster.orchestration.waits.conditions import Met, Reported, Wait
 from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
+from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -54,7 +40,7 @@ LAG_EVERY_MS = 2_000
 VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
 
 
-class Carrier:
+class Runner:
     """Units of one run. `prefix` begins the names of their steps, of which uuids are made.
 
     A unit whose request fails has failed: a re-execution of the run asks anew, this run
@@ -77,7 +63,8 @@ class Carrier:
         self._context = context
         self._client = client
         self._root = root_run_id(context)
-        self._prefix = prefix
+        is_again = context.run.parent_run_id is not None
+        self._chain = Progressed(client, self._root, prefix, is_again)
         self._limits = limits
         self._apart = apart
         self._sleep, self._monotonic, self._now_ms = sleep, monotonic, now_ms
@@ -86,10 +73,9 @@ class Carrier:
         self._beats = Heartbeats(context.log.info, now_ms)
         self._lags = Reported.by(())
         self._lags_at_ms: int | None = None
-        self._told: set[tuple[str, str, int]] = set()
         self.progress: list[Progress] = []
 
-    def carry(self, units: Sequence[Unit], at_once: int) -> Wait | None:
+    def run(self, units: Sequence[Unit], at_once: int) -> Wait | None:
         """Does all of it; returns what is waited for when the run is to end with a wait.
 
         `progress` tells how each unit ended. A cancelled run asks that what was only
@@ -108,7 +94,7 @@ class Carrier:
                 if moved:
                     quiet_since = self._monotonic()
                     continue
-                waits = [one.rest for one in running if one.rest is not None]
+                waits = [one.warm_up.rest for one in running if one.warm_up is not None]
                 if len(waits) == len(running):
                     failed = any(one.state is State.FAILED for one in self.progress)
                     if failed and not self._apart:
@@ -131,7 +117,7 @@ class Carrier:
             self._context.log.info(f"{one.unit.processor}: {one.unit.what}: {one.unit.why}")
             if self._root != self._context.run.run_id:
                 try:
-                    pass_what_is_done(self._client, one, self._asked, self._now_ms())
+                    self._chain.pass_what_is_done(one, self._now_ms())
                 except Refused as refused:
                     self._fail(one, str(refused))
         return bool(chosen)
@@ -160,58 +146,55 @@ class Carrier:
             return True
 
     def _request(self, one: Progress, step: Step) -> bool:
-        if not one.uuid:
+        if one.request is None:
             self._ask(one, step)
-            if not one.uuid:
-                return True
-        wait_s = min(POLL_S, self._limits.timeout_s)
+        if one.request is None:
+            return True
+
+        def see(response: PlacementResponse) -> None:
+            self._see(one, step, response)
+
         try:
             response = self._client.wait(
-                one.uuid,
-                timeout_s=wait_s,
-                on_response=lambda r: self._tell(one, step, r),
+                one.request.uuid,
+                timeout_s=min(POLL_S, self._limits.timeout_s),
+                on_response=see,
                 on_notice=self._context.log.warning,
             )
         except DeadlineExceeded:
             if self._monotonic() >= one.deadline:
                 self._fail(
                     one,
-                    f"{step.name}: request {one.uuid} hasn't ended in {self._limits.timeout_s:g} s;"
+                    f"{step.name}: request {one.request.uuid} hasn't ended in {self._limits.timeout_s:g} s;"
                     " the coordinator goes on with it: re-execute this run from failure to follow",
                 )
                 return True
-            self._still(one, step, f"request {one.uuid} is {one.said or 'not answered yet'}")
+            self._still(one, step, f"request {one.request.uuid} is {one.request.said}")
             raise
-        self._tell(one, step, response)
-        uuid, one.uuid = one.uuid, ""
-        status, told_ms = response.status_code.value, response.timestamp
-        self._row(one, step, status, response.response_message, uuid, at_ms=told_ms)
-        if response.status_code.value != "SUCCEEDED":
-            self._fail(
-                one, f"{step.name}: {response.status_code.value}: {response.response_message}"
-            )
+        ended = self._see(one, step, response)
+        one.request, at_ms = None, response.timestamp
+        self._ended(one, step, ended.status, ended.message, ended.uuid, at_ms=at_ms)
+        if not ended.succeeded:
+            self._fail(one, f"{step.name}: {ended.status}: {ended.message}")
             return True
         if step.kind is Kind.START_STANDBY:
-            one.standby = started_standby(response)
-            one.standby_since_ms = response.timestamp
+            one.standby, one.standby_since_ms = started_standby(response), at_ms
         elif step.kind is Kind.STOP_STANDBY:
-            one.standby_until_ms = response.timestamp
+            one.standby_until_ms = at_ms
         elif step.processor == one.unit.processor:
-            one.moved_at_ms, one.moved_by = response.timestamp, uuid
+            one.moved_at_ms, one.moved_by = at_ms, ended.uuid
             if one.stopped_at_ms is not None:
-                one.down_s = max(0, response.timestamp - one.stopped_at_ms) / 1000
+                one.down_s = max(0, at_ms - one.stopped_at_ms) / 1000
         one.at, one.step_done_ms, one.deadline = one.at + 1, self._now_ms(), 0.0
         return True
 
     def _ask(self, one: Progress, step: Step) -> None:
-        client, processor = self._client, subject(one, step)
-        asked = self._asked(one, step)
-        if asked.by_state and is_so(client, one, step, self._now_ms()):
-            self._row(one, step, "done", "by the state of the job; the answer is cleaned up")
+        processor, asked = subject(one, step), self._chain.asked(one, step)
+        if asked.by_state and self._chain.is_so(one, step, self._now_ms()):
+            self._ended(one, step, "done", "by the state of the job; the answer is cleaned up")
             one.at, one.step_done_ms = one.at + 1, self._now_ms()
             return
-        one.uuid = asked.uuid
-        one.said = ""
+        one.request = Outcome.of(step.name, asked, step.destination)
         self._beats.of(one.unit.processor).begin(step.name)
         one.deadline, one.stopped_at_ms = self._monotonic() + self._limits.timeout_s, None
         if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
@@ -223,63 +206,49 @@ class Carrier:
             f"{one.unit.processor}: {step.name}: asking {processor} → {step.destination or '-'},"
             f" request {asked.uuid}, attempt {asked.attempt + 1}{again}"
         )
-        expiry = self._limits.request_expiry_s
         try:
-            if step.kind is Kind.START_STANDBY:
-                client.start_standby(
-                    processor, step.destination, request_expiry_s=expiry, uuid=asked.uuid
-                )
-            elif step.kind is Kind.STOP_STANDBY:
-                client.stop_standby(processor, uuid=asked.uuid)
-            else:
-                client.place(
-                    processor,
-                    step.destination,
-                    request_expiry_s=expiry,
-                    uuid=asked.uuid,
-                    allow_unknown_host=True,  # the plan knew it; the last may have left it since
-                )
+            write(
+                self._client,
+                RequestKind(step.kind.value),
+                processor,
+                step.destination,
+                uuid=asked.uuid,
+                expiry_s=self._limits.request_expiry_s,
+            )
         except InvalidInput:
-            one.uuid = ""
+            one.request = None
             if one.at == 0 or self._now_ms() >= one.step_done_ms + VIEW_LAGS_MS:
                 raise
             raise DeadlineExceeded("the view", seen="it may not yet show the step before") from None
         except SamzaDagsterError:
-            one.uuid = ""
+            one.request = None
             raise
 
     def _warm(self, one: Progress, step: Step) -> bool:
         """Looks at the standby's lag; passed as well when what comes after it was asked before."""
         standby, limits, now_ms = subject(one, step), self._limits.catch_up, self._now_ms()
         following = one.unit.steps[one.at + 1]
-        later = self._asked(one, following)
+        later = self._chain.asked(one, following)
         if later.destination is not None or (
-            later.forgotten and is_so(self._client, one, following, now_ms)
+            later.forgotten and self._chain.is_so(one, following, now_ms)
         ):
-            one.at, one.wait = one.at + 1, None
+            one.at, one.warm_up = one.at + 1, None
             return True
-        if one.wait is None:
-            left_ms = {standby: self._catch_up_ms(standby)}
-            steady_s = limits.steady_s if step.processor == NEW else 0.0
-            one.wait = Wait(left_ms, limits.lag_limit, steady_s, 0, "")
-        lags = self._look(now_ms)
-        one.watched = look(one.wait, one.watched, lags, now_ms)
-        held_ms = one.watched.steady_ms(standby)
-        steady = held_ms is not None and held_ms >= one.wait.steady_s * 1000
-        if steady or (held_ms is not None and self._was_steady(standby)):
-            self._row(one, step, "warm", told(one.wait, one.watched, lags))
-            one.at, one.wait, one.watched = one.at + 1, None, None
-            return True
-        line = told(one.wait, one.watched, lags)
-        if standby not in self._client.view().processors:
+        warm = one.warm_up or WarmUp.of(standby, limits, self._seen, is_new=step.processor == NEW)
+        one.warm_up = warm
+        warm.look(self._look(now_ms), now_ms)
+        if warm.is_warm:
+            self._ended(one, step, "warm", warm.line)
+            one.at, one.warm_up = one.at + 1, None
+        elif standby not in self._client.view().processors:
             self._fail(one, f"{step.name}: standby {standby} isn't in the job any more")
-            return True
-        if not one.watched.left_ms(one.wait)[standby]:
-            self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {line}")
-            return True
-        state = "behind" if held_ms is None else "steady"
-        self._beats.of(one.unit.processor)(f"{step.name}: {state}", line)
-        return False
+        elif warm.is_too_late:
+            self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {warm.line}")
+        else:
+            state = "behind" if warm.steady_ms is None else "steady"
+            self._beats.of(one.unit.processor)(f"{step.name}: {state}", warm.line)
+            return False
+        return True
 
     def _processing(self, one: Progress, step: Step) -> bool:
         limit_s = self._limits.verify_timeout_s
@@ -329,7 +298,7 @@ class Carrier:
         """One look at a sign that is waited for, `verify_timeout_s` at most; whether the unit went on."""
         one.deadline = one.deadline or self._monotonic() + self._limits.verify_timeout_s
         if there:
-            self._row(one, step, *told)
+            self._ended(one, step, *told)
             one.at, one.deadline = one.at + 1, 0.0
         elif self._monotonic() >= one.deadline:
             self._fail(one, f"{step.name}: {failed}")
@@ -342,19 +311,13 @@ class Carrier:
         """The heartbeat of a step that is waited for, until the unit's deadline."""
 
         def line() -> str:
-            seen = seen_now(self._client, subject(one, step), one.uuid)
+            seen = seen_now(
+                self._client, subject(one, step), one.request.uuid if one.request else ""
+            )
             left = time_left(one.deadline - self._monotonic())
             return f"{one.unit.processor}: {step.name}: waiting: {what}; {seen}; {left}"
 
         self._beats.of(one.unit.processor)(step.name, line)
-
-    def _catch_up_ms(self, standby: str) -> int:
-        """How long it may still take; a re-execution is there to wait on, and has all of it anew."""
-        left = self._seen.left_ms.get(standby) if self._seen is not None else None
-        return round(self._limits.catch_up.timeout_s * 1000) if left is None else left
-
-    def _was_steady(self, standby: str) -> bool:
-        return self._seen is not None and standby in self._seen.steady_ms
 
     def _look(self, now_ms: int) -> Reported:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
@@ -363,13 +326,13 @@ class Carrier:
 
     def _fail(self, one: Progress, why: str) -> None:
         if one.step is not None and one.began_ms is not None:
-            self._span(one, one.step, self._now_ms(), failed=True)
-        one.state, one.why_failed, one.wait, one.uuid = State.FAILED, why, None, ""
+            self._ended(one, one.step)
+        one.state, one.why_failed, one.warm_up, one.request = State.FAILED, why, None, None
         self._context.log.error(f"{one.unit.processor}: {why}")
 
     def _let_go(self, running: Sequence[Progress]) -> None:
         for one in running:
-            one.state, one.wait = State.WAITING, None
+            one.state, one.warm_up = State.WAITING, None
             self._context.log.info(f"{one.unit.processor}: left waiting: another one has failed")
 
     def _hand_back(self) -> None:
@@ -378,107 +341,44 @@ class Carrier:
             if one.state is not State.RUNNING:
                 continue
             told_of = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
-            if one.uuid:
-                told_of = self._cancel(one.uuid)
+            if one.request is not None:
+                told_of = self._cancel(one.request.uuid)
             self._context.log.warning(f"cancelled: {one.unit.processor}: {told_of}")
 
     def _cancel(self, uuid: str) -> str:
         try:
-            if self._client.view().coordinator != OURS:
+            if not cancel(self._client, self._root, uuid):
                 return f"request {uuid} goes on: Samza's wire has no cancel"
-            self._client.cancel(uuid, uuid=request_uuid(self._root, f"cancel/{uuid}", 0))
         except SamzaDagsterError as error:
             return f"request {uuid} goes on: {error}"
         return f"asked that request {uuid} ends: nothing of it was stopped yet"
 
-    def _asked(self, one: Progress, step: Step) -> StepRequest:
-        """Where the step's request stands.
+    def _see(self, one: Progress, step: Step, response: PlacementResponse) -> Outcome:
+        """The unit's request with one more status, which is logged when it is new."""
+        before = one.request
+        assert before is not None
+        one.request = after = before.seen(response)
+        if after is before:
+            return after
+        status, message, at_ms = after.status, after.message, response.timestamp
+        one.began_ms = min(one.began_ms or at_ms, at_ms)
+        one.moments.append((f"{one.unit.processor} {step.name}"[:30], status, at_ms))
+        if after.stage == STOPPING and one.unit.processor in details_of(response).stopped:
+            one.stopped_at_ms = at_ms
+        self._context.log.info(f"{one.unit.processor}: {step.name}: {status}: {message}")
+        return after
 
-        A re-execution passes over a standby that was started, is gone or somebody else's by
-        now, and never gave its place: it starts another one.
-        """
-        name, processor = f"{self._prefix}/{one.unit.processor}/{step.name}", subject(one, step)
-        if step.processor == NEW:
-            name = named(name, one)
-
-        def fits(destination: str) -> bool:
-            return step.kind is Kind.STOP_STANDBY or destination == step.destination
-
-        asked = standing(self._client, self._root, name, processor, fits=fits)
-        if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
-            while self._context.run.parent_run_id is not None and self._is_lost(one, asked):
-                asked = standing(
-                    self._client, self._root, name, processor, first=asked.attempt + 1, fits=fits
-                )
-            one.attempt = asked.attempt
-        return asked
-
-    def _is_lost(self, one: Progress, asked: StepRequest) -> bool:
-        standby = started_standby(asked.response)
-        if standby is None:
-            return False
-        started = replace(one, standby=standby, attempt=asked.attempt)
-        gives = next(step for step in one.unit.steps if step.kind is Kind.STOP_STANDBY)
-        given = self._asked(started, gives)
-        if given.destination is not None or given.forgotten:
-            return False
-        newest = newest_starts(self._client).get(standby)
-        there = standby in self._client.view().processors
-        return not there or (newest is not None and newest.uuid != asked.uuid)
-
-    def _tell(self, one: Progress, step: Step, response: PlacementResponse) -> None:
-        said = (response.uuid, response.response_message, response.timestamp)
-        if said in self._told:
-            return
-        self._told.add(said)
-        one.said = f"{response.status_code.value}: {response.response_message}"
-        one.began_ms = min(one.began_ms or response.timestamp, response.timestamp)
-        one.moments.append(
-            Moment(
-                f"{one.unit.processor} {step.name}",
-                response.uuid,
-                response.status_code.value,
-                response.response_message,
-                response.timestamp,
-                response.timestamp - one.began_ms,
-                stage=f"{one.unit.processor} {step.name}"[:30],
-            )
-        )
-        details = details_of(response)
-        if stage_named(details.stage) == STOPPING and one.unit.processor in details.stopped:
-            one.stopped_at_ms = response.timestamp
-        self._context.log.info(
-            f"{one.unit.processor}: {step.name}: {response.status_code.value}:"
-            f" {response.response_message}"
-        )
-
-    def _span(self, one: Progress, step: Step, end_ms: int, *, failed: bool = False) -> float:
-        begin_ms = min(one.began_ms or end_ms, end_ms)
-        one.spans.append(Span(step.kind, begin_ms, end_ms, failed))
-        one.began_ms = None
-        return (end_ms - begin_ms) / 1000
-
-    def _row(
+    def _ended(
         self,
         one: Progress,
         step: Step,
-        status: str,
-        text: str,
-        uuid: str = "",
+        status: str = "",
+        message: str = "",
+        request: str = "",
         *,
         at_ms: int | None = None,
     ) -> None:
-        at_ms = self._now_ms() if at_ms is None else at_ms
-        seconds = self._span(one, step, at_ms, failed=status in ("FAILED", "BAD_REQUEST"))
-        one.rows.append(
-            {
-                "at": clock(at_ms),
-                "seconds": seconds,
-                "container": one.unit.processor,
-                "step": step.name,
-                "what": step.told(),
-                "status": status,
-                "message": text,
-                "request": uuid or None,
-            }
-        )
+        end_ms = self._now_ms() if at_ms is None else at_ms
+        begin_ms = min(one.began_ms or end_ms, end_ms)
+        one.ended.append(Ended(step, begin_ms, end_ms, status, message, request))
+        one.began_ms = None

@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -11,19 +11,11 @@ import dagster as dg
 from samza_dagster.errors import InvalidInput, SamzaDagsterError
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.downtime import expected_downtime
 from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
-from samza_dagster.orchestration.follow import map_after_failure, map_metadata
+from samza_dagster.orchestration.follow import Metadata, map_after_failure, map_metadata
 from samza_dagster.orchestration.moves import host_map
-from samza_dagster.orchestration.plan_record import PLAN_RECORD, kept
-from samza_dagster.orchestration.planning import PLAN, PREVIEW, require_commits_readable
-from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
-from samza_dagster.orchestration.tags import ACTION, JOB, names_within
-from samza_dagster.orchestration.units.carry import Carrier
-from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
-from samza_dagster.orchestration.units.plan import UnitsPlan
-from samza_dagster.orchestration.units.progress import Progress, named
-from samza_dagster.orchestration.units.tables import (
+from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.operations.tables import (
     failures_text,
     outcomes_table,
     pictures,
@@ -32,47 +24,47 @@ from samza_dagster.orchestration.units.tables import (
     standby_cost,
     steps_table,
 )
+from samza_dagster.orchestration.planning import (
+    plan_output,
+    plan_outs,
+    require_commits_readable,
+)
+from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
+from samza_dagster.orchestration.tags import ACTION, JOB, names_within
+from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
+from samza_dagster.orchestration.units.plan import UnitsPlan
+from samza_dagster.orchestration.units.progress import Progress, named
 from samza_dagster.orchestration.waits.continuation import suspend
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
 
-OUTS = {
-    PLAN: dg.Out(UnitsPlan, is_required=False, description="What the next op carries out."),
-    PREVIEW: dg.Out(str, is_required=False, description="The plan as text, on a dry run."),
-}
-
-
+OUTS = plan_outs(UnitsPlan)
 FAILED_GROUPS = "samza/failed-groups"
 MOST_TOLD = 5_000  # characters of a failure's description
 RUNS_LOOKED_AT = 20
 
 
 def told_plan(
-    context: dg.OpExecutionContext, plan: UnitsPlan, asked: dict[str, Any], *, dry_run: bool
-) -> Iterator[dg.Output[Any]]:
+    context: dg.OpExecutionContext,
+    plan: UnitsPlan,
+    asked: dict[str, Any],
+    *,
+    dry_run: bool,
+    **more: dg.TableMetadataValue,
+) -> dg.Output[Any]:
     """The plan as the op's output: to be carried out, or on a dry run as text alone."""
-    text = plan_markdown(plan)
-    if dry_run:
-        expected = expected_downtime(
-            context.instance,
-            context.run.tags.get(JOB, plan.job),
-            plan.what,
-            stops_active=any(unit.stops_active for unit in plan.units),
-        )
-        text = f"{text}\n\n{expected}"
-    context.log.info(text)
-    metadata: dict[str, Any] = {
-        "plan_table": plan_table(plan),
-        "what": dg.MetadataValue.md(text),
-        "coordinator": plan.coordinator,
-        "containers": len(plan.units),
-    }
-    if dry_run:
-        yield dg.Output(text, PREVIEW, metadata={**metadata, "dry_run": True})
-        return
-    record = dg.MetadataValue.json(kept({"asked": asked, "plan": plan.to_json()}))
-    yield dg.Output(plan, PLAN, metadata={**metadata, PLAN_RECORD: record})
+    metadata: Metadata = {"plan_table": plan_table(plan), "containers": len(plan.units), **more}
+    return plan_output(
+        context,
+        plan,
+        plan_markdown(plan),
+        metadata,
+        asked=asked,
+        record=plan.to_json(),
+        dry_run=dry_run,
+        stops_active=any(unit.stops_active for unit in plan.units),
+    )
 
 
 def refusals(client: "PlacementClient", units: Iterable[Unit]) -> list[tuple[Unit, str]]:
@@ -139,26 +131,26 @@ def carry_out_units(
     Raises `dg.Failure` with what failed and what is left.
     """
     prefix = f"{plan.what}/{plan.subject}"
-    carrier = Carrier(context, client, prefix, plan.limits, apart=plan.apart)
+    runner = Runner(context, client, prefix, plan.limits, apart=plan.apart)
     try:
-        wait = carrier.carry(plan.units, plan.at_once)
+        wait = runner.run(plan.units, plan.at_once)
     except dg.DagsterExecutionInterruptedError:
-        _settle_standbys(context, client, plan, carrier.progress)
+        _settle_standbys(context, client, plan, runner.progress)
         raise
     if wait is not None:
         suspend(context, wait)
         return None
-    if plan.refused or any(one.state is not State.DONE for one in carrier.progress):
-        left = _settle_standbys(context, client, plan, carrier.progress)
+    if plan.refused or any(one.state is not State.DONE for one in runner.progress):
+        left = _settle_standbys(context, client, plan, runner.progress)
         if plan.apart:
-            note_failed_groups(context, plan, carrier.progress)
-        told = "; ".join(filter(None, (failures_text(carrier.progress), *plan.refused)))
+            note_failed_groups(context, plan, runner.progress)
+        told = "; ".join(filter(None, (failures_text(runner.progress), *plan.refused)))
         raise dg.Failure(
             description=f"{plan.what} {plan.subject}: {told}"[:MOST_TOLD],
             metadata={
-                "outcomes": outcomes_table(carrier.progress),
-                "steps": steps_table(carrier.progress),
-                **pictures(carrier.progress),
+                "outcomes": outcomes_table(runner.progress),
+                "steps": steps_table(runner.progress),
+                **pictures(runner.progress),
                 "extra_standbys": left or "none",
                 "fix": "re-execute this run from failure: what is done is found done, what failed"
                 " is asked anew; a new run makes a new plan, also of what was refused",
@@ -166,7 +158,7 @@ def carry_out_units(
             },
             allow_retries=False,
         )
-    return carrier.progress
+    return runner.progress
 
 
 def note_failed_groups(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from samza_dagster.orchestration.pictures import picture, timeline_svg
+from samza_dagster.orchestration.operations.picture import DOWN, Bar, Line, lines_svg
+from samza_dagster.orchestration.pictures import clock, picture, timeline_svg
 from samza_dagster.orchestration.tables import lines_within, map_markdown, table_within
-from samza_dagster.orchestration.units.order import State
+from samza_dagster.orchestration.units.order import Kind, State
 from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.units.progress import Progress
 
@@ -20,6 +21,7 @@ STEPS = ("container", "step", "at", "seconds", "what", "status", "message", "req
 MOST_OF_ONE = 30_000
 """Bytes of one table: those of an event and the plan's record are together below 300 kB."""
 MOST_MOMENTS = 60
+_WAITS = (Kind.WAIT_WARM, Kind.WAIT_PROCESSING, Kind.WAIT_REPORT)
 _NOTHING = "nothing begins after a failure"
 OUTCOMES = ("container", "what", "why", "state", "down_seconds", "failed")
 
@@ -72,20 +74,54 @@ def plan_table(plan: UnitsPlan) -> dg.TableMetadataValue:
 
 
 def steps_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:
-    """Every step that ended, container by container."""
-    return table_within([row for one in progress for row in one.rows], STEPS, MOST_OF_ONE)
+    """Every step that ended, container by container; of a wait that failed the outcomes tell."""
+    rows = [
+        {
+            "at": clock(ended.end_ms),
+            "seconds": (ended.end_ms - ended.begin_ms) / 1000,
+            "container": one.unit.processor,
+            "step": ended.step.name,
+            "what": ended.step.told(),
+            "status": ended.status,
+            "message": ended.message,
+            "request": ended.request or None,
+        }
+        for one in progress
+        for ended in one.ended
+        if ended.status
+    ]
+    return table_within(rows, STEPS, MOST_OF_ONE)
 
 
 def pictures(progress: Sequence[Progress]) -> dict[str, dg.MetadataValue[str]]:
     """How far each is, and the newest statuses that were read."""
-    from samza_dagster.orchestration.units.picture import units_svg
-
-    moments = sorted((m for one in progress for m in one.moments), key=lambda m: m.at_ms)
-    shown = [(m.stage, m.status, m.at_ms) for m in moments[-MOST_MOMENTS:]]
+    moments = sorted((m for one in progress for m in one.moments), key=lambda m: m[2])
+    shown = moments[-MOST_MOMENTS:]
     return {
-        "progress": dg.MetadataValue.md(picture(units_svg(progress), "progress")),
+        "progress": dg.MetadataValue.md(picture(_units_svg(progress), "progress")),
         "timeline": dg.MetadataValue.md(picture(timeline_svg(shown), "timeline")),
     }
+
+
+def _units_svg(progress: Sequence[Progress]) -> str:
+    """Units of steps: each step that ended, and within them the time that an active was down."""
+    done = sum(one.state is State.DONE for one in progress)
+    bad = sum(one.state is State.FAILED for one in progress)
+    title = f"{done} of {len(progress)} done" + (f", {bad} failed" if bad else "")
+    kinds = (("a", "requested"), ("o", "waited for"), DOWN)
+    return lines_svg(title, [_unit(one) for one in progress], kinds)
+
+
+def _unit(one: Progress) -> Line:
+    bars = [
+        Bar("d" if e.failed else "o" if e.step.kind in _WAITS else "a", e.begin_ms, e.end_ms)
+        for e in one.ended
+    ]
+    if one.stopped_at_ms is not None and one.moved_at_ms is not None:
+        bars.append(Bar("d", one.stopped_at_ms, one.moved_at_ms, is_inner=True))
+    down = f"{one.down_s:.1f} s down" if one.down_s is not None else ""
+    pressing = one.state is State.FAILED
+    return Line(one.unit.processor, one.state.value, bars, down, pressing)
 
 
 def outcomes_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:

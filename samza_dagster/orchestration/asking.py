@@ -1,0 +1,146 @@
+"""How a step's request is written, held, given back and ended, whichever job asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.capabilities import capabilities
+from samza_dagster.orchestration.requests import request_uuid
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
+    from samza_dagster.client.asked import Asked
+    from samza_dagster.model import PlacementRequest
+
+COMMIT = "commit"
+RELEASE = "release"
+ANSWER_S = 10.0
+
+
+def write(
+    client: PlacementClient,
+    kind: RequestKind,
+    processor_id: str,
+    destination: str = "",
+    *,
+    uuid: str,
+    expiry_s: float | None = None,
+    hold: bool = False,
+    beyond_budget: bool = False,
+) -> PlacementRequest | Asked:
+    """Writes a request; one of this uuid that was written before is left as it is.
+
+    `hold`: nothing is stopped before its commit. Raises what the client raises.
+    """
+    if kind is RequestKind.FAIL_OVER:
+        return client.fail_over(processor_id, uuid=uuid)
+    if kind is RequestKind.STOP_STANDBY:
+        return client.stop_standby(processor_id, uuid=uuid)
+    if kind is RequestKind.START_STANDBY:
+        return client.start_standby(processor_id, destination, request_expiry_s=expiry_s, uuid=uuid)
+    if hold:
+        return client.reserve(processor_id, destination, request_expiry_s=expiry_s, uuid=uuid)
+    # The plan has looked at the host: under Samza's AM one that its last container has left
+    # since, as a standby that made room, is known no more.
+    return client.place(
+        processor_id,
+        destination,
+        request_expiry_s=expiry_s,
+        uuid=uuid,
+        beyond_budget=beyond_budget,
+        allow_unknown_host=True,
+    )
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A request that holds its destination: given back unless it is committed.
+
+    `holds` has those of the run, with the uuid of the release of each. `of` ends the names of the
+    steps that commit and release it, where a run has several.
+    """
+
+    client: PlacementClient
+    root_run_id: str
+    holds: dict[str, str]
+    uuid: str
+    attempt: int
+    of: str = ""
+
+    @property
+    def is_held_only(self) -> bool:
+        """Asked for, and nothing of it was stopped."""
+        return self.uuid in self.holds
+
+    def note(self) -> None:
+        """Before it is written: a run that ends gives back what is noted."""
+        self.holds[self.uuid] = self._uuid(RELEASE)
+
+    @property
+    def commit_uuid(self) -> str:
+        """The uuid of its commit."""
+        return self._uuid(COMMIT)
+
+    def commit(self) -> None:
+        """Writes the commit, once; from then on there is nothing to give back."""
+        self.client.commit(self.uuid, uuid=self.commit_uuid)
+        self.forget()
+
+    def forget(self) -> None:
+        """There is nothing to give back any more."""
+        self.holds.pop(self.uuid, None)
+
+    def give_back(self) -> str:
+        """Releases what is held only; what became of it, or nothing where nothing was."""
+        release_uuid = self.holds.pop(self.uuid, None)
+        return release(self.client, self.uuid, release_uuid) if release_uuid else ""
+
+    def _uuid(self, step: str) -> str:
+        return request_uuid(
+            self.root_run_id, f"bounce-{step}/{self.of}" if self.of else step, self.attempt
+        )
+
+
+def release(client: PlacementClient, reservation: str, uuid: str) -> str:
+    """Releases a reservation that isn't committed; returns what became of it, for a log.
+
+    Raises nothing of ours: what can't be released ends by itself when its time is up.
+    """
+    try:
+        client.release(reservation, uuid=uuid)
+        answer = client.wait(reservation, timeout_s=ANSWER_S)
+    except SamzaDagsterError as error:
+        return (
+            f"reservation {reservation} isn't released: {error}; uncommitted, it expires by itself"
+        )
+    return f"reservation {reservation}: {answer.status_code.value}: {answer.response_message}"
+
+
+def cancel(client: PlacementClient, root_run_id: str, request: str) -> bool:
+    """Asks that a request ends of which nothing is stopped or started yet.
+
+    False where the coordinator takes no cancel: Samza's wire has none, and a container that is
+    down comes back by going on alone. Raises what the client raises.
+    """
+    if not capabilities(client.view().coordinator).has_own_requests:
+        return False
+    client.cancel(request, uuid=request_uuid(root_run_id, f"cancel/{request}", 0))
+    return True
+
+
+def cancelled(client: PlacementClient, root_run_id: str, request: str) -> str:
+    """Cancels a request, and returns what became of it. Raises nothing of ours."""
+    goes_on = "the coordinator goes on with it: re-execute this run from failure to follow"
+    try:
+        if not cancel(client, root_run_id, request):
+            return goes_on
+        answer = client.wait(request, timeout_s=ANSWER_S)
+    except SamzaDagsterError as error:
+        return f"{goes_on} ({error})"
+    return (
+        f"request {request} is ended: {answer.status_code.value}: {answer.response_message};"
+        " re-execute this run from failure to ask anew"
+    )

@@ -1,0 +1,1 @@
+"""The engine that asks, follows and verifies placement requests, for whichever job."""

@@ -1,0 +1,96 @@
+"""Work on several containers as a picture: a line for each, its requests and waits as bars over time. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
+
+from samza_dagster.orchestration.map_picture import natural
+from samza_dagster.orchestration.pictures import in_words, svg_of
+
+DRAWN_AT_MOST = 60
+"""Lines; of more containers, those that need somebody, then those that were begun last."""
+WIDTH = 960
+_ROW, _TOP, _LEFT, _RIGHT = 20, 74, 260, 110
+DOWN = ("d", "down or failed")
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One span of a line in ms since the epoch; without an end it is drawn to the last time known."""
+
+    kind: str
+    begin_ms: int
+    end_ms: int | None
+    is_inner: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """One container: its name, what stands beside it, its bars, and what stands behind them."""
+
+    name: str
+    beside: str = ""
+    bars: Sequence[Bar] = ()
+    said: str = ""
+    is_pressing: bool = False
+
+    @property
+    def begin_ms(self) -> int | None:
+        """When it was begun; None: it wasn't."""
+        return min((bar.begin_ms for bar in self.bars), default=None)
+
+
+def lines_svg(title: str, lines: Sequence[Line], kinds: Sequence[tuple[str, str]]) -> str:
+    """The picture; `kinds` are the classes of bars with what each means."""
+    shown = _of_interest(lines)
+    bars = [bar for line in shown for bar in line.bars]
+    times = [at for bar in bars for at in (bar.begin_ms, bar.end_ms) if at]
+    first, last = (min(times), max(times)) if times else (0, 0)
+    span = max(1, last - first)
+
+    def across(at_ms: int) -> float:
+        return _LEFT + (at_ms - first) / span * (WIDTH - _LEFT - _RIGHT)
+
+    def end_of(bar: Bar) -> int:
+        return last if bar.end_ms is None else bar.end_ms
+
+    def text(x: float, y: int, size: int, said: str, more: str = "") -> str:
+        return f'<text x="{x:g}" y="{y}" font-size="{size}"{more}>{escape(said)}</text>'
+
+    left_out = len(lines) - len(shown)
+    title += f", {left_out} not drawn" if left_out else ""
+    drawn = [text(20, 26, 16, title)]
+    for number, (kind, what) in enumerate(kinds):
+        x = 20 + number * 140
+        drawn.append(f'<rect class="{kind}" x="{x}" y="40" width="16" height="14"/>')
+        drawn.append(text(x + 22, 52, 13, what))
+    if times:
+        began = datetime.fromtimestamp(first / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        took = f"from {began}, {in_words(span / 1000)}"
+        drawn.append(text(WIDTH - 20, 52, 12, took, ' text-anchor="end"'))
+    for number, line in enumerate(shown):
+        y = _TOP + number * _ROW
+        drawn += [text(20, y + 14, 13, line.name[:12]), text(130, y + 14, 12, line.beside[:16])]
+        for bar in line.bars:
+            inset, high = (5, _ROW - 11) if bar.is_inner else (2, _ROW - 5)
+            wide = max(2.0, across(end_of(bar)) - across(bar.begin_ms))
+            drawn.append(
+                f'<rect class="{bar.kind}" x="{across(bar.begin_ms):.1f}" y="{y + inset}"'
+                f' width="{wide:.1f}" height="{high}"/>'
+            )
+        ends = [across(end_of(bar)) for bar in line.bars]
+        drawn.append(text(round(max(ends) + 6, 1) if ends else _LEFT, y + 14, 12, line.said))
+    return svg_of(WIDTH, _TOP + _ROW * max(1, len(shown)) + 10, "".join(drawn))
+
+
+def _of_interest(lines: Sequence[Line]) -> list[Line]:
+    """In the order in which they were begun; who wasn't comes last."""
+    in_order = sorted(
+        lines, key=lambda one: (one.begin_ms is None, one.begin_ms or 0, natural(one.name))
+    )
+    by_interest = sorted(in_order, key=lambda one: (not one.is_pressing, -(one.begin_ms or 0)))
+    chosen = {id(one) for one in by_interest[:DRAWN_AT_MOST]}
+    return [one for one in in_order if id(one) in chosen]

@@ -1,0 +1,70 @@
+"""What each job asks for, under which uuid: an earlier release's run is gone on with by these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_placement import World
+from test_dagster_jobs import run
+
+from samza_dagster.orchestration.requests import request_uuid
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.mark.parametrize(
+    ("job", "config", "step", "asked"),
+    [
+        ("move_container", {"destination": "host-2"}, "move", ("hold", "0", "host-2")),
+        ("restart_container", {}, "move", ("hold", "0", "LAST_SEEN")),
+        ("move_with_standby", {}, "move", ("place", "0", "STANDBY")),
+        ("fail_over", {}, "move", ("fail-over", "0", "STANDBY")),
+        (
+            "relocate_standby",
+            {"processor": "0-0", "destination": "host-2"},
+            "move",
+            ("hold", "0-0", "host-2"),
+        ),
+        (
+            "spin_up_standby",
+            {"destination": "host-4", "steady_s": 0},
+            "spin_up",
+            ("start-standby", "0", "host-4"),
+        ),
+        (
+            "drain_host",
+            {"processor": None, "host": "host-1"},
+            "drain_host/host-1/0/move",
+            ("place", "0", "host-2"),
+        ),
+        (
+            "reconcile",
+            {"processor": None, "wanted": {"0": "host-2"}},
+            "reconcile//0/place_on_host-2",
+            ("place", "0", "host-2"),
+        ),
+    ],
+)
+def test_a_job_asks_under_the_uuid_of_its_step(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    job: str,
+    config: dict[str, Any],
+    step: str,
+    asked: tuple[str, str, str],
+) -> None:
+    """One request each, and where it holds its destination one commit."""
+    world.lag_now = {"0-1": [0]}
+    given = {"processor": "0", **config}
+    result = run(
+        request.node.name, job, instance, **{k: v for k, v in given.items() if v is not None}
+    )
+    assert result.success
+    uuid = request_uuid(result.run_id, step, 0)
+    assert list(world.requests) == [uuid]
+    assert (world.kinds[uuid], *world.asked[0]) == asked
+    commit = {uuid: request_uuid(result.run_id, "commit", 0)} if asked[0] == "hold" else {}
+    assert world.committed == commit
