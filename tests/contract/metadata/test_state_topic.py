@@ -23,7 +23,6 @@ from samza_dagster.metadata import (
     StateWriter,
     ensure_topic,
 )
-from samza_dagster.metadata.kept_state import KeptState
 from samza_dagster.metadata.topic_reader import TopicEnd
 from tests.rig.pace import PACE
 
@@ -295,12 +294,12 @@ def test_answers_that_were_overwritten_are_read_with_the_newest(
     assert [(r.offset, r.value) for r in snapshot.mail] == [(8, b"SUCCEEDED")]
 
 
-@pytest.mark.parametrize("kind", [StateReader, KeptState])
+@pytest.mark.parametrize("keep", [False, True])
 def test_readers_never_see_half_a_commit(
     new_writer: Callable[[], StateWriter],
     bootstrap_servers: str,
     topic: str,
-    kind: type[StateReader] | type[KeptState],
+    keep: bool,
 ) -> None:
     """While commits run, every snapshot of a client holds one whole commit, and the first at least."""
     writer = new_writer()
@@ -317,7 +316,7 @@ def test_readers_never_see_half_a_commit(
 
     thread = threading.Thread(target=write)
     thread.start()
-    reader = kind(bootstrap_servers, topic)
+    reader = StateReader(bootstrap_servers, topic, keep=keep)
     seen: set[int] = set()
     deadline = time.monotonic() + 20 * PACE
     try:
@@ -434,7 +433,7 @@ def test_commits_are_quick_and_so_is_a_take_over(
     samples = []
     watched: queue.Queue[float] = queue.Queue()
     store = KafkaMetadataStore(bootstrap_servers, other_topic)
-    store.watch(lambda _: watched.put(time.monotonic()))
+    store.watch({"n"}, lambda _: watched.put(time.monotonic()))
     lags = []
     for number in range(100):
         begin = time.monotonic()
