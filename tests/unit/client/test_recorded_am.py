@@ -131,13 +131,13 @@ def test_a_container_writes_its_host_some_seconds_after_its_success() -> None:
     world = AmInMemory()
     asked = world.by_others("0", "nm3")
     world.run(14)
-    changes, end = world.store.changes(0)
+    written = list(world.store.written)
     assert world.statuses(asked)[-1][0] == "SUCCEEDED"
-    assert changes[-1].key.startswith(asked), "and nothing behind it yet"
+    assert written[-1].key.startswith(asked), "and nothing behind it yet"
     world.run(5)
-    (written,) = world.store.changes(end)[0]
-    assert (written.namespace, written.key) == (LOCALITY, "0")
-    assert json.loads(written.value or b"")["values"]["host"] == "nm3"
+    (then,) = world.store.written[len(written) :]
+    assert (then.namespace, then.key) == (LOCALITY, "0")
+    assert json.loads(then.value or b"")["values"]["host"] == "nm3"
 
 
 def test_a_forced_restart_is_done_before_it_is_and_is_back_later() -> None:
@@ -154,11 +154,11 @@ def test_without_host_affinity_no_host_is_told_and_any_is_taken() -> None:
     world = AmInMemory(affinity=False)
     world.am.cluster.any_host = "nm4"
     asked = world.by_others("0", "nm3")
-    _, before = world.store.changes(0)
+    before = len(world.store.written)
     world.run(20)
     assert world.statuses(asked)[-1][0] == "SUCCEEDED"
     assert world.am.cluster.places["0"] == "nm4"
-    assert LOCALITY not in {change.namespace for change in world.store.changes(before)[0]}
+    assert LOCALITY not in {change.namespace for change in world.store.written[before:]}
 
 
 def test_a_new_attempt_of_the_am_knows_nothing_of_what_was_asked() -> None:
