@@ -92,13 +92,7 @@ class TopicStateSource:
     """`StateSource` over a job's state topic, read-committed; what it has read it keeps."""
 
     def __init__(self, connection: Connection) -> None:
-        self._reader = StateReader(
-            connection.bootstrap_servers,
-            connection.state_topic,
-            client_config=connection.client_config,
-            timeout_s=ANSWER_S,
-            keep=True,
-        )
+        self._reader = StateReader.of(connection, timeout_s=ANSWER_S, keep=True)
 
     def read(self) -> CoordinatorState | None:
         """The committed state; None when the topic doesn't exist or holds no job.

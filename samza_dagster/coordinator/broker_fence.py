@@ -101,7 +101,7 @@ class BrokerFence:
         self._left_out = execution_ids
 
     def admit(self, execution_id: str) -> None:
-        """Sees `Fence`. Nothing is changed for one that this term has admitted, or leaves out."""
+        """See `Fence`. Nothing is changed for one that this term has admitted, or leaves out."""
         if execution_id in self._admitted or execution_id in self._left_out:
             return
         principals = self._principals
@@ -114,13 +114,13 @@ class BrokerFence:
         self._admitted.add(execution_id)
 
     def fence(self, execution_id: str) -> None:
-        """Sees `Fence`."""
+        """See `Fence`."""
         with self._changed:
             self._to_fence[execution_id] = None
             self._changed.notify()
 
     def remove(self, execution_id: str) -> None:
-        """Sees `Fence`. Tried until it is done; what this term can't remove, the next one finds."""
+        """See `Fence`. Tried until it is done; what this term can't remove, the next one finds."""
         with self._changed:
             self._to_fence.pop(execution_id, None)
             self._to_remove[execution_id] = None

@@ -153,7 +153,7 @@ def report(config: Path) -> Iterator[Finding]:
     Raises `Unreachable` as `findings`.
     """
     connection = Connection.from_properties(config, os.environ)
-    cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+    cluster = KafkaCluster.of(connection)
     properties = read_properties(config, "the job's config")
     whose: Finding | Unreachable
     try:

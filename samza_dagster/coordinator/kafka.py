@@ -88,38 +88,15 @@ class KafkaLog:
 
     def __init__(
         self,
-        writer: StateWriter,
-        *,
-        state_topic: str,
-        stream_topic: str,
-        audit_topic: str,
-        now_ms: Callable[[], int],
-        stopped: Callable[[], bool],
-    ) -> None:
-        self._writer = writer
-        self._stopped = stopped
-        self._state_topic = state_topic
-        self._stream_topic = stream_topic
-        self._audit_topic = audit_topic
-        self._now_ms = now_ms
-
-    @classmethod
-    def of(
-        cls,
         connection: Connection,
         writer: StateWriter,
         now_ms: Callable[[], int],
         stopped: Callable[[], bool],
-    ) -> KafkaLog:
-        """The log of a job's topics."""
-        return cls(
-            writer,
-            state_topic=connection.state_topic,
-            stream_topic=connection.coordinator_stream_topic,
-            audit_topic=connection.audit_topic,
-            now_ms=now_ms,
-            stopped=stopped,
-        )
+    ) -> None:
+        self._connection = connection
+        self._writer = writer
+        self._now_ms = now_ms
+        self._stopped = stopped
 
     def commit(
         self,
@@ -129,12 +106,6 @@ class KafkaLog:
     ) -> None:
         """See `CoordinatorLog`."""
         self._write(self.batch(records, projections, stream_records))
-
-    def commit_stream(
-        self, records: Sequence[durable.Record], stream_records: Sequence[StreamRecord]
-    ) -> None:
-        """As `commit`: the first fill of a deployment."""
-        self._write(self.batch(records, (), stream_records))
 
     def batch(
         self,
@@ -157,11 +128,14 @@ class KafkaLog:
                     own.append((f"{REQUEST_PREFIX}{projection.uuid}", None))
                 case _:
                     streamed.append(stream_record(projection, now))
-        batch = [(self._state_topic, *encode_record(*record)) for record in (*records, *own)]
-        batch += [
-            (self._stream_topic, r.key_bytes(), r.value) for r in (*streamed, *stream_records)
-        ]
-        batch += [(self._audit_topic, *encode_entry(audit_to_json(r))) for r in audited]
+        state, stream_topic = (
+            self._connection.state_topic,
+            self._connection.coordinator_stream_topic,
+        )
+        batch = [(state, *encode_record(*record)) for record in (*records, *own)]
+        batch += [(stream_topic, r.key_bytes(), r.value) for r in (*streamed, *stream_records)]
+        audit_topic = self._connection.audit_topic
+        batch += [(audit_topic, *encode_entry(audit_to_json(r))) for r in audited]
         return batch
 
     def _write(self, batch: Records) -> None:

@@ -72,7 +72,7 @@ def remove(connection: Connection, logins: Iterable[ContainerLogin]) -> None:
 
 
 def _authorizer(connection: Connection) -> Authorizer:
-    return Authorizer(KafkaCluster(connection.bootstrap_servers, connection.client_config))
+    return Authorizer(KafkaCluster.of(connection))
 
 
 def _require(authorizer: Authorizer) -> None:
@@ -88,13 +88,7 @@ def _require(authorizer: Authorizer) -> None:
 
 def _state(connection: Connection) -> JobState:
     fix = "start the job's coordinator, or remove them by kafka-acls.sh and kafka-configs.sh"
-    with closing(
-        StateReader(
-            connection.bootstrap_servers,
-            connection.state_topic,
-            client_config=connection.client_config,
-        )
-    ) as reader:
+    with closing(StateReader.of(connection)) as reader:
         try:
             snapshot = reader.snapshot()
         except InvalidInput as error:

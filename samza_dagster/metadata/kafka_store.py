@@ -10,8 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Self
 
 from samza_dagster.errors import MalformedRecord, Unreachable
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import decode_key, encode_key
 from samza_dagster.metadata.interface import Change, Kept
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
@@ -67,6 +69,23 @@ class KafkaMetadataStore:
         self._reader: TopicReader | None = None
         self._writer = RecordWriter(self._cluster, topic, self._end, timeout_s=timeout_s)
         self._tails: list[TopicTail] = []
+
+    @classmethod
+    def of(
+        cls,
+        connection: Connection,
+        *,
+        on_malformed: Callable[[MalformedRecord], None] = _log_malformed,
+        committed_only: bool = False,
+    ) -> Self:
+        """Of a job's coordinator stream."""
+        return cls(
+            connection.bootstrap_servers,
+            connection.coordinator_stream_topic,
+            client_config=connection.client_config,
+            on_malformed=on_malformed,
+            committed_only=committed_only,
+        )
 
     def __repr__(self) -> str:
         return f"KafkaMetadataStore({self._cluster!r}, {self._topic!r})"

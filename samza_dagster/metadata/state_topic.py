@@ -15,9 +15,10 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
 from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
@@ -218,6 +219,17 @@ class StateReader:
         self._timeout_s = timeout_s
         self._end = TopicEnd(self._cluster, topic)
         self._tails: list[TopicTail] = []
+
+    @classmethod
+    def of(cls, connection: Connection, *, timeout_s: float = 10.0, keep: bool = False) -> Self:
+        """Of a job's state topic."""
+        return cls(
+            connection.bootstrap_servers,
+            connection.state_topic,
+            client_config=connection.client_config,
+            timeout_s=timeout_s,
+            keep=keep,
+        )
 
     def snapshot(self) -> Snapshot:
         """All records whose commit had returned before the call.
