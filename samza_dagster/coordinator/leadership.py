@@ -23,7 +23,7 @@ from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.first_step import FirstStep, Rehearsal, values_of
 from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
-from samza_dagster.coordinator.job_fencing import JobFencing
+from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
     KafkaOwnRequests,

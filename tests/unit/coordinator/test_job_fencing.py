@@ -9,12 +9,17 @@ from typing import Any
 import pytest
 
 from samza_dagster.cluster.agents import LocalAgents
-from samza_dagster.coordinator import job_fencing, leadership
-from samza_dagster.coordinator.broker_fence import BrokerFence
-from samza_dagster.coordinator.job_fencing import JobFencing
+from samza_dagster.coordinator import leadership
+from samza_dagster.coordinator.fencing import job_fencing
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
+from samza_dagster.coordinator.fencing.job_fencing import JobFencing
+from samza_dagster.coordinator.fencing.principals import (
+    Principals,
+    is_fresh_rehearsal,
+    rehearsal_id,
+)
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings
-from samza_dagster.coordinator.principals import Principals, is_fresh_rehearsal, rehearsal_id
 from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.metadata.authorizer import Rule
 from samza_dagster.metadata.connection import Connection

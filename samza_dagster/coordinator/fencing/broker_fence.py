@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from samza_dagster.coordinator.principals import Names, Principals, is_fresh_rehearsal
+from samza_dagster.coordinator.fencing.principals import Names, Principals, is_fresh_rehearsal
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.metadata.authorizer import Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster

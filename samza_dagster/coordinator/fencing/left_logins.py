@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from samza_dagster.coordinator.broker_fence import left_over, present
-from samza_dagster.coordinator.principals import MECHANISMS, Names
+from samza_dagster.coordinator.fencing.broker_fence import left_over, present
+from samza_dagster.coordinator.fencing.principals import MECHANISMS, Names
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.connection import Connection
