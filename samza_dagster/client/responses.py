@@ -108,15 +108,16 @@ class StreamResponses:
     ) -> Watch:
         """Sees `ResponseSource`."""
 
-        def on_setting(change: Change) -> None:
-            found = _deployment(change.value) if change.key == DEPLOYMENT_ID else None
+        def on_other(change: Change) -> None:
+            is_deployment = (change.namespace, change.key) == (stream.SET_CONFIG, DEPLOYMENT_ID)
+            found = _deployment(change.value) if is_deployment else None
             if found is not None:
                 on_deployment(found)
 
         return self._placement.watch_responses(
             lambda response, _change: on_response(response),
             from_position=from_position,
-            on_setting=on_setting,
+            on_other=on_other,
         )
 
 

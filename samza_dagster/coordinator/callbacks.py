@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from samza_dagster.cluster.interface import HostResources, ObservedContainer
+from samza_dagster.coordinator.status import Processes
 from samza_dagster.placement import events
-
-
-class ProcessBook(Protocol):
-    """Remembers the process id of each incarnation, for people to look at."""
-
-    def note(self, execution_id: str, pid: int | None) -> None:
-        """The pid as the agent reported it; None once it is dead."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,7 @@ class ClusterEvents:
         emit: Callable[[events.Event | HostTold], None],
         *,
         now_ms: Callable[[], int],
-        processes: ProcessBook,
+        processes: Processes,
         heed_fault_domains: bool = True,
     ) -> None:
         self._heed_fault_domains = heed_fault_domains

@@ -20,10 +20,10 @@ from samza_dagster.coordinator.announcement import last_seen_hosts
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.first_step import FirstStep, Rehearsal, values_of
 from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
-from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
     KafkaOwnRequests,
@@ -51,7 +51,7 @@ from samza_dagster.metadata.job_owner import read_deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, StateReader, encode_record
 from samza_dagster.metadata.state_writer import StateWriter
-from samza_dagster.metadata.topics import ensure_topic, retained
+from samza_dagster.metadata.topics import COMPACTED, ensure_topic, retained
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import JobState, Limits
@@ -154,30 +154,20 @@ class Leadership:
 
     def _lead_one_term(self) -> None:
         settings, connection = self._settings, self._settings.connection
-        stream_topic = connection.coordinator_stream_topic
-        topic = connection.state_topic
         deployed = read_deployed(connection)
         require_ours(deployed, adopt=settings.adopt)
         require_ended(deployed, connection, self._stopped)
         kafka = KafkaCluster.of(connection)
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         self._fencing.begin_examination(kafka)
-        replicas = deployments.topic_replicas(settings.config)
-        for name in (stream_topic, topic):
-            ensure_topic(kafka, name, replicas=replicas)
-        ensure_topic(
-            kafka,
-            connection.audit_topic,
-            replicas=replicas,
-            config=retained(deployments.audit_retention_ms(settings.config)),
-        )
+        self._ensure_topics(kafka)
         clock = self._clock()
         with ExitStack() as stack:
             reader = StateReader.of(connection)
             stack.callback(reader.close)
             writer = StateWriter(
                 connection.bootstrap_servers,
-                topic,
+                connection.state_topic,
                 transactional_id(connection.job_name, connection.job_id),
                 client_config=connection.client_config,
                 former_id=partial(former_id, connection, stopped=self._stopped),
@@ -295,6 +285,17 @@ class Leadership:
             if self._recorder is not None:
                 self._recorder.begin(leader.epoch, records, steps.state)
             term.lead(last_seen_hosts(metadata))
+
+    def _ensure_topics(self, kafka: KafkaCluster) -> None:
+        """Makes those of the job's own topics that aren't there."""
+        connection, config = self._settings.connection, self._settings.config
+        kept = retained(deployments.audit_retention_ms(config))
+        for name, of_topic in (
+            (connection.coordinator_stream_topic, COMPACTED),
+            (connection.state_topic, COMPACTED),
+            (connection.audit_topic, kept),
+        ):
+            ensure_topic(kafka, name, replicas=deployments.topic_replicas(config), config=of_topic)
 
     def _note_fenced(self, execution_id: str) -> None:
         if self._term is not None:

@@ -170,20 +170,20 @@ class ContainerPlacementMetadataStore:
         on_response: Callable[[PlacementResponse, Change], None],
         *,
         from_position: int | None = None,
-        on_setting: Callable[[Change], None] | None = None,
+        on_other: Callable[[Change], None] | None = None,
     ) -> Watch:
         """Calls `on_response` for each status as it is written; see `MetadataStore.watch`.
 
-        `on_setting` gets each change of the job's config, in its order among them.
+        `on_other` gets each change of the job's config, in its order among them.
         """
 
         def on_change(change: Change) -> None:
-            if change.namespace == SET_CONFIG and on_setting is not None:
-                on_setting(change)
+            if change.namespace == SET_CONFIG and on_other is not None:
+                on_other(change)
             elif (response := self._response(change)) is not None:
                 on_response(response, change)
 
-        namespaces = {PLACEMENT_NAMESPACE, SET_CONFIG if on_setting else PLACEMENT_NAMESPACE}
+        namespaces = {PLACEMENT_NAMESPACE, SET_CONFIG if on_other else PLACEMENT_NAMESPACE}
         return self._store.watch(namespaces, on_change, since=from_position)
 
     def _response(self, change: Change) -> PlacementResponse | None:

@@ -15,12 +15,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: TID253 -
 from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 from samza_dagster.metadata import (
     Change,
-    ContainerPlacementMetadataStore,
     KafkaCluster,
     KafkaMetadataStore,
     ensure_topic,
 )
-from samza_dagster.model import PlacementResponse, StatusCode
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
@@ -349,38 +347,6 @@ def test_a_value_that_is_too_large_is_refused(store: KafkaMetadataStore) -> None
         store.put("n", "k", b"x" * 3_000_000)
     store.put("n", "k", b"small")
     assert store.get("n", "k") == b"small"
-
-
-def test_placement_messages_travel_over_the_stream(
-    store: KafkaMetadataStore, bootstrap_servers: str, topic: str
-) -> None:
-    """Request, responses and deletion, seen by the other side while they happen."""
-    operator = ContainerPlacementMetadataStore(store)
-    other = KafkaMetadataStore(bootstrap_servers, topic)
-    coordinator = ContainerPlacementMetadataStore(other)
-    statuses: queue.Queue[StatusCode] = queue.Queue()
-    operator.watch_responses(lambda response, _: statuses.put(response.status_code))
-    uuid_ = operator.write_request("run-1", "0", "host-2", request_expiry_ms=5000)
-    request = coordinator.requests()[0]
-    coordinator.delete_request(uuid_)
-    for status in (StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED):
-        coordinator.write_response(
-            PlacementResponse(
-                uuid=uuid_,
-                deployment_id=request.deployment_id,
-                processor_id=request.processor_id,
-                destination_host=request.destination_host,
-                status_code=status,
-                timestamp=request.timestamp,
-                response_message="x",
-            )
-        )
-    assert [statuses.get(timeout=10 * PACE) for _ in range(2)] == ["IN_PROGRESS", "SUCCEEDED"]
-    newest = operator.read_response(uuid_)
-    assert newest is not None
-    assert newest.status_code is StatusCode.SUCCEEDED
-    assert operator.read_request(uuid_) is None
-    other.close()
 
 
 def test_topics_are_created_once_and_checked(cluster: KafkaCluster, topic: str) -> None:

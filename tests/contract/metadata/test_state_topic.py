@@ -353,23 +353,14 @@ def test_a_watch_sees_committed_records_only_and_reports_bad_ones(
     reader.close()
 
 
-@pytest.mark.parametrize(
-    ("value", "what"),
-    [
-        (b'{"version":3}', "field version: 3"),
-        (b"{}", "field version: None"),
-        (b"nonsense", "no JSON"),
-        (b"[1]", "no object"),
-    ],
-)
 def test_nobody_leads_on_a_state_that_cannot_be_read(
-    new_writer: Callable[[], StateWriter], topic: str, value: bytes, what: str
+    new_writer: Callable[[], StateWriter], topic: str
 ) -> None:
     """The refusal names topic and offset. A bad record that was overwritten since doesn't count."""
     writer = new_writer()
     writer.take_over()
-    writer.commit([(topic, b"job", state()), (topic, b"group/0", value)])
-    with pytest.raises(MalformedRecord, match=what) as raised:
+    writer.commit([(topic, b"job", state()), (topic, b"group/0", b'{"version":3}')])
+    with pytest.raises(MalformedRecord, match="field version: 3") as raised:
         new_writer().take_over()
     assert f"topic {topic}, offset 3" in raised.value.seen
     repair = new_writer()
@@ -377,18 +368,6 @@ def test_nobody_leads_on_a_state_that_cannot_be_read(
         repair.take_over()
     repair.commit([(topic, b"group/0", state(n=1))])
     assert set(new_writer().take_over().records) == {"job", "group/0"}
-
-
-def test_bytes_under_a_key_that_isnt_ours_keep_nobody_from_leading(
-    new_writer: Callable[[], StateWriter], bootstrap_servers: str, topic: str
-) -> None:
-    """Nor a client from reading; both are told of them."""
-    writer = new_writer()
-    writer.take_over()
-    writer.commit([(topic, b"job", state()), (topic, b"x", b"\x00"), (topic, b"\xff", b"{}")])
-    for snapshot in (new_writer().take_over(), StateReader(bootstrap_servers, topic).snapshot()):
-        assert snapshot.records.keys() - {"take-over"} == {"job"}
-        assert [record.key for record in snapshot.foreign] == [b"x", b"\xff"]
 
 
 def test_leading_needs_the_state_topic(bootstrap_servers: str, transactional_id: str) -> None:

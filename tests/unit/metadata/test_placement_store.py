@@ -123,7 +123,7 @@ def test_records_that_cannot_be_read_are_told_and_skipped(
     settings: queue.Queue[str] = queue.Queue()
     watch = store.watch_responses(
         lambda response, _: responses.put(response.uuid),
-        on_setting=lambda change: settings.put(change.key),
+        on_other=lambda change: settings.put(change.key),
     )
     memory.put("set-config", "a", b"{}")
     memory.put("set-changelog", "b", b"{}")

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.metadata import Change, MemoryMetadataStore, MetadataStore
+from samza_dagster.client import PlacementClient
+from samza_dagster.metadata import (
+    Author,
+    Change,
+    ContainerPlacementMetadataStore,
+    MemoryMetadataStore,
+    MetadataStore,
+)
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.model import PlacementResponse, StatusCode
 from tests.unit.metadata.keyed_store import KeyedStore
 
 pytestmark = pytest.mark.unit
@@ -100,3 +109,37 @@ def test_a_callback_may_write_fail_and_close() -> None:
     store.put("n", "ask", b"")
     assert done.wait(5)
     assert store.get("n", "answer") == b""
+
+
+def test_a_client_asks_and_waits_over_a_store_without_a_log() -> None:
+    """It hears how its request ends; what was overwritten before it looked is nowhere."""
+    store, author = KeyedStore(), Author("h1", "samza", 1)
+    for record in (
+        stream.set_config(author, "app.run.id", "run-1"),
+        stream.set_config(author, "job.name", "j"),
+        stream.set_config(author, "job.host-affinity.enabled", "true"),
+        *(stream.set_task_container(author, f"Partition {n}", str(n)) for n in range(2)),
+        *(stream.set_container_host(author, str(n), f"h{n}") for n in range(2)),
+    ):
+        store.put(record.namespace, record.key, record.value or b"")
+    coordinator = ContainerPlacementMetadataStore(store)
+    with PlacementClient.over(store, job_name="j") as client:
+        _, since = client.responses_since(None)
+        asked = client.place("0", "h1").uuid
+        (request,) = coordinator.requests()
+        coordinator.delete_request(asked)
+        for status in (StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED):
+            coordinator.write_response(
+                PlacementResponse(
+                    uuid=asked,
+                    deployment_id=request.deployment_id,
+                    processor_id=request.processor_id,
+                    destination_host=request.destination_host,
+                    status_code=status,
+                    timestamp=request.timestamp,
+                    response_message="m",
+                )
+            )
+        assert client.wait(asked, timeout_s=5).status_code is StatusCode.SUCCEEDED
+        told, _ = client.responses_since(since)
+        assert [response.status_code for _, response in told] == [StatusCode.SUCCEEDED]
