@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 from hypothesis import given
@@ -17,12 +17,35 @@ from samza_dagster.metadata import (
     ContainerPlacementMetadataStore,
     MemoryMetadataStore,
     MetadataStore,
+    Watch,
 )
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.model import PlacementResponse, StatusCode
-from tests.unit.metadata.keyed_store import KeyedStore
 
 pytestmark = pytest.mark.unit
+
+
+class KeyedStore(MemoryMetadataStore):
+    """A node for each key with its newest value, as ZooKeeper has it: what is gone nobody is told."""
+
+    def changes(self, namespace: str, since: int) -> tuple[tuple[Change, ...], int]:
+        changes, end = super().changes(namespace, since)
+        newest = {change.key: change for change in changes}.values()
+        return tuple(c for c in changes if c in newest and c.value is not None), end
+
+    def watch(
+        self,
+        namespaces: Collection[str],
+        on_change: Callable[[Change], None],
+        *,
+        since: int | None = None,
+    ) -> Watch:
+        for namespace in namespaces if since is not None else ():
+            for change in self.changes(namespace, since or 0)[0]:
+                on_change(change)
+        return super().watch(namespaces, on_change)
+
+
 STORES = (MemoryMetadataStore, KeyedStore)
 both_stores = pytest.mark.parametrize("make", STORES)
 WRITES = st.lists(
