@@ -10,15 +10,15 @@ from samza_dagster.model import SystemStreamPartition, TaskModel
 
 def group_by_partition(
     inputs: Mapping[str, int],
-    system: str,
+    system: str | Mapping[str, str],
     *,
     changelog_partitions: Mapping[str, int] | None = None,
 ) -> tuple[TaskModel, ...]:
     """One task `Partition <i>` for partition i of every topic that has one.
 
-    `inputs` is topic → number of partitions, all of one `system`. Tasks come in order
-    of name, as Samza compares names: `Partition 10` is before `Partition 2`. In that
-    order a task that `changelog_partitions` (task name → partition, from an earlier
+    `inputs` is topic → number of partitions; `system` is that of all of them, or of each by its
+    topic. Tasks come in order of name, as Samza compares names: `Partition 10` is before
+    `Partition 2`. In that order a task that `changelog_partitions` (task name → partition, from an earlier
     deployment) doesn't know gets the partition after the highest (`JobModelCalculator`).
 
     Raises `InvalidInput` when there is no partition at all.
@@ -51,10 +51,14 @@ def group_by_partition(
 
 
 def _partitions(
-    inputs: Mapping[str, int], system: str, number: int
+    inputs: Mapping[str, int], system: str | Mapping[str, str], number: int
 ) -> tuple[SystemStreamPartition, ...]:
     return tuple(
-        SystemStreamPartition(system=system, stream=topic, partition=number)
+        SystemStreamPartition(
+            system=system if isinstance(system, str) else system[topic],
+            stream=topic,
+            partition=number,
+        )
         for topic, count in sorted(inputs.items())
         if number < count
     )

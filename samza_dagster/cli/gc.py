@@ -78,8 +78,8 @@ def gc(target: Target, older_than: str, logins: bool, dry_run: bool, as_json: bo
 
 
 def _logins(target: Target, *, dry_run: bool, as_json: bool) -> None:
-    from samza_dagster.coordinator import left_logins
     from samza_dagster.coordinator.clock import wall_clock_ms
+    from samza_dagster.coordinator.fencing import left_logins
 
     connection = target.connection()
     with busy("Asking the brokers …"):

@@ -112,7 +112,7 @@ def _deployment_of_an_am(target: Target) -> str | None:
             view = client.view()
     except (InvalidInput, Unreachable):  # no stream yet: nothing was ever deployed
         return None
-    return view.deployment_id if view.coordinator == "samza" else None
+    return None if view.capabilities.tells_what_runs else view.deployment_id
 
 
 def _parsed_head(text: str | None) -> Head | None:

@@ -131,7 +131,7 @@ def _check_am_takes_it(view: JobView, processor: ProcessorView) -> None:
     with its standbys, but not two standbys of it, which would be down at the same time.
     """
     pid = processor.processor_id
-    if view.coordinator != "samza":
+    if view.capabilities.rules_before_stop:
         return
     if processor.state == UNKNOWN_STATE and view.host_affinity:
         raise Refused(
@@ -246,7 +246,7 @@ def _legal(
         if view.takes_any_host:
             return LegalDestination(destination, None, tuple(notices))
         chosen = _most_roomy(view, processor, verdicts)
-        if view.coordinator != "samza":
+        if view.capabilities.rules_before_stop:
             return LegalDestination(destination, None, tuple(notices))
         destination = (
             chosen  # the AM would look at the rules only after it has stopped the container
@@ -259,13 +259,13 @@ def _legal(
         )
     if destination not in view.hosts:
         nearest = _nearest(destination, (*view.hosts, *DESTINATION_WORDS))
-        if view.coordinator == "samza" and allow_unknown_host:
+        if allow_unknown_host and not view.capabilities.knows_all_hosts:
             notices.append(
                 f"no container reported {destination} yet; if the cluster has no such host the AM answers FAILED when the request expires, and the container stays"
             )
             return LegalDestination(destination, destination, tuple(notices))
         hint = f"did you mean {nearest!r}?" if nearest else "one of the hosts seen"
-        if view.coordinator == "samza":
+        if not view.capabilities.knows_all_hosts:
             hint += " If the cluster has this host: --allow-unknown-host"
         raise InvalidInput(
             f"destination host {destination!r}",
@@ -296,7 +296,7 @@ def _most_roomy(view: JobView, processor: ProcessorView, verdicts: Iterable[Host
     legal = {v.host: v.ready for v in others if v.legal}
     if not legal:
         fix = next((v.fix for v in others if v.fix), "start an agent on another host")
-        if view.coordinator == "samza":
+        if not view.capabilities.knows_all_hosts:
             fix = "name a host of the cluster that no container has reported yet: --allow-unknown-host"
         raise Refused(
             f"place {processor.processor_id} --to ANY_HOST: no other host is legal",
@@ -333,7 +333,7 @@ def _standby_host(
     pid = processor.processor_id
     standbys = [p for p in peers_of(view, processor) if p.mode is TaskMode.STANDBY and p.host]
     seen = "standbys " + (", ".join(f"{p.processor_id} on {p.host}" for p in standbys) or "none")
-    if view.coordinator != "samza_dagster":
+    if not view.capabilities.has_own_requests:
         verdict = next((v for v in verdicts if standbys and v.host == standbys[0].host), None)
         raise Refused(
             f"place {pid} --to STANDBY: this coordinator has no such destination",

@@ -10,8 +10,8 @@ from samza_dagster.client.views import ALIVE_STATE, LOST_STATE, HostView, Leader
 from samza_dagster.errors import InvalidInput, MalformedRecord, UnknownTopic, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import ANSWER_S
-from samza_dagster.metadata.kept_state import KeptState
 from samza_dagster.metadata.own_requests import OwnMail, read_mail
+from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Limits
 
@@ -113,12 +113,7 @@ class TopicStateSource:
     """A job's state topic, read-committed; what it has read it keeps."""
 
     def __init__(self, connection: Connection) -> None:
-        self._kept = KeptState(
-            connection.bootstrap_servers,
-            connection.state_topic,
-            client_config=connection.client_config,
-            timeout_s=ANSWER_S,
-        )
+        self._reader = StateReader.of(connection, timeout_s=ANSWER_S, keep=True)
 
     def read(self) -> CoordinatorState | None:
         """The committed state; None when the topic doesn't exist or holds no job.
@@ -127,7 +122,7 @@ class TopicStateSource:
         job isn't known then.
         """
         try:
-            snapshot = self._kept.snapshot()
+            snapshot = self._reader.snapshot()
         except MalformedRecord:
             raise
         except UnknownTopic:  # Samza's own AM coordinates this job
@@ -139,4 +134,4 @@ class TopicStateSource:
 
     def close(self) -> None:
         """Releases connections."""
-        self._kept.close()
+        self._reader.close()

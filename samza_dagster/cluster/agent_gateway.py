@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
+from samza_dagster.cluster.interface import JSON
 from samza_dagster.errors import MissingPrerequisite
 
 SYNC_PATH = "/agent/v1/sync"
@@ -46,7 +47,7 @@ def listening(address: tuple[str, int], within_s: float = 0.0) -> socket.socket:
 class AgentGateway:
     """Listens for agents; `on_sync` answers a body, and may hold it for a while.
 
-    Pages registered with `add_route` are served to anybody on the address listened on, so
+    Pages registered with `add_page` are served to anybody on the address listened on, so
     they must tell nothing secret.
     """
 
@@ -64,10 +65,6 @@ class AgentGateway:
         """Where agents find it."""
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}"
-
-    def add_route(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
-        """Serves `GET path` with the JSON object that `page` returns when asked."""
-        self.add_page(path, "application/json", lambda: json.dumps(page()).encode("utf-8"))
 
     def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
         """Serves `GET path` with the bytes that `page` returns when asked."""
@@ -152,7 +149,7 @@ class _AgentHandler(BaseHTTPRequestHandler):
         self._answer(status, {"error": why})
 
     def _answer(self, status: int, value: Mapping[str, Any]) -> None:
-        self._send(status, "application/json", json.dumps(value).encode("utf-8"))
+        self._send(status, JSON, json.dumps(value).encode("utf-8"))
 
     def _send(self, status: int, content_type: str, body: bytes) -> None:
         try:

@@ -25,7 +25,7 @@ class HostBook:
     dealt with its registration, so that a lease may end later than those before.
     `losses`: how often it was lost. Who has heard of that takes no older reply any more.
     `boot_id` and `began_ms` (of that boot's clock): when the agent of `instance` began.
-    `books` is the id of the records that this agent goes by; "" of an older release.
+    `journal` is the id of the records that this agent goes by; "" of an older release.
     """
 
     host: str
@@ -46,7 +46,7 @@ class HostBook:
     lost: bool = False
     losses: int = 0
     fault_domain: str = ""
-    books: str = ""
+    journal: str = ""
 
     @property
     def is_registered(self) -> bool:
@@ -70,13 +70,13 @@ class HostBook:
         return sync.began_ms < self.began_ms
 
     def is_replaced_by(self, sync: Sync) -> bool:
-        """Whether its books or its boot are others: nothing is held or under way there.
+        """Whether its journal or its boot are others: nothing is held or under way there.
 
         The boot tells it of an agent of an older release.
         """
         if self.instance is None:
             return False
-        return (sync.books, sync.boot_id) != (self.books, self.boot_id)
+        return (sync.books, sync.boot_id) != (self.journal, self.boot_id)
 
     def take(self, sync: Sync) -> list[Notice]:
         """Books a report; the callbacks that it gives cause to, in order.
@@ -95,7 +95,7 @@ class HostBook:
         before = self.containers
         self.instance, self.sequence, self.lost = sync.instance, sync.sequence, False
         self.boot_id, self.began_ms = sync.boot_id, sync.began_ms
-        self.fault_domain, self.books = sync.fault_domain, sync.books
+        self.fault_domain, self.journal = sync.fault_domain, sync.books
         self.resources = sync.resources
         self.reservations = {r.request_id: r.execution_id for r in sync.reservations}
         self.containers = {c.execution_id: c for c in sync.containers}
@@ -129,7 +129,7 @@ class HostBook:
             self.resources.free_memory_mb,
             self.resources.free_cores,
             self.fault_domain,
-            self.books,
+            self.journal,
             self.boot_id,
         )
 

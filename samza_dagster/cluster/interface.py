@@ -7,17 +7,21 @@ as a callback, at least once, so a coordinator that was away may see one again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
+
+JSON = "application/json"
 
 
 @dataclass(frozen=True)
 class HostResources:
-    """A host as its agent registered it; memory in MiB. `fault_domain` "" is unknown.
+    """A host that can run containers; memory in MiB. `fault_domain` "" is unknown.
 
-    `books` is the id of the records that the agent goes by, `boot_id` of the machine's
-    boot. What those books lack says nothing of what was started on others; "" is unknown.
+    `journal` is the id of the record by which the host says what it has, `boot_id` of its
+    machine's boot, "" where a cluster doesn't know them: what one journal lacks says nothing of
+    what was started by another.
     """
 
     host: str
@@ -26,16 +30,16 @@ class HostResources:
     free_memory_mb: int
     free_cores: int
     fault_domain: str = ""
-    books: str = ""
+    journal: str = ""
     boot_id: str = ""
 
 
 @dataclass(frozen=True)
 class ContainerLaunch:
-    """All that an agent needs to start one incarnation of a container.
+    """All that a host needs to start one incarnation of a container.
 
     `command` and `environment` are literal (no shell). `job_model_json` is served to
-    the container by its agent alone; `store_directories` are the paths, below the
+    the container by its host alone; `store_directories` are the paths, below the
     host's state directory, that must be free before it is. `files` (name, text) are laid
     into its work directory, which it starts in; they may hold secrets.
     One that goes with a reservation has no JobModel: that comes with the start.
@@ -53,7 +57,7 @@ class ContainerLaunch:
 
 @dataclass(frozen=True)
 class ObservedContainer:
-    """A container that an agent has on its books when it registers."""
+    """A container of a host, as it is when the host registers."""
 
     execution_id: str
     processor_id: str
@@ -69,7 +73,7 @@ class ClusterCallbacks(Protocol):
     def on_host_registered(
         self, host: HostResources, containers: tuple[ObservedContainer, ...]
     ) -> None:
-        """An agent registered with this coordinator and named all that it has."""
+        """A host can be used by this coordinator from now on, and this is all that it has."""
         ...
 
     def on_host_told(self, host: str) -> None:
@@ -77,9 +81,10 @@ class ClusterCallbacks(Protocol):
         ...
 
     def on_host_lost(self, host: str, granted_ago_s: float) -> None:
-        """No word from the host's agent for longer than the time-out.
+        """The host can't be heard any more: whether its containers live isn't known.
 
-        Every lease that it has of this coordinator was granted at least `granted_ago_s` ago.
+        What the cluster let them live on for by themselves, if it does, it granted at least
+        `granted_ago_s` ago; 0 where it grants nothing.
         """
         ...
 
@@ -104,7 +109,7 @@ class ClusterCallbacks(Protocol):
         ...
 
     def on_container_stopped(self, execution_id: str, host: str, exit_status: int | None) -> None:
-        """The agent saw the process dead (a readable pidfd); the store is free."""
+        """The process was seen dead, by who can't be wrong about it; the store is free."""
         ...
 
     def on_stop_failed(self, execution_id: str, host: str, why: str) -> None:
@@ -113,17 +118,26 @@ class ClusterCallbacks(Protocol):
 
 
 class ClusterResourceManager(Protocol):
-    """Requests resources, starts and stops containers on hosts."""
+    """Requests resources, starts and stops containers on hosts, for one term of leadership."""
+
+    @property
+    def url(self) -> str:
+        """Where the pages are, and whoever runs containers finds this coordinator."""
+        ...
+
+    def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
+        """Serves `GET path` at `url` with what `page` returns when asked: nothing secret."""
+        ...
 
     def higher_epochs(self) -> Mapping[str, int]:
-        """Host → the higher epoch that its agent told of, since this was asked last.
+        """Host → the higher epoch that it told of, since this was asked last.
 
         Those words were refused. A host's word proves no other leader: the brokers know.
         """
         ...
 
     def start(self, callbacks: ClusterCallbacks) -> None:
-        """Begins to listen for agents."""
+        """Begins to call back, also about what was asked before."""
         ...
 
     def request_resource(
@@ -166,13 +180,13 @@ class ClusterResourceManager(Protocol):
         ...
 
     def forget_container(self, execution_id: str, host: str) -> None:
-        """The agent may drop the record of a dead incarnation."""
+        """The host may drop the record of a dead incarnation."""
         ...
 
     def admit_host(self, host: str) -> None:
-        """What a registration of `host` was told of has been dealt with: it gets leases again.
+        """What a registration of `host` was told of has been dealt with: its containers may live on.
 
-        Until then its leases end when those end that it had before.
+        Until then leases end when those end that it had before.
         """
         ...
 
@@ -185,5 +199,45 @@ class ClusterResourceManager(Protocol):
         ...
 
     def close(self) -> None:
-        """Stops listening. Containers and agents run on."""
+        """Ends the callbacks. Containers run on."""
+        ...
+
+
+@dataclass(frozen=True)
+class ClusterTerm:
+    """What a cluster needs to know of the term of leadership that it is opened for.
+
+    Hosts refuse an `epoch` lower than one that they have seen. `lease_source` gives the seconds
+    that containers may live on from now without this coordinator, at most `granted_s`; leases of
+    `lease_s` may run of a term before. A host is lost after `host_timeout_s` without a word.
+    Requests for any host wait until no host has registered for `gather_s`.
+    """
+
+    epoch: int
+    lease_s: float
+    granted_s: float
+    host_timeout_s: float
+    lease_source: Callable[[], float]
+    gather_s: float
+    clock: Callable[[], float]
+
+
+class ClusterFactory(Protocol):
+    """Opens the cluster of each term of one coordinator."""
+
+    def require(self, *, beside: tuple[str, str] | None = None) -> None:
+        """Returns where a cluster could be opened; disturbs nobody.
+
+        `beside` are host and URL of the leader that is waited for: what it occupies is free by
+        then. Raises `InvalidInput` or `MissingPrerequisite` that says what to change.
+        """
+        ...
+
+    def prepared(
+        self, within_s: float = 0.0
+    ) -> AbstractContextManager[Callable[[ClusterTerm], ClusterResourceManager]]:
+        """Occupies what a cluster needs; to be called with the term, once that is known.
+
+        What a former leader still occupies is waited for up to `within_s`. Raises as `require`.
+        """
         ...

@@ -7,6 +7,7 @@ agents' records say what is. Every callback is made from one thread, in order.
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import os
 import queue
@@ -24,7 +25,12 @@ from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, 
 from samza_dagster.cluster.allocation import ResourceAsk
 from samza_dagster.cluster.grants import Grants
 from samza_dagster.cluster.host_book import HostBook, Notice
-from samza_dagster.cluster.interface import ClusterCallbacks, ContainerLaunch, HostResources
+from samza_dagster.cluster.interface import (
+    JSON,
+    ClusterCallbacks,
+    ContainerLaunch,
+    HostResources,
+)
 from samza_dagster.cluster.resource_requests import ResourceRequests
 from samza_dagster.errors import InvalidInput
 
@@ -106,6 +112,7 @@ class LocalCluster:
         if not isinstance(listen, socket.socket):
             listen = listening(listen)
         self._gateway = AgentGateway(listen, token=token, on_sync=self._on_sync)
+        self.add_page("/hosts", JSON, lambda: json.dumps(self.silences()).encode())
         self._callbacks: ClusterCallbacks | None = None
         self._threads = [
             threading.Thread(target=self._dispatch, name="cluster-callbacks", daemon=True),
@@ -117,12 +124,8 @@ class LocalCluster:
         """Where agents, and readers of pages, find this coordinator."""
         return self._gateway.url
 
-    def add_route(self, path: str, page: Callable[[], Mapping[str, Any]]) -> None:
-        """Serves `GET path` without a token: nothing secret may be in it."""
-        self._gateway.add_route(path, page)
-
     def add_page(self, path: str, content_type: str, page: Callable[[], bytes]) -> None:
-        """Serves `GET path` with these bytes, without a token too."""
+        """Serves `GET path` without a token: nothing secret may be in it."""
         self._gateway.add_page(path, content_type, page)
 
     def start(self, callbacks: ClusterCallbacks) -> None:

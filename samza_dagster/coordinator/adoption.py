@@ -70,7 +70,7 @@ def require_ended(deployed: Deployed, connection: Connection, stopped: threading
         return
     listens_s = max(reporters.values()) + _MARGIN_S
     log.info("%s: listening for %.0f s whether its containers report", asked, listens_s)
-    cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+    cluster = KafkaCluster.of(connection)
     with ExitStack() as stack:
         followed = [stack.enter_context(closing(FollowedTopic(cluster, t))) for t in reporters]
         over = time.monotonic() + listens_s

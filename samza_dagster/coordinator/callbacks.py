@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from samza_dagster.cluster.interface import HostResources, ObservedContainer
+from samza_dagster.coordinator.status import Processes
 from samza_dagster.placement import events
-
-
-class ProcessBook(Protocol):
-    """Remembers the process id of each incarnation, for people to look at."""
-
-    def note(self, execution_id: str, pid: int | None) -> None:
-        """The pid as the agent reported it; None once it is dead."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -37,7 +29,7 @@ class ClusterEvents:
         emit: Callable[[events.Event | HostTold], None],
         *,
         now_ms: Callable[[], int],
-        processes: ProcessBook,
+        processes: Processes,
         heed_fault_domains: bool = True,
     ) -> None:
         self._heed_fault_domains = heed_fault_domains
@@ -48,48 +40,48 @@ class ClusterEvents:
     def on_host_registered(
         self, host: HostResources, containers: tuple[ObservedContainer, ...]
     ) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         ids = frozenset(container.execution_id for container in containers)
         domain = host.fault_domain if self._heed_fault_domains else ""
         now = self._now_ms()
-        self._emit(events.HostRegistered(now, host.host, ids, domain, host.books, host.boot_id))
+        self._emit(events.HostRegistered(now, host.host, ids, domain, host.journal, host.boot_id))
 
     def on_host_told(self, host: str) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         self._emit(HostTold(host))
 
     def on_host_lost(self, host: str, granted_ago_s: float) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         now = self._now_ms()
         self._emit(events.HostLost(now, host, now - int(granted_ago_s * 1000)))
 
     def on_resource_allocated(self, request_id: str, host: str) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         self._emit(events.ResourceAllocated(self._now_ms(), request_id, host))
 
     def on_request_expired(self, request_id: str, why: str) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         self._emit(events.RequestExpired(self._now_ms(), request_id, why))
 
     def on_container_launched(self, execution_id: str, host: str, pid: int) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         self._processes.note(execution_id, pid)
         self._emit(events.ContainerLaunched(self._now_ms(), execution_id, host))
 
     def on_container_checked_in(self, execution_id: str, host: str) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         self._emit(events.ContainerCheckedIn(self._now_ms(), execution_id, host))
 
     def on_start_failed(self, execution_id: str, host: str, why: str) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         self._processes.note(execution_id, None)
         self._emit(events.StartFailed(self._now_ms(), execution_id, host, why))
 
     def on_container_stopped(self, execution_id: str, host: str, exit_status: int | None) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         self._processes.note(execution_id, None)
         self._emit(events.ContainerStopped(self._now_ms(), execution_id, host, exit_status))
 
     def on_stop_failed(self, execution_id: str, host: str, why: str) -> None:
-        """Sees `ClusterCallbacks`."""
+        """See `ClusterCallbacks`."""
         self._emit(events.StopFailed(self._now_ms(), execution_id, host, why))

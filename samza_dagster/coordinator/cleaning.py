@@ -41,7 +41,7 @@ class FinishedMessages:
     def removals(
         self, state: JobState, now_ms: int
     ) -> tuple[Sequence[Record], Sequence[StreamRecord]]:
-        """Sees `Cleaner`; the oldest first, and not more than one transaction should hold."""
+        """See `Cleaner`; the oldest first, and not more than one transaction should hold."""
         mail = read_mail(self._reader.snapshot().mail)
         answers = self._placement.responses()
         newest_ms = max((r.timestamp for r in (*answers, *mail.responses.values())), default=0)

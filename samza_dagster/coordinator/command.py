@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from samza_dagster.cluster.agents import LocalAgents
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings
 from samza_dagster.coordinator.recording import JsonLinesRecorder
@@ -126,9 +127,7 @@ def run_command(
             connection=connection,
             config=read_properties(config, "the job's config"),
             launch=LaunchTemplate.read(launch),
-            token=read_token(token_file),
-            url_file=url_file,
-            listen=_address(listen),
+            cluster=LocalAgents(url_file, read_token(token_file), _address(listen)),
             lease_s=lease,
             take_over_now=take_over == "now",
             adopt=adopt,

@@ -53,7 +53,11 @@ def _number(config: Mapping[str, str], key: str, default: int) -> int:
 
 
 def input_topics(config: Mapping[str, str]) -> dict[str, str]:
-    """Topic → system, from `task.inputs=<system>.<stream>,…`."""
+    """Topic → system, from `task.inputs=<system>.<stream>,…`.
+
+    Raises `InvalidInput` for an entry without a system, and for one topic of two systems: the
+    deployment's record knows inputs by their topics.
+    """
     topics: dict[str, str] = {}
     for entry in required(config, "task.inputs", "kafka.input").split(","):
         system, _, stream = entry.strip().partition(".")
@@ -61,7 +65,13 @@ def input_topics(config: Mapping[str, str]) -> dict[str, str]:
             raise InvalidInput(
                 "task.inputs in the job's config", seen=repr(entry), fix="<system>.<stream>,…"
             )
-        topics[config.get(f"streams.{stream}.samza.physical.name", stream)] = system
+        topic = config.get(f"streams.{stream}.samza.physical.name", stream)
+        if topics.setdefault(topic, system) != system:
+            raise InvalidInput(
+                "task.inputs in the job's config",
+                seen=f"topic {topic} of both {topics[topic]} and {system}",
+                fix="each topic of one system",
+            )
     return topics
 
 
@@ -196,7 +206,7 @@ def plan(
     topics = input_topics(config)
     tasks = group_by_partition(
         {topic: partition_counts[topic] for topic in topics},
-        system=next(iter(topics.values())),
+        system=topics,
         changelog_partitions=changelog_partitions,
     )
     actives = group_by_container_count(tasks, container_count(config))

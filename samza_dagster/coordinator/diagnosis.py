@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from samza_dagster.coordinator.deployment import input_topics, wanted_replicas
-from samza_dagster.coordinator.fence_examination import Finding, examine
+from samza_dagster.coordinator.fencing.examination import Finding, examine
+from samza_dagster.coordinator.fencing.principals import Principals, systems_apart
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.leases import outlived, short_lease
 from samza_dagster.coordinator.limits import FENCING, LEASE, limits_of
-from samza_dagster.coordinator.principals import Principals, systems_apart
 from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.metadata.connection import Connection, read_properties
 from samza_dagster.metadata.job_owner import Deployed, read_deployed
@@ -153,7 +153,7 @@ def report(config: Path) -> Iterator[Finding]:
     Raises `Unreachable` as `findings`.
     """
     connection = Connection.from_properties(config, os.environ)
-    cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+    cluster = KafkaCluster.of(connection)
     properties = read_properties(config, "the job's config")
     whose: Finding | Unreachable
     try:

@@ -26,6 +26,7 @@ from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.interface import Change, MetadataStore
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.placement_store import request_key, response_key
+from samza_dagster.metadata.replicas import cluster_metadata
 from samza_dagster.metadata.state_topic import Snapshot, StateReader, encode_record
 from samza_dagster.metadata.state_writer import Records, StateWriter
 from samza_dagster.metadata.topic_reader import TopicRecord
@@ -42,14 +43,8 @@ log = logging.getLogger(__name__)
 
 def partition_counts(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, int]:
     """Partitions of each topic; raises `InvalidInput` for one that doesn't exist."""
-    from confluent_kafka import KafkaException
-
     asked = "read the partitions of the job's inputs"
-    try:
-        with cluster.admin() as admin:
-            found = admin.list_topics(timeout=10).topics
-    except KafkaException as error:
-        raise cluster.failure(asked, error.args[0], 10) from error
+    found = cluster_metadata(cluster, asked, 10).topics
     missing = sorted(set(topics) - found.keys())
     if missing:
         raise InvalidInput(asked, seen=f"no topic {', '.join(missing)}", fix="create it first")
@@ -93,38 +88,15 @@ class KafkaLog:
 
     def __init__(
         self,
-        writer: StateWriter,
-        *,
-        state_topic: str,
-        stream_topic: str,
-        audit_topic: str,
-        now_ms: Callable[[], int],
-        stopped: Callable[[], bool],
-    ) -> None:
-        self._writer = writer
-        self._stopped = stopped
-        self._state_topic = state_topic
-        self._stream_topic = stream_topic
-        self._audit_topic = audit_topic
-        self._now_ms = now_ms
-
-    @classmethod
-    def of(
-        cls,
         connection: Connection,
         writer: StateWriter,
         now_ms: Callable[[], int],
         stopped: Callable[[], bool],
-    ) -> KafkaLog:
-        """The log of a job's topics."""
-        return cls(
-            writer,
-            state_topic=connection.state_topic,
-            stream_topic=connection.coordinator_stream_topic,
-            audit_topic=connection.audit_topic,
-            now_ms=now_ms,
-            stopped=stopped,
-        )
+    ) -> None:
+        self._connection = connection
+        self._writer = writer
+        self._now_ms = now_ms
+        self._stopped = stopped
 
     def commit(
         self,
@@ -132,14 +104,8 @@ class KafkaLog:
         projections: Sequence[commands.Projection],
         stream_records: Sequence[StreamRecord] = (),
     ) -> None:
-        """Sees `CoordinatorLog`."""
+        """See `CoordinatorLog`."""
         self._write(self.batch(records, projections, stream_records))
-
-    def commit_stream(
-        self, records: Sequence[durable.Record], stream_records: Sequence[StreamRecord]
-    ) -> None:
-        """As `commit`: the first fill of a deployment."""
-        self._write(self.batch(records, (), stream_records))
 
     def batch(
         self,
@@ -162,11 +128,14 @@ class KafkaLog:
                     own.append((f"{REQUEST_PREFIX}{projection.uuid}", None))
                 case _:
                     streamed.append(stream_record(projection, now))
-        batch = [(self._state_topic, *encode_record(*record)) for record in (*records, *own)]
-        batch += [
-            (self._stream_topic, r.key_bytes(), r.value) for r in (*streamed, *stream_records)
-        ]
-        batch += [(self._audit_topic, *encode_entry(audit_to_json(r))) for r in audited]
+        state, stream_topic = (
+            self._connection.state_topic,
+            self._connection.coordinator_stream_topic,
+        )
+        batch = [(state, *encode_record(*record)) for record in (*records, *own)]
+        batch += [(stream_topic, r.key_bytes(), r.value) for r in (*streamed, *stream_records)]
+        audit_topic = self._connection.audit_topic
+        batch += [(audit_topic, *encode_entry(audit_to_json(r))) for r in audited]
         return batch
 
     def _write(self, batch: Records) -> None:
@@ -201,12 +170,12 @@ class KafkaRequests:
         self._health = health
 
     def no_start_because(self) -> str:
-        """Sees `RequestSource`."""
+        """See `RequestSource`."""
         return self._health.no_start_because()
 
     @contextmanager
     def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
-        """Sees `MailSource`."""
+        """See `MailSource`."""
         # The position is taken before the present is read: a request between the two
         # comes twice, never not at all.
         position = self._metadata.end_position()
@@ -215,13 +184,13 @@ class KafkaRequests:
             on_mail(mail)
 
         def on_change(change: Change) -> None:
-            if change.namespace != PLACEMENT_NAMESPACE or change.value is None:
+            if change.value is None:
                 return
             mail = read_stream_request(change.key, change.value)
             if mail is not None:
                 on_mail(mail)
 
-        watch = self._metadata.watch(on_change, from_position=position)
+        watch = self._metadata.watch({PLACEMENT_NAMESPACE}, on_change, since=position)
         try:
             yield watch
         finally:
@@ -237,7 +206,7 @@ class KafkaOwnRequests:
 
     @contextmanager
     def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
-        """Sees `MailSource`."""
+        """See `MailSource`."""
         for mail in _oldest_first(_own(record) for record in self._snapshot.mail):
             on_mail(mail)
         for record in self._snapshot.foreign:

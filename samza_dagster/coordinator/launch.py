@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from samza_dagster.cluster.interface import ContainerLaunch
 from samza_dagster.coordinator.extra_standbys import with_extras
-from samza_dagster.coordinator.principals import Principals
+from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import store_changelogs

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from samza_dagster.cluster.agent_gateway import listening
-from samza_dagster.cluster.local import LocalCluster, require_url_file
+from samza_dagster.cluster.interface import JSON, ClusterFactory, ClusterTerm
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.adoption import require_ended, require_ours
@@ -22,10 +20,10 @@ from samza_dagster.coordinator.announcement import last_seen_hosts
 from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this_process
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
+from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.first_step import FirstStep, Rehearsal, values_of
 from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
-from samza_dagster.coordinator.job_fencing import JobFencing
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
     KafkaOwnRequests,
@@ -53,7 +51,7 @@ from samza_dagster.metadata.job_owner import read_deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, StateReader, encode_record
 from samza_dagster.metadata.state_writer import StateWriter
-from samza_dagster.metadata.topics import ensure_topic, retained
+from samza_dagster.metadata.topics import COMPACTED, ensure_topic, retained
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import JobState, Limits
@@ -78,9 +76,7 @@ class Settings:
     connection: Connection
     config: Mapping[str, str]
     launch: LaunchTemplate
-    token: str
-    url_file: Path
-    listen: tuple[str, int] = ("127.0.0.1", 0)
+    cluster: ClusterFactory
     lease_s: float | None = None
     take_over_now: bool = False
     adopt: bool = False
@@ -158,32 +154,20 @@ class Leadership:
 
     def _lead_one_term(self) -> None:
         settings, connection = self._settings, self._settings.connection
-        stream_topic = connection.coordinator_stream_topic
-        topic = connection.state_topic
         deployed = read_deployed(connection)
         require_ours(deployed, adopt=settings.adopt)
         require_ended(deployed, connection, self._stopped)
-        kafka = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+        kafka = KafkaCluster.of(connection)
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         self._fencing.begin_examination(kafka)
-        replicas = deployments.topic_replicas(settings.config)
-        for name in (stream_topic, topic):
-            ensure_topic(kafka, name, replicas=replicas)
-        ensure_topic(
-            kafka,
-            connection.audit_topic,
-            replicas=replicas,
-            config=retained(deployments.audit_retention_ms(settings.config)),
-        )
+        self._ensure_topics(kafka)
         clock = self._clock()
         with ExitStack() as stack:
-            reader = StateReader(
-                connection.bootstrap_servers, topic, client_config=connection.client_config
-            )
+            reader = StateReader.of(connection)
             stack.callback(reader.close)
             writer = StateWriter(
                 connection.bootstrap_servers,
-                topic,
+                connection.state_topic,
                 transactional_id(connection.job_name, connection.job_id),
                 client_config=connection.client_config,
                 former_id=partial(former_id, connection, stopped=self._stopped),
@@ -197,17 +181,19 @@ class Leadership:
                 counts,
                 self._limits,
                 reader,
-                KafkaLog.of(connection, writer, clock.now_ms, self._stopped.is_set),
+                KafkaLog(connection, writer, clock.now_ms, self._stopped.is_set),
                 clock.now_ms,
             )
             if not self._is_my_turn(reader, clock, rehearsal):
                 return
-            listen = listening(settings.listen, _FREE_S if self._settle_s else 0.0)
-            stack.callback(listen.close)
+            open_cluster = stack.enter_context(
+                settings.cluster.prepared(_FREE_S if self._settle_s else 0.0)
+            )
             store, health = followed_stream(connection)
             stack.callback(store.close)
             metadata = JobMetadata(store)
-            self._require_able(rehearsal, metadata)
+            settings.cluster.require()
+            rehearsal.require(metadata)
             # Nobody was disturbed so far: all that can be refused is refused before this line.
             snapshot = stack.enter_context(self._taken_over(writer))
             if self._stopped.wait(self._settle_s):
@@ -221,25 +207,24 @@ class Leadership:
             fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
             limits = self._limits if fence is None else fence.limits(self._limits)
             leases = LeaseTerms.of(limits, before_ms=before.lease_ms, began_ms=began_ms)
-            kafka_log = KafkaLog.of(connection, writer, clock.now_ms, self._stopped.is_set)
-            cluster = LocalCluster(
-                listen=listen,
-                token=settings.token,
-                epoch=before.epoch + 1,
-                lease_s=leases.limits.lease_ms / 1000,
-                granted_s=leases.lease_ms / 1000,
-                host_timeout_s=leases.limits.host_timeout_ms / 1000,
-                url_file=settings.url_file,
-                lease_source=lambda: leases.grant_s(clock.now_ms()),
-                gather_s=GATHER_S,
-                clock=clock.seconds,
+            kafka_log = KafkaLog(connection, writer, clock.now_ms, self._stopped.is_set)
+            cluster = open_cluster(
+                ClusterTerm(
+                    epoch=before.epoch + 1,
+                    lease_s=leases.limits.lease_ms / 1000,
+                    granted_s=leases.lease_ms / 1000,
+                    host_timeout_s=leases.limits.host_timeout_ms / 1000,
+                    lease_source=lambda: leases.grant_s(clock.now_ms()),
+                    gather_s=GATHER_S,
+                    clock=clock.seconds,
+                )
             )
             stack.callback(cluster.close)
             first = FirstStep.of(
                 self._fencing.config, records, counts, metadata, leases, cluster.url
             )
             leader, deployment = first.leader, first.deployment
-            kafka_log.commit_stream(first.records, first.stream_records)
+            kafka_log.commit(first.records, (), first.stream_records)
             self._leads, self._led_epoch = True, leader.epoch
             leases.committed(began_ms)
             if fence is not None:
@@ -274,8 +259,7 @@ class Leadership:
                 ),
                 heed_fault_domains=knows_fault_domains(settings.config),
             )
-            cluster.add_route("/status", term.status)
-            cluster.add_route("/hosts", cluster.silences)
+            cluster.add_page("/status", JSON, lambda: json.dumps(term.status()).encode())
             cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
             self._term = term
             self._take_over_now = self._was_fenced = False
@@ -302,27 +286,27 @@ class Leadership:
                 self._recorder.begin(leader.epoch, records, steps.state)
             term.lead(last_seen_hosts(metadata))
 
+    def _ensure_topics(self, kafka: KafkaCluster) -> None:
+        """Makes those of the job's own topics that aren't there."""
+        connection, config = self._settings.connection, self._settings.config
+        kept = retained(deployments.audit_retention_ms(config))
+        for name, of_topic in (
+            (connection.coordinator_stream_topic, COMPACTED),
+            (connection.state_topic, COMPACTED),
+            (connection.audit_topic, kept),
+        ):
+            ensure_topic(kafka, name, replicas=deployments.topic_replicas(config), config=of_topic)
+
     def _note_fenced(self, execution_id: str) -> None:
         if self._term is not None:
             self._term.fenced(execution_id)
 
-    def _require_able(self, rehearsal: Rehearsal, metadata: JobMetadata) -> None:
-        """Returns when it could lead, as far as that can be known; disturbs nobody."""
-        require_url_file(self._settings.url_file)
-        rehearsal.require(metadata)
-
     def _require_able_behind(self, rehearsal: Rehearsal, leader: Leader) -> None:
         """Before it waits: whoever stands by must know that it can lead."""
-        host, port = self._settings.listen
-        # Of one machine the two may have one address, which is free when the leader is gone.
-        its_own = not leader.url or leader.url.endswith(f":{port}")
-        if leader.host != socket.gethostname() or not its_own:
-            listening((host, port)).close()
+        self._settings.cluster.require(beside=(leader.host, leader.url))
         store, _ = followed_stream(self._settings.connection)
-        try:
-            self._require_able(rehearsal, JobMetadata(store))
-        finally:
-            store.close()
+        with closing(store):
+            rehearsal.require(JobMetadata(store))
 
     @contextmanager
     def _taken_over(self, writer: StateWriter) -> Generator[Snapshot]:

@@ -54,7 +54,7 @@ class JsonLinesRecorder:
         return cls(path, start_line_of=start_line_of, line_of=line_of)
 
     def begin(self, term: int, records: Values, state: JobState) -> None:
-        """Sees `EventRecorder`."""
+        """See `EventRecorder`."""
         if self._stopped:
             return
         self._term = term
@@ -65,7 +65,7 @@ class JsonLinesRecorder:
             self._stop(error)
 
     def record(self, event: Event, state: JobState) -> None:
-        """Sees `EventRecorder`."""
+        """See `EventRecorder`."""
         if self._stopped:
             return
         try:

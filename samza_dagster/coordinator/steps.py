@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 
 from samza_dagster.cluster.interface import ClusterResourceManager
 from samza_dagster.coordinator import durable
-from samza_dagster.coordinator.broker_fence import Fence
 from samza_dagster.coordinator.candidacy import Leader
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.deployment import Deployment
 from samza_dagster.coordinator.effects import EffectRunner, response_of
 from samza_dagster.coordinator.extra_standbys import assignment_records, extra_standbys
+from samza_dagster.coordinator.fencing.broker_fence import Fence
 from samza_dagster.coordinator.inbox import Inbox
 from samza_dagster.coordinator.kafka import author
 from samza_dagster.coordinator.launch import Launcher

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.connection import Connection
@@ -47,27 +48,14 @@ class StreamHealth:
 def followed_stream(connection: Connection) -> tuple[KafkaMetadataStore, StreamHealth]:
     """What of the coordinator stream was committed, and whether containers can read it."""
     health = StreamHealth(lambda: bad_keys(connection))
-    store = KafkaMetadataStore(
-        connection.bootstrap_servers,
-        connection.coordinator_stream_topic,
-        client_config=connection.client_config,
-        on_malformed=health.note,
-        committed_only=True,
-    )
+    store = KafkaMetadataStore.of(connection, on_malformed=health.note, committed_only=True)
     return store, health
 
 
 def bad_keys(connection: Connection) -> tuple[str, ...]:
     """Records of the coordinator stream whose key no Samza container can read."""
     found: list[str] = []
-    store = KafkaMetadataStore(
-        connection.bootstrap_servers,
-        connection.coordinator_stream_topic,
-        client_config=connection.client_config,
-        on_malformed=lambda error: found.append(error.seen),
-    )
-    try:
+    store = KafkaMetadataStore.of(connection, on_malformed=lambda error: found.append(error.seen))
+    with closing(store):
         store.all(PLACEMENT_NAMESPACE)
-    finally:
-        store.close()
     return tuple(dict.fromkeys(found))

@@ -14,14 +14,13 @@ from typing import Any, cast
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
-from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord
+from samza_dagster.metadata.topic_reader import TopicEnd, TopicRecord, read_stretch
 from samza_dagster.metadata.topics import topic_config
 from samza_dagster.placement.audit_rules import CLOCKS_DIFFER_MS
 
 DAY_MS = 86_400_000
 DEFAULT_RETENTION_MS = 365 * DAY_MS
 _ANSWER_S = 7.0
-_PATIENCE_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -95,21 +94,10 @@ class AuditLog:
         second. Raises `InvalidInput` when the topic doesn't exist, `MalformedRecord`
         for one that is no JSON object, `Unreachable`.
         """
-        patience = time.monotonic() + _PATIENCE_S
         deadline = time.monotonic() + self._timeout_s
-        written = self._end.offset(_ANSWER_S)
-        while True:
-            end = self._end.offset(_ANSWER_S, committed_only=True)
-            if end >= written or time.monotonic() > patience:
-                break
-            time.sleep(0.005)
-        found: list[TopicRecord] = []
-        reader = TopicReader(self._cluster, self.topic, committed_only=True)
-        try:
-            reader.read_until(end, found.append, max(remaining_s(deadline), 1.0))
-        finally:
-            reader.close()
-        return [decode_entry(self.topic, record) for record in found if record.offset < end]
+        end, _ = self._end.settled(_ANSWER_S)
+        found = read_stretch(self._cluster, self.topic, end, max(remaining_s(deadline), 1.0))
+        return [decode_entry(self.topic, record) for record in found]
 
     def kept_since_ms(self) -> int | None:
         """What was written at this time or later has to be in the topic still.

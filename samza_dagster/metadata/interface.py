@@ -1,18 +1,22 @@
-"""`MetadataStore` (SAMZA-1554): keys to values, in Kafka's coordinator stream or in memory."""
+"""`MetadataStore` (SAMZA-1554): keys to values, and who changes them.
+
+In Kafka's coordinator stream, in memory, or anywhere that counts its changes, as ZooKeeper does. That
+overwritten values can be read again is what a log adds: nobody may rely on it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 
 @dataclass(frozen=True)
 class Change:
-    """One record as it was written; `value` None is a deletion.
+    """A key's value as it was written; `value` None is a deletion.
 
-    `position` is the record's offset in the stream (a counter in memory),
-    `timestamp_ms` the broker's record timestamp.
+    `position` counts the store's changes: a later change has a higher one (in a stream the record's
+    offset). `timestamp_ms` is when it was written, by the store's clock.
     """
 
     namespace: str
@@ -23,7 +27,7 @@ class Change:
 
 
 class Kept(NamedTuple):
-    """The newest value of a key, and the position of the record that wrote it (`Change`)."""
+    """The newest value of a key, and the position of the change that wrote it (`Change`)."""
 
     value: bytes
     position: int
@@ -41,7 +45,7 @@ class MetadataStore(Protocol):
     """A keyed store in namespaces (in the coordinator stream: the message's type)."""
 
     def get(self, namespace: str, key: str) -> bytes | None:
-        """The newest value, read up to the end at the time of the call; None when absent."""
+        """The newest value of those written before the call; None when absent."""
         ...
 
     def all(self, namespace: str) -> dict[str, bytes]:
@@ -53,10 +57,10 @@ class MetadataStore(Protocol):
         ...
 
     def written_ms(self, namespace: str, keys: Iterable[str]) -> dict[str, int]:
-        """The record timestamp of the newest value of each of these keys, also where it was deleted since.
+        """When each of these keys got its newest value, also where that was deleted since.
 
-        Of what was read until now, so nobody is asked; of deleted values as far as compaction has
-        left them.
+        Of what was read until now, so nobody is asked; of deleted values as far as the store still
+        has them.
         """
         ...
 
@@ -73,22 +77,27 @@ class MetadataStore(Protocol):
         ...
 
     def end_position(self) -> int:
-        """The position that the next record will have."""
+        """Whatever is written after this call has this position or a higher one."""
         ...
 
-    def changes(self, from_position: int) -> tuple[tuple[Change, ...], int]:
-        """Every record from `from_position` up to the end at the time of the call, and that end.
+    def changes(self, namespace: str, since: int) -> tuple[tuple[Change, ...], int]:
+        """Changes of a namespace's keys from the position `since` on, in order, and where to go on.
 
-        Compaction may have removed records that were overwritten since.
+        The newest value of each key that was written since; what that overwrote, and deletions, as
+        far as the store still has them.
         """
         ...
 
     def watch(
-        self, on_change: Callable[[Change], None], *, from_position: int | None = None
+        self,
+        namespaces: Collection[str],
+        on_change: Callable[[Change], None],
+        *,
+        since: int | None = None,
     ) -> Watch:
-        """Calls `on_change` for every record from `from_position` (None: from now), in order.
+        """Calls `on_change` for `changes` of these namespaces (None: none yet), then for each as it is written.
 
-        By tailing: a record is seen within 100 ms of being written.
+        In order of position; a change is seen within 100 ms of being written.
         """
         ...
 

@@ -88,13 +88,7 @@ def _if_there(read: Callable[[], _T], passed_over: type[InvalidInput]) -> _T | N
 
 
 def _state(connection: Connection) -> dict[str, Mapping[str, Any]]:
-    with closing(
-        StateReader(
-            connection.bootstrap_servers,
-            connection.state_topic,
-            client_config=connection.client_config,
-        )
-    ) as reader:
+    with closing(StateReader.of(connection)) as reader:
         records = reader.snapshot().records
     return {key: record.value for key, record in records.items() if record.value is not None}
 
@@ -109,13 +103,7 @@ def _recorded_job(state: Mapping[str, Mapping[str, Any]]) -> str | None:
 
 def _stream(connection: Connection, ours: str | None) -> Deployed:
     with closing(
-        KafkaMetadataStore(
-            connection.bootstrap_servers,
-            connection.coordinator_stream_topic,
-            client_config=connection.client_config,
-            on_malformed=lambda _: None,
-            committed_only=True,
-        )
+        KafkaMetadataStore.of(connection, on_malformed=lambda _: None, committed_only=True)
     ) as store:
         return deployed_by(store, ours)
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, UnknownTopic, Unreachable
 from samza_dagster.interrupts import interrupts_deferred
-from samza_dagster.metadata.connection import redacted
+from samza_dagster.metadata.connection import Connection, redacted
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -40,6 +40,11 @@ class KafkaCluster:
         self.bootstrap_servers = bootstrap_servers
         self._client_config = dict(client_config or {})
         self._last_error = (0.0, "")
+
+    @classmethod
+    def of(cls, connection: Connection) -> Self:
+        """The cluster of a job's coordinator stream."""
+        return cls(connection.bootstrap_servers, connection.client_config)
 
     def __repr__(self) -> str:
         return f"KafkaCluster({self.bootstrap_servers!r}, {redacted(self._client_config)!r})"

@@ -9,14 +9,22 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Self
 
 from samza_dagster.errors import MalformedRecord, Unreachable
-from samza_dagster.metadata.coordinator_stream import StreamKey, decode_key, encode_key
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.coordinator_stream import decode_key, encode_key
 from samza_dagster.metadata.interface import Change, Kept
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 from samza_dagster.metadata.record_writer import RecordWriter
-from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
+from samza_dagster.metadata.topic_reader import (
+    TopicEnd,
+    TopicReader,
+    TopicRecord,
+    TopicTail,
+    read_stretch,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -61,6 +69,23 @@ class KafkaMetadataStore:
         self._reader: TopicReader | None = None
         self._writer = RecordWriter(self._cluster, topic, self._end, timeout_s=timeout_s)
         self._tails: list[TopicTail] = []
+
+    @classmethod
+    def of(
+        cls,
+        connection: Connection,
+        *,
+        on_malformed: Callable[[MalformedRecord], None] = _log_malformed,
+        committed_only: bool = False,
+    ) -> Self:
+        """Of a job's coordinator stream."""
+        return cls(
+            connection.bootstrap_servers,
+            connection.coordinator_stream_topic,
+            client_config=connection.client_config,
+            on_malformed=on_malformed,
+            committed_only=committed_only,
+        )
 
     def __repr__(self) -> str:
         return f"KafkaMetadataStore({self._cluster!r}, {self._topic!r})"
@@ -110,53 +135,45 @@ class KafkaMetadataStore:
         """
         return self._end.offset(self._timeout_s, committed_only=self._committed_only)
 
-    def changes(self, from_position: int) -> tuple[tuple[Change, ...], int]:
-        """Every record from an offset up to the end at the time of the call, and that end.
+    def changes(self, namespace: str, since: int) -> tuple[tuple[Change, ...], int]:
+        """Every record of the namespace from an offset up to the end at the time of the call, and that end.
 
         Reads by a connection of its own, so it costs what was written since the offset.
         """
         deadline = time.monotonic() + self._timeout_s
         end = self.end_position()
-        found: list[Change] = []
-        if from_position >= end:
+        if since >= end:
             return (), end
-
-        def on_record(record: TopicRecord) -> None:
-            key = self._decode_key(record)
-            if key is not None and record.offset < end:
-                found.append(
-                    Change(key.namespace, key.key, record.value, record.offset, record.timestamp_ms)
-                )
-
-        reader = TopicReader(
+        records = read_stretch(
             self._cluster,
             self._topic,
+            end,
+            remaining_s(deadline),
+            start=max(since, 0),
             committed_only=self._committed_only,
-            start=max(from_position, 0),
         )
-        try:
-            reader.read_until(end, on_record, remaining_s(deadline))
-        finally:
-            reader.close()
-        return tuple(found), end
+        changes = map(self._change, records)
+        return tuple(c for c in changes if c is not None and c.namespace == namespace), end
 
     def watch(
-        self, on_change: Callable[[Change], None], *, from_position: int | None = None
+        self,
+        namespaces: Collection[str],
+        on_change: Callable[[Change], None],
+        *,
+        since: int | None = None,
     ) -> TopicTail:
-        """Calls `on_change` for every record from an offset (None: from now), in order.
+        """Calls `on_change` for every record of these namespaces from an offset (None: from now), in order.
 
         From a thread of its own, which survives brokers that go away and come back.
         """
         end = self._end.offset(self._timeout_s)
 
         def on_record(record: TopicRecord) -> None:
-            key = self._decode_key(record)
-            if key is not None:
-                on_change(
-                    Change(key.namespace, key.key, record.value, record.offset, record.timestamp_ms)
-                )
+            change = self._change(record)
+            if change is not None and change.namespace in namespaces:
+                on_change(change)
 
-        start = end if from_position is None else max(from_position, 0)
+        start = end if since is None else max(since, 0)
         tail = TopicTail(self._cluster, self._topic, start, on_record, committed_only=False)
         self._tails.append(tail)
         return tail
@@ -204,11 +221,17 @@ class KafkaMetadataStore:
             self._topic,
             start,
         )
-        reader = TopicReader(self._cluster, self._topic, committed_only=False, start=start)
         try:
-            reader.read_until(end, self._apply, remaining_s(deadline))
+            for record in read_stretch(
+                self._cluster,
+                self._topic,
+                end,
+                remaining_s(deadline),
+                start=start,
+                committed_only=False,
+            ):
+                self._apply(record)
         finally:
-            reader.close()
             self._forget_view()
 
     def _forget_view(self) -> None:
@@ -218,22 +241,23 @@ class KafkaMetadataStore:
             self._reader = None
 
     def _apply(self, record: TopicRecord) -> None:
-        key = self._decode_key(record)
-        if key is None:
+        change = self._change(record)
+        if change is None:
             return
-        keys = self._view.setdefault(key.namespace, {})
-        if record.value is None:
-            keys.pop(key.key, None)
+        keys = self._view.setdefault(change.namespace, {})
+        if change.value is None:
+            keys.pop(change.key, None)
         else:
-            keys[key.key] = Kept(record.value, record.offset)
-            self._written_ms.setdefault(key.namespace, {})[key.key] = record.timestamp_ms
+            keys[change.key] = Kept(change.value, change.position)
+            self._written_ms.setdefault(change.namespace, {})[change.key] = change.timestamp_ms
 
-    def _decode_key(self, record: TopicRecord) -> StreamKey | None:
+    def _change(self, record: TopicRecord) -> Change | None:
         try:
-            return decode_key(record.key, topic=self._topic, offset=record.offset)
+            key = decode_key(record.key, topic=self._topic, offset=record.offset)
         except MalformedRecord as error:
             self._on_malformed(error)
             return None
+        return Change(key.namespace, key.key, record.value, record.offset, record.timestamp_ms)
 
     def _write(self, namespace: str, key: str, value: bytes | None) -> int:
         asked = f"write {namespace} {key} to topic {self._topic}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from samza_dagster.metadata.interface import Change, Kept
 
@@ -19,39 +19,39 @@ def _wall_clock_ms() -> int:
 class MemoryMetadataStore:
     """Keeps every record that was ever written, like a stream without compaction.
 
-    Thread-safe. Each watch has a thread of its own, so a callback may write.
+    They are all in `written`, in order. Thread-safe. Each watch has a thread of its own, so a callback may write.
     """
 
     def __init__(self, now_ms: Callable[[], int] = _wall_clock_ms) -> None:
         self._now_ms = now_ms
-        self._changes: list[Change] = []
+        self.written: list[Change] = []
         self._newest: dict[str, dict[str, Kept]] = {}
-        self._written = threading.Condition()
+        self._grown = threading.Condition()
         self._watches: list[_MemoryWatch] = []
 
     def get(self, namespace: str, key: str) -> bytes | None:
         """The newest value; None when absent."""
-        with self._written:
+        with self._grown:
             found = self._newest.get(namespace, {}).get(key)
             return None if found is None else found.value
 
     def all(self, namespace: str) -> dict[str, bytes]:
         """Every key of a namespace with its newest value."""
-        with self._written:
+        with self._grown:
             return {key: kept.value for key, kept in self._newest.get(namespace, {}).items()}
 
     def whole(self) -> dict[str, dict[str, Kept]]:
         """Every namespace with its keys and their newest values."""
-        with self._written:
+        with self._grown:
             return {namespace: dict(keys) for namespace, keys in self._newest.items()}
 
     def written_ms(self, namespace: str, keys: Iterable[str]) -> dict[str, int]:
         """When each of these keys got its newest value, also where that was deleted since."""
         wanted = set(keys)
-        with self._written:
+        with self._grown:
             return {
                 change.key: change.timestamp_ms
-                for change in self._changes
+                for change in self.written
                 if change.namespace == namespace
                 and change.key in wanted
                 and change.value is not None
@@ -70,44 +70,54 @@ class MemoryMetadataStore:
 
     def end_position(self) -> int:
         """The position that the next record will have."""
-        with self._written:
-            return len(self._changes)
+        with self._grown:
+            return len(self.written)
 
-    def changes(self, from_position: int) -> tuple[tuple[Change, ...], int]:
-        """Every record from `from_position` on, and the position of the next one."""
-        with self._written:
-            return tuple(self._changes[max(from_position, 0) :]), len(self._changes)
+    def changes(self, namespace: str, since: int) -> tuple[tuple[Change, ...], int]:
+        """Every change of the namespace from `since` on, and the position of the next one."""
+        with self._grown:
+            found = self.written[max(since, 0) :]
+            return tuple(c for c in found if c.namespace == namespace), len(self.written)
 
     def watch(
-        self, on_change: Callable[[Change], None], *, from_position: int | None = None
+        self,
+        namespaces: Collection[str],
+        on_change: Callable[[Change], None],
+        *,
+        since: int | None = None,
     ) -> _MemoryWatch:
-        """Calls `on_change` for every record from `from_position` (None: from now), in order.
+        """Calls `on_change` for every change of these namespaces from `since` (None: from now), in order.
 
         An exception of the callback is logged and the watch goes on.
         """
-        with self._written:
-            start = len(self._changes) if from_position is None else max(from_position, 0)
-            watch = _MemoryWatch(self._changes, self._written, on_change, start)
+
+        def note(change: Change) -> None:
+            if change.namespace in namespaces:
+                on_change(change)
+
+        with self._grown:
+            start = len(self.written) if since is None else max(since, 0)
+            watch = _MemoryWatch(self.written, self._grown, note, start)
             self._watches.append(watch)
         return watch
 
     def close(self) -> None:
         """Ends all watches. What was written stays readable."""
-        with self._written:
+        with self._grown:
             watches, self._watches = self._watches, []
         for watch in watches:
             watch.close()
 
     def _append(self, namespace: str, key: str, value: bytes | None) -> int:
-        with self._written:
-            position = len(self._changes)
-            self._changes.append(Change(namespace, key, value, position, self._now_ms()))
+        with self._grown:
+            position = len(self.written)
+            self.written.append(Change(namespace, key, value, position, self._now_ms()))
             keys = self._newest.setdefault(namespace, {})
             if value is None:
                 keys.pop(key, None)
             else:
                 keys[key] = Kept(value, position)
-            self._written.notify_all()
+            self._grown.notify_all()
         return position
 
 

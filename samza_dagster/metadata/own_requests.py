@@ -112,16 +112,11 @@ class OwnRequestStore:
 
     def __init__(self, connection: Connection, *, timeout_s: float = 10.0) -> None:
         topic = connection.state_topic
-        cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+        cluster = KafkaCluster.of(connection)
         self._topic = topic
         self._end = TopicEnd(cluster, topic)
         self._writer = RecordWriter(cluster, topic, self._end, timeout_s=timeout_s)
-        self._reader = StateReader(
-            connection.bootstrap_servers,
-            topic,
-            client_config=connection.client_config,
-            timeout_s=timeout_s,
-        )
+        self._reader = StateReader.of(connection, timeout_s=timeout_s)
 
     def prepare_writes(self) -> None:
         """Gets ready for the first `write`; returns at once."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.metadata.coordinator_stream import SET_CONFIG
 from samza_dagster.metadata.interface import Change, MetadataStore, Watch
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
@@ -29,7 +30,7 @@ _Message = TypeVar("_Message", PlacementRequest, PlacementResponse)
 OnMalformed = Callable[[MalformedRecord], None]
 
 
-def log_malformed(error: MalformedRecord) -> None:
+def _log_malformed(error: MalformedRecord) -> None:
     """Logs a record that can't be read as a warning."""
     _log.warning("Skipped a record: %s", error)
 
@@ -71,7 +72,7 @@ class ContainerPlacementMetadataStore:
         *,
         now_ms: Callable[[], int] = _wall_clock_ms,
         new_uuid: Callable[[], uuid_module.UUID] = uuid_module.uuid4,
-        on_malformed: OnMalformed = log_malformed,
+        on_malformed: OnMalformed = _log_malformed,
     ) -> None:
         self._store = store
         self._now_ms = now_ms
@@ -137,21 +138,9 @@ class ContainerPlacementMetadataStore:
         """Deletes the response (if present)."""
         self._store.remove(PLACEMENT_NAMESPACE, response_key(uuid))
 
-    def delete_all_of(self, uuid: str) -> None:
-        """Deletes request and response of a UUID."""
-        self.delete_request(uuid)
-        self.delete_response(uuid)
-
     def delete_record(self, key: str) -> None:
         """Deletes whatever stands under that key, be it no message at all."""
         self._store.remove(PLACEMENT_NAMESPACE, key)
-
-    def delete_all(self) -> int:
-        """Deletes every placement message, unreadable ones too; returns how many."""
-        keys = tuple(self._store.all(PLACEMENT_NAMESPACE))
-        for key in keys:
-            self._store.remove(PLACEMENT_NAMESPACE, key)
-        return len(keys)
 
     def uuids(self) -> frozenset[str]:
         """Of all requests and responses, unreadable ones too."""
@@ -172,48 +161,40 @@ class ContainerPlacementMetadataStore:
 
         Of statuses that were overwritten meanwhile compaction may have left the last alone.
         """
-        changes, end = self._store.changes(position)
-        found: list[tuple[int, PlacementResponse]] = []
-        for change in changes:
-            if (
-                change.value is None
-                or change.namespace != PLACEMENT_NAMESPACE
-                or not change.key.endswith(f".{RESPONSE}")
-            ):
-                continue
-            try:
-                response = _read(parse_response, change.key, change.value, change.position)
-            except MalformedRecord as error:
-                self._on_malformed(error)
-                continue
-            found.append((change.position, response))
-        return tuple(found), end
-
-    def watch_requests(
-        self,
-        on_request: Callable[[PlacementRequest, Change], None],
-        *,
-        from_position: int | None = None,
-        on_deleted: Callable[[str, Change], None] | None = None,
-    ) -> Watch:
-        """Calls `on_request` for each request as it is written; `on_deleted` gets UUIDs."""
-        return self._watch(REQUEST, parse_request, on_request, on_deleted, from_position)
+        changes, end = self._store.changes(PLACEMENT_NAMESPACE, position)
+        found = ((change.position, self._response(change)) for change in changes)
+        return tuple((at, response) for at, response in found if response is not None), end
 
     def watch_responses(
         self,
         on_response: Callable[[PlacementResponse, Change], None],
         *,
         from_position: int | None = None,
-        on_deleted: Callable[[str, Change], None] | None = None,
-        on_other: Callable[[Change], None] = lambda _: None,
+        on_other: Callable[[Change], None] | None = None,
     ) -> Watch:
-        """Calls `on_response` for each status as it is written; `on_deleted` gets UUIDs.
+        """Calls `on_response` for each status as it is written; see `MetadataStore.watch`.
 
-        `on_other` gets every record that is no placement message, in its order among them.
+        `on_other` gets each change of the job's config, in its order among them.
         """
-        return self._watch(
-            RESPONSE, parse_response, on_response, on_deleted, from_position, on_other
-        )
+
+        def on_change(change: Change) -> None:
+            if change.namespace == SET_CONFIG and on_other is not None:
+                on_other(change)
+            elif (response := self._response(change)) is not None:
+                on_response(response, change)
+
+        namespaces = {PLACEMENT_NAMESPACE, SET_CONFIG if on_other else PLACEMENT_NAMESPACE}
+        return self._store.watch(namespaces, on_change, since=from_position)
+
+    def _response(self, change: Change) -> PlacementResponse | None:
+        """The status that a change has written, if it is one that can be read."""
+        if change.value is None or not change.key.endswith(f".{RESPONSE}"):
+            return None
+        try:
+            return _read(parse_response, change.key, change.value, change.position)
+        except MalformedRecord as error:
+            self._on_malformed(error)
+            return None
 
     def _put(self, key: str, message: PlacementRequest | PlacementResponse) -> int:
         return self._store.put(PLACEMENT_NAMESPACE, key, message.to_json().encode())
@@ -228,34 +209,6 @@ class ContainerPlacementMetadataStore:
             except MalformedRecord as error:
                 self._on_malformed(error)
         return tuple(sorted(found, key=lambda message: (message.timestamp, message.uuid)))
-
-    def _watch(
-        self,
-        kind: str,
-        parse: Callable[[bytes], _Message],
-        on_message: Callable[[_Message, Change], None],
-        on_deleted: Callable[[str, Change], None] | None,
-        from_position: int | None,
-        on_other: Callable[[Change], None] = lambda _: None,
-    ) -> Watch:
-        def on_change(change: Change) -> None:
-            if change.namespace != PLACEMENT_NAMESPACE:
-                on_other(change)
-                return
-            if not change.key.endswith(f".{kind}"):
-                return
-            if change.value is None:
-                if on_deleted is not None:
-                    on_deleted(change.key.removesuffix(f".{kind}"), change)
-                return
-            try:
-                message = _read(parse, change.key, change.value, change.position)
-            except MalformedRecord as error:
-                self._on_malformed(error)
-                return
-            on_message(message, change)
-
-        return self._store.watch(on_change, from_position=from_position)
 
 
 def _read(

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
 from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
@@ -121,29 +124,50 @@ def decode_record(topic: str, record: TopicRecord) -> StateRecord:
     return StateRecord(key, fields, record.offset, record.timestamp_ms)
 
 
-class Gathered:
-    """The newest record of each key, of the records of a state topic as they are read in order."""
+class _CommittedRecords:
+    """The newest committed record of each key, read on from where the last reading ended."""
 
-    def __init__(self, topic: str) -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str) -> None:
         self._topic = topic
         self._newest: dict[bytes | None, TopicRecord] = {}
         self._decoded: dict[bytes | None, StateRecord] = {}
         self._answers: list[TopicRecord] = []
+        self._ahead: list[TopicRecord] = []
+        self._reader = TopicReader(cluster, topic, committed_only=True)
+        self.end = 0
 
-    def take(self, record: TopicRecord) -> None:
-        """The next committed record."""
+    def read(self, end: int, timeout_s: float) -> Snapshot:
+        """As it stands before `end`; each record is decoded once.
+
+        Raises `MalformedRecord` for a current record of the state that can't be read (one that
+        was overwritten since doesn't count), `Unreachable` when `end` isn't reached in time.
+        """
+        ahead, self._ahead = self._ahead, []
+
+        def take(record: TopicRecord) -> None:
+            if record.offset < end:
+                self._take(record)
+            else:  # of a commit that may not be read whole
+                self._ahead.append(record)
+
+        for record in ahead:
+            take(record)
+        self._reader.read_until(end, take, timeout_s)
+        self.end = end
+        return self._snapshot()
+
+    def close(self) -> None:
+        """Releases the connection."""
+        self._reader.close()
+
+    def _take(self, record: TopicRecord) -> None:
         self._decoded.pop(record.key, None)
         self._newest.pop(record.key, None)  # what comes last stands last
         self._newest[record.key] = record
         if record.value is not None and is_answer(record.key):
             self._answers.append(record)
 
-    def snapshot(self, end: int) -> Snapshot:
-        """As it stands; each record is decoded once.
-
-        Raises `MalformedRecord` for a current record of the state that can't be read (one that
-        was overwritten since doesn't count).
-        """
+    def _snapshot(self) -> Snapshot:
         mail: list[TopicRecord] = []
         foreign: list[TopicRecord] = []
         records: dict[str, StateRecord] = {}
@@ -157,30 +181,26 @@ class Gathered:
                 decoded = self._decoded[key] = decode_record(self._topic, record)
             if decoded.value is not None:
                 records[decoded.key] = decoded
-        return Snapshot(records, end, tuple(mail), tuple(self._answers), tuple(foreign))
+        return Snapshot(records, self.end, tuple(mail), tuple(self._answers), tuple(foreign))
 
 
 def read_snapshot(cluster: KafkaCluster, topic: str, *, end: int, timeout_s: float) -> Snapshot:
     """The committed records before `end` (none later of its transactions), the newest of each key.
 
-    Raises `MalformedRecord` as `Gathered` does, `Unreachable` when `end` isn't reached in time.
+    Raises `MalformedRecord` for a current one that can't be read, `Unreachable` when `end` isn't
+    reached in time.
     """
-    gathered = Gathered(topic)
-
-    def keep(record: TopicRecord) -> None:
-        if record.offset < end:  # else of a commit that may not be read whole
-            gathered.take(record)
-
-    reader = TopicReader(cluster, topic, committed_only=True)
-    try:
-        reader.read_until(end, keep, timeout_s)
-    finally:
-        reader.close()
-    return gathered.snapshot(end)
+    with closing(_CommittedRecords(cluster, topic)) as records:
+        return records.read(end, timeout_s)
 
 
 class StateReader:
-    """Reads a state topic from outside of its leader: clients, sensors, tests."""
+    """Reads a state topic from outside of its leader: clients, sensors, tests. Thread-safe.
+
+    `keep` is for whoever takes one snapshot after another: a state of 1,000 containers has 20,000
+    remembered requests beside its groups, and of those only what came since is read again. Whoever
+    is about to lead reads all of it anew.
+    """
 
     def __init__(
         self,
@@ -189,12 +209,27 @@ class StateReader:
         *,
         client_config: Mapping[str, str] | None = None,
         timeout_s: float = 10.0,
+        keep: bool = False,
     ) -> None:
+        self._keep = keep
+        self._lock = threading.Lock()
+        self._records: _CommittedRecords | None = None
         self._cluster = KafkaCluster(bootstrap_servers, client_config)
         self._topic = topic
         self._timeout_s = timeout_s
         self._end = TopicEnd(self._cluster, topic)
         self._tails: list[TopicTail] = []
+
+    @classmethod
+    def of(cls, connection: Connection, *, timeout_s: float = 10.0, keep: bool = False) -> Self:
+        """Of a job's state topic."""
+        return cls(
+            connection.bootstrap_servers,
+            connection.state_topic,
+            client_config=connection.client_config,
+            timeout_s=timeout_s,
+            keep=keep,
+        )
 
     def snapshot(self) -> Snapshot:
         """All records whose commit had returned before the call.
@@ -203,8 +238,20 @@ class StateReader:
         second: its leader may be dead. Raises `InvalidInput` when the topic doesn't
         exist, `MalformedRecord`, `Unreachable`.
         """
-        end, _ = self._end.settled(self._timeout_s)
-        return read_snapshot(self._cluster, self._topic, end=end, timeout_s=self._timeout_s)
+        with self._lock:
+            end, _ = self._end.settled(self._timeout_s)
+            if self._records is not None and end < self._records.end:  # the topic was made anew
+                self._forget()
+            if self._records is None:
+                self._records = _CommittedRecords(self._cluster, self._topic)
+            try:
+                found = self._records.read(end, self._timeout_s)
+            except BaseException:
+                self._forget()
+                raise
+            if not self._keep:
+                self._forget()
+            return found
 
     def watch(
         self,
@@ -269,4 +316,11 @@ class StateReader:
         tails, self._tails = self._tails, []
         for tail in tails:
             tail.close()
+        with self._lock:
+            self._forget()
         self._end.close()
+
+    def _forget(self) -> None:
+        records, self._records = self._records, None
+        if records is not None:
+            records.close()

@@ -168,6 +168,28 @@ class TopicReader:
         self._consumer.close()
 
 
+def read_stretch(
+    cluster: KafkaCluster,
+    topic: str,
+    end: int,
+    timeout_s: float,
+    *,
+    start: int = 0,
+    committed_only: bool = True,
+) -> list[TopicRecord]:
+    """The records from `start` up to `end`, by a connection of its own.
+
+    Raises `Unreachable` when `end` isn't reached in time.
+    """
+    found: list[TopicRecord] = []
+    reader = TopicReader(cluster, topic, committed_only=committed_only, start=start)
+    try:
+        reader.read_until(end, found.append, timeout_s)
+    finally:
+        reader.close()
+    return [record for record in found if record.offset < end]
+
+
 class TopicTail:
     """Calls `on_record` for every record from `start`, in a thread of its own, until closed.
 

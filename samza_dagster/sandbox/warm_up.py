@@ -11,9 +11,9 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from samza_dagster.coordinator.broker_fence import BrokerFence
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
+from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.coordinator.principals import Principals
 from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model import JobModel

@@ -93,20 +93,20 @@ class AmInMemory:
 
     def statuses(self, uuid: str) -> list[tuple[str, str]]:
         """Every status of a request so far, with its text."""
-        changes, _ = self.store.changes(0)
-        told = [json.loads(c.value) for c in changes if c.key == f"{uuid}.{RESPONSE}" and c.value]
+        written = self.store.written
+        told = [json.loads(c.value) for c in written if c.key == f"{uuid}.{RESPONSE}" and c.value]
         return [(each["statusCode"], each["responseMessage"]) for each in told]
 
     def placements(self) -> list[str]:
         """Keys of all placement messages that were ever written."""
-        changes, _ = self.store.changes(0)
-        return [change.key for change in changes if change.namespace == NAMESPACE]
+        return [change.key for change in self.store.written if change.namespace == NAMESPACE]
 
     def _now_ms(self) -> int:
         return 1_795_265_000_000 + round(self.now * 1000)
 
     def _show(self) -> None:
-        changes, self._seen = self.store.changes(self._seen)
+        changes = self.store.written[self._seen :]
+        self._seen += len(changes)
         for change in changes:
             value = None if change.value is None else change.value.decode()
             self.am.saw((1, change.namespace, change.key), value)

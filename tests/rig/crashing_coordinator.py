@@ -31,9 +31,9 @@ from samza_dagster.cluster import local
 from samza_dagster.cluster.agent_messages import Sync
 from samza_dagster.cluster.host_book import HostBook
 from samza_dagster.coordinator import durable
-from samza_dagster.coordinator.broker_fence import BrokerFence
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.coordinator.effects import EffectRunner
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
 from samza_dagster.coordinator.kafka import KafkaLog
 from samza_dagster.coordinator.term import Term
 from samza_dagster.metadata.principal_view import PrincipalView

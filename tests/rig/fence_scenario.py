@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from samza_dagster.client.audit_history import read_history
-from samza_dagster.coordinator.broker_fence import present
-from samza_dagster.coordinator.principals import Principals
+from samza_dagster.coordinator.fencing.broker_fence import present
+from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.metadata.authorizer import DENY, Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from tests.rig.at_rest import Processors

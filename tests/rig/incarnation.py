@@ -11,7 +11,7 @@ from confluent_kafka import (  # noqa: TID253 - the outside judge
     TopicPartition,
 )
 
-from samza_dagster.coordinator.principals import Principals
+from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from tests.rig.waiting import until
 

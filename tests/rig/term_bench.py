@@ -147,15 +147,15 @@ class Bench:
     recorder: EventRecorder | None = None
     stored: JobState = field(default_factory=lambda: JobState("j-1"))
     deployment_id: str = "run-1"
+    cluster: Any = field(default_factory=Cluster)
 
     def __post_init__(self) -> None:
         self.log = Log(self.pass_time)
-        self.cluster = Cluster()
         clock = LeaderClock(lambda: 1_000_000, lambda: self.now_s)
         deployment = plan(CONFIG, {"in": 2}, self.deployment_id)
         self.steps = Steps(
             log=self.log,
-            cluster=self.cluster,  # pyright: ignore[reportArgumentType]
+            cluster=self.cluster,
             deployment=deployment,
             launcher=Launcher(LaunchTemplate(command=("c",)), "j", "1", deployment.job_model),
             stored=self.stored,

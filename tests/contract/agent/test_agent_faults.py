@@ -240,7 +240,7 @@ def test_stop_all_cleans_up_after_a_killed_sandbox(job: Rig) -> None:
 def test_nobody_enters_without_the_token(job: Rig) -> None:
     """Wrong token, oversized body, malformed message: refused with the reason, and it goes on."""
     cluster, seen = job.cluster()
-    cluster.add_route("/status", lambda: {"up": True})
+    cluster.add_page("/status", "application/json", lambda: b'{"up": true}')
     sync = cluster.url + "/agent/v1/sync"
     assert _status(sync, b"{}", "Bearer wrong") == (401, "the job's token is needed")
     assert _status(sync, b"{}", f"Bearer {TOKEN}")[0] == 400
@@ -254,7 +254,6 @@ def test_nobody_enters_without_the_token(job: Rig) -> None:
 def test_the_page_of_hosts_tells_when_each_agent_was_heard(job: Rig) -> None:
     """It grows while an agent is frozen, long before the host counts as lost, and falls on the thaw."""
     cluster, seen = job.cluster(lease_s=20.0 * PACE, host_timeout_s=8.0 * PACE)
-    cluster.add_route("/hosts", cluster.silences)
     agent = job.agent("host-1")
     seen.wait("on_host_registered")
 

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from samza_dagster.cli.main import cli
 from samza_dagster.client.audit_history import read_history
-from samza_dagster.coordinator.broker_fence import BrokerFence
-from samza_dagster.coordinator.fence_examination import Finding, examine, rights
-from samza_dagster.coordinator.principals import Principals
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
+from samza_dagster.coordinator.fencing.examination import Finding, examine, rights
+from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.metadata.authorizer import ALLOW, DENY, Authorizer, Rule
 from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.kafka_client import KafkaCluster

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.coordinator.broker_fence import BrokerFence
-from samza_dagster.coordinator.principals import Principals
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
+from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.principal_view import PrincipalView

@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from samza_dagster.coordinator.diagnosis import topic_findings
-from samza_dagster.coordinator.fence_examination import Finding
+from samza_dagster.coordinator.fencing.examination import Finding
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.replicas import ENOUGH, IN_SYNC, WAITED_FOR
 from samza_dagster.metadata.topics import ensure_topic

@@ -59,14 +59,7 @@ class Leader:
         return writer
 
     def log(self) -> KafkaLog:
-        return KafkaLog(
-            self.writer,
-            state_topic=self.connection.state_topic,
-            stream_topic=self.connection.coordinator_stream_topic,
-            audit_topic=self.connection.audit_topic,
-            now_ms=lambda: 1,
-            stopped=lambda: False,
-        )
+        return KafkaLog(self.connection, self.writer, lambda: 1, lambda: False)
 
     def commit(self, *records: AuditRecord) -> None:
         last = self.chronicle.records[-1]

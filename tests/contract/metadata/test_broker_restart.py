@@ -43,7 +43,7 @@ def test_watches_stores_and_leader_go_on_after_the_broker_came_back(
     writer = StateWriter(servers, "state", uuid.uuid4().hex, timeout_s=2)
     seen: queue.Queue[Change] = queue.Queue()
     try:
-        watch = store.watch(seen.put)
+        watch = store.watch({"n"}, seen.put)
         store.put("n", "k", b"before")
         assert seen.get(timeout=10).value == b"before"
         writer.take_over()

@@ -15,12 +15,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: TID253 -
 from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 from samza_dagster.metadata import (
     Change,
-    ContainerPlacementMetadataStore,
     KafkaCluster,
     KafkaMetadataStore,
     ensure_topic,
 )
-from samza_dagster.model import PlacementResponse, StatusCode
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
@@ -212,7 +210,7 @@ def test_an_open_transaction_holds_up_no_request_of_a_leader(
     assert leaders_store.all("n") == {"before": b"1"}
     assert "stays open at offset 2" in caplog.text
     seen: queue.Queue[Change] = queue.Queue()
-    watch = leaders_store.watch(seen.put, from_position=position)
+    watch = leaders_store.watch({"n"}, seen.put, since=position)
     store.put("n", "behind", b"2")
     assert [seen.get(timeout=10 * PACE).key for _ in range(2)] == ["deleted", "behind"]
     watch.close()
@@ -229,7 +227,7 @@ def test_a_watch_sees_each_record_once_in_order_from_where_it_was_asked(
         store.put("n", "k", str(number).encode())
     since: queue.Queue[Change] = queue.Queue()
     fresh: queue.Queue[Change] = queue.Queue()
-    watches = [store.watch(since.put, from_position=1), store.watch(fresh.put)]
+    watches = [store.watch({"n"}, since.put, since=1), store.watch({"n"}, fresh.put)]
     store.put("n", "k", b"3")
     store.remove("n", "k")
     assert [since.get(timeout=10 * PACE).value for _ in range(4)] == [b"1", b"2", b"3", None]
@@ -249,7 +247,7 @@ def test_a_watch_is_quick(
 ) -> None:
     """From before the put to the callback in under 100 ms, at the median and nine times in ten."""
     seen: queue.Queue[float] = queue.Queue()
-    watch = store.watch(lambda _: seen.put(time.monotonic()))
+    watch = store.watch({"n"}, lambda _: seen.put(time.monotonic()))
     store.put("n", "first", b"")  # connects
     seen.get(timeout=10 * PACE)
     watched, written, read = [], [], []
@@ -279,7 +277,7 @@ def test_records_that_cannot_be_read_are_reported_and_stop_nobody(
     told: list[MalformedRecord] = []
     store = KafkaMetadataStore(bootstrap_servers, topic, on_malformed=told.append)
     seen: queue.Queue[Change] = queue.Queue()
-    watch = store.watch(seen.put)
+    watch = store.watch({"n"}, seen.put)
     producer = outsider(bootstrap_servers)
     for key in (b"not json", b"", b'{"a":1}', b"[1,2]", b"\xff"):
         producer.produce(topic, key=key, value=b"x")
@@ -304,7 +302,7 @@ def test_a_watch_outlives_a_callback_that_fails(store: KafkaMetadataStore) -> No
             raise RuntimeError(change.key)
         seen.put(change)
 
-    watch = store.watch(fail_once)
+    watch = store.watch({"n"}, fail_once)
     store.put("n", "bad", b"")
     store.put("n", "good", b"")
     assert seen.get(timeout=10 * PACE).key == "good"
@@ -320,7 +318,7 @@ def test_an_unknown_job_is_refused_and_its_topic_not_created(
     for call in (
         lambda: store.get("n", "k"),
         lambda: store.put("n", "k", b""),
-        lambda: store.watch(lambda _: None),
+        lambda: store.watch({"n"}, lambda _: None),
         store.end_position,
     ):
         with pytest.raises(InvalidInput, match=missing):
@@ -349,41 +347,6 @@ def test_a_value_that_is_too_large_is_refused(store: KafkaMetadataStore) -> None
         store.put("n", "k", b"x" * 3_000_000)
     store.put("n", "k", b"small")
     assert store.get("n", "k") == b"small"
-
-
-def test_placement_messages_travel_over_the_stream(
-    store: KafkaMetadataStore, bootstrap_servers: str, topic: str
-) -> None:
-    """Request, responses and deletion, seen by the other side while they happen."""
-    operator = ContainerPlacementMetadataStore(store)
-    other = KafkaMetadataStore(bootstrap_servers, topic)
-    coordinator = ContainerPlacementMetadataStore(other)
-    statuses: queue.Queue[StatusCode] = queue.Queue()
-    requests: queue.Queue[str] = queue.Queue()
-    operator.watch_responses(lambda response, _: statuses.put(response.status_code))
-    coordinator.watch_requests(lambda request, _: requests.put(request.uuid))
-    uuid_ = operator.write_request("run-1", "0", "host-2", request_expiry_ms=5000)
-    assert requests.get(timeout=10 * PACE) == uuid_
-    request = coordinator.requests()[0]
-    coordinator.delete_request(uuid_)
-    for status in (StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED):
-        coordinator.write_response(
-            PlacementResponse(
-                uuid=uuid_,
-                deployment_id=request.deployment_id,
-                processor_id=request.processor_id,
-                destination_host=request.destination_host,
-                status_code=status,
-                timestamp=request.timestamp,
-                response_message="x",
-            )
-        )
-    assert [statuses.get(timeout=10 * PACE) for _ in range(2)] == ["IN_PROGRESS", "SUCCEEDED"]
-    newest = operator.read_response(uuid_)
-    assert newest is not None
-    assert newest.status_code is StatusCode.SUCCEEDED
-    assert operator.read_request(uuid_) is None
-    other.close()
 
 
 def test_topics_are_created_once_and_checked(cluster: KafkaCluster, topic: str) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster, StateReader, StateWriter, ensure_topic
-from samza_dagster.metadata.kept_state import KeptState
 from samza_dagster.metadata.state_topic import Snapshot, encode_record
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
@@ -28,8 +27,8 @@ def writer(bootstrap_servers: str, topic: str) -> Iterator[StateWriter]:
 
 
 @pytest.fixture
-def kept(bootstrap_servers: str, topic: str) -> Iterator[KeptState]:
-    made = KeptState(bootstrap_servers, topic)
+def kept(bootstrap_servers: str, topic: str) -> Iterator[StateReader]:
+    made = StateReader(bootstrap_servers, topic, keep=True)
     yield made
     made.close()
 
@@ -43,7 +42,7 @@ def commit(writer: StateWriter, topic: str, **values: int | None) -> None:
 
 
 def test_each_look_shows_what_a_reader_of_the_whole_topic_sees(
-    bootstrap_servers: str, topic: str, writer: StateWriter, kept: KeptState
+    bootstrap_servers: str, topic: str, writer: StateWriter, kept: StateReader
 ) -> None:
     """Changed, deleted and new records, and answers that were overwritten between two looks."""
     whole = StateReader(bootstrap_servers, topic)
@@ -69,7 +68,7 @@ def test_each_look_shows_what_a_reader_of_the_whole_topic_sees(
 
 
 def test_a_topic_that_was_made_anew_is_read_anew(
-    cluster: KafkaCluster, topic: str, writer: StateWriter, kept: KeptState
+    cluster: KafkaCluster, topic: str, writer: StateWriter, kept: StateReader
 ) -> None:
     """Nothing of the former one is shown."""
     for number in range(5):
@@ -89,7 +88,7 @@ def test_a_topic_that_was_made_anew_is_read_anew(
     assert list(seen.records) == ["host/later"]
 
 
-def _readable(kept: KeptState) -> Snapshot | None:
+def _readable(kept: StateReader) -> Snapshot | None:
     """A broker's answers about a topic just made differ for a moment."""
     try:
         seen = kept.snapshot()

@@ -66,7 +66,7 @@ def test_a_watch_goes_on_where_it_was(
     watching = KafkaMetadataStore(brokers.servers, topic, client_config=LOST_FOR_GOOD)
     seen: queue.Queue[Change] = queue.Queue()
     try:
-        watching.watch(seen.put)
+        watching.watch({"n"}, seen.put)
         writing.put("n", "k", b"before")
         assert seen.get(timeout=10).value == b"before"
         brokers.lose()

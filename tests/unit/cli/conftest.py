@@ -75,7 +75,7 @@ class Commands:
         for record in records:
             assert record.value is not None
             self.store.put(record.namespace, record.key, record.value)
-        self.store.watch(self._answer)
+        self.store.watch({PLACEMENT_NAMESPACE}, self._answer)
 
     def _answer(self, change: Change) -> None:
         if not change.key.endswith(REQUEST) or change.value is None:

@@ -12,7 +12,7 @@ from samza_dagster.cli.options import Target
 from samza_dagster.client import audit_history
 from samza_dagster.client.audit_history import AuditHistory
 from samza_dagster.coordinator import diagnosis
-from samza_dagster.coordinator.fence_examination import Finding
+from samza_dagster.coordinator.fencing.examination import Finding
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_owner import Deployed

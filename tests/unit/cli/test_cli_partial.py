@@ -12,7 +12,7 @@ from samza_dagster.cli import doctor as doctors
 from samza_dagster.client import PlacementClient, audit_history
 from samza_dagster.client.audit_history import AuditHistory
 from samza_dagster.coordinator import diagnosis
-from samza_dagster.coordinator.fence_examination import Finding
+from samza_dagster.coordinator.fencing.examination import Finding
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model import StatusCode
 from tests.unit.placement.chronicle import Chronicle

@@ -12,7 +12,6 @@ from samza_dagster.client.state_source import TopicStateSource
 from samza_dagster.errors import InvalidInput, UnknownTopic, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
-from samza_dagster.metadata.kept_state import KeptState
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.model.naming import checkpoint_topic
 
@@ -89,7 +88,6 @@ def test_a_state_topic_without_a_right_to_it_isnt_taken_for_none(
     def fail(_self: object) -> None:
         raise error
 
-    monkeypatch.setattr(KeptState, "snapshot", fail)
     monkeypatch.setattr(StateReader, "snapshot", fail)
     state = TopicStateSource(Connection("h:1", "yw"))
     reader = StateReader("h:1", "s")

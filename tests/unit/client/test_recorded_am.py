@@ -95,13 +95,13 @@ def test_a_container_writes_its_host_some_seconds_after_its_success() -> None:
     world = AmInMemory()
     asked = world.by_others("0", "nm3")
     world.run(14)
-    changes, end = world.store.changes(0)
+    written = list(world.store.written)
     assert world.statuses(asked)[-1][0] == "SUCCEEDED"
-    assert changes[-1].key.startswith(asked), "and nothing behind it yet"
+    assert written[-1].key.startswith(asked), "and nothing behind it yet"
     world.run(5)
-    (written,) = world.store.changes(end)[0]
-    assert (written.namespace, written.key) == (LOCALITY, "0")
-    assert json.loads(written.value or b"")["values"]["host"] == "nm3"
+    (then,) = world.store.written[len(written) :]
+    assert (then.namespace, then.key) == (LOCALITY, "0")
+    assert json.loads(then.value or b"")["values"]["host"] == "nm3"
 
 
 def test_the_ninth_stop_in_a_row_ends_the_job() -> None:

@@ -191,9 +191,9 @@ def test_a_registration_tells_whose_books_it_is_of() -> None:
     """What they lack says nothing of what was started on others; an older agent tells no id."""
     book = HostBook("host-1")
     book.take(sync(books="books-1"))
-    assert (book.as_resources().books, book.as_resources().boot_id) == ("books-1", "b")
+    assert (book.as_resources().journal, book.as_resources().boot_id) == ("books-1", "b")
     book.take(sync(instance="i2"))
-    assert (book.as_resources().books, book.as_resources().boot_id) == ("", "b")
+    assert (book.as_resources().journal, book.as_resources().boot_id) == ("", "b")
 
 
 @pytest.mark.parametrize(

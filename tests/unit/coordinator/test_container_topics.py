@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.coordinator.container_topics import container_topics
+from samza_dagster.coordinator.fencing.container_topics import container_topics
 
 pytestmark = pytest.mark.unit
 

@@ -8,12 +8,18 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.coordinator import job_fencing, leadership
-from samza_dagster.coordinator.broker_fence import BrokerFence
-from samza_dagster.coordinator.job_fencing import JobFencing
+from samza_dagster.cluster.agents import LocalAgents
+from samza_dagster.coordinator import leadership
+from samza_dagster.coordinator.fencing import job_fencing
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
+from samza_dagster.coordinator.fencing.job_fencing import JobFencing
+from samza_dagster.coordinator.fencing.principals import (
+    Principals,
+    is_fresh_rehearsal,
+    rehearsal_id,
+)
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings
-from samza_dagster.coordinator.principals import Principals, is_fresh_rehearsal, rehearsal_id
 from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.metadata.authorizer import Rule
 from samza_dagster.metadata.connection import Connection
@@ -55,11 +61,6 @@ def test_who_cant_fence_never_waits_for_its_turn(
 ) -> None:
     """It says so as it starts, not weeks later when it is needed."""
 
-    class Reader:
-        def __init__(self, *_: object, **__: object) -> None: ...
-
-        def close(self) -> None: ...
-
     def refuse(*_: object) -> None:
         raise Refused("samza.dagster.fencing=broker", seen="no authorizer")
 
@@ -70,11 +71,13 @@ def test_who_cant_fence_never_waits_for_its_turn(
     monkeypatch.setattr(leadership, "partition_counts", lambda *_: {})
     monkeypatch.setattr(leadership, "ensure_topic", lambda *_, **__: False)
     monkeypatch.setattr(leadership, "read_deployed", lambda _: Deployed())
-    monkeypatch.setattr(leadership, "StateReader", Reader)
     monkeypatch.setattr(Leadership, "_is_my_turn", wait)
     config = {"job.name": "j", "task.inputs": "kafka.in"}
     settings = Settings(
-        Connection("a:1", "j"), config, LaunchTemplate(command=("c",)), "token", tmp_path / "url"
+        Connection("a:1", "j"),
+        config,
+        LaunchTemplate(command=("c",)),
+        LocalAgents(tmp_path / "url", "token"),
     )
     coordinator = Leadership(settings)
     coordinator._fencing = JobFencing(config, PRINCIPALS)

@@ -9,6 +9,7 @@ import pytest
 
 from samza_dagster.coordinator.kafka import KafkaLog
 from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.state_writer import Records
 
 pytestmark = pytest.mark.unit
@@ -45,10 +46,8 @@ class Writer:
 
 def log_over(writer: Writer, stopped: Callable[[], bool] = lambda: False) -> KafkaLog:
     return KafkaLog(
+        Connection("h:1", "j"),
         writer,  # pyright: ignore[reportArgumentType]
-        state_topic="state",
-        stream_topic="stream",
-        audit_topic="audit",
         now_ms=lambda: 0,
         stopped=stopped,
     )
@@ -57,7 +56,7 @@ def log_over(writer: Writer, stopped: Callable[[], bool] = lambda: False) -> Kaf
 def test_a_commit_is_tried_until_the_broker_is_back() -> None:
     """Once, however often the deadline passed."""
     writer = Writer(["away", "away", "ok"])
-    log_over(writer).commit_stream([("job", {})], [])
+    log_over(writer).commit([("job", {})], ())
     assert len(writer.committed) == 1
 
 
@@ -65,7 +64,7 @@ def test_a_commit_that_nothing_is_pending_of_is_no_commit() -> None:
     """The writer gave up its client: nobody may act as if the step were durable."""
     writer = Writer(["lost"])
     with pytest.raises(Unreachable):
-        log_over(writer).commit_stream([("job", {})], [])
+        log_over(writer).commit([("job", {})], ())
     assert writer.committed == []
 
 
@@ -73,13 +72,13 @@ def test_a_commit_that_is_lost_while_it_is_waited_for_is_no_commit() -> None:
     """The same, at a later try."""
     writer = Writer(["away", "lost"])
     with pytest.raises(Unreachable):
-        log_over(writer).commit_stream([("job", {})], [])
+        log_over(writer).commit([("job", {})], ())
 
 
 def test_an_older_pending_commit_doesnt_stand_for_the_new_one() -> None:
     """It is finished first; then the new one is committed too."""
     writer = Writer(["away", "away", "ok", "ok"], held=(("state", b"older", b""),))
-    log_over(writer).commit_stream([("job", {})], [])
+    log_over(writer).commit([("job", {})], ())
     assert [records[0][1] for records in writer.committed] == [b"older", b"job"]
 
 
@@ -87,5 +86,5 @@ def test_a_stop_ends_the_waiting() -> None:
     """By the error: what is pending is the next leader's to learn."""
     writer = Writer(["away"])
     with pytest.raises(Unreachable):
-        log_over(writer, stopped=lambda: True).commit_stream([("job", {})], [])
+        log_over(writer, stopped=lambda: True).commit([("job", {})], ())
     assert writer.pending

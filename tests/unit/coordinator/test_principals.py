@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from immutables import Map
 
-from samza_dagster.coordinator.broker_fence import fencing_in_force, left_over
 from samza_dagster.coordinator.deployment import fingerprint, plan
 from samza_dagster.coordinator.effects import EffectRunner
+from samza_dagster.coordinator.fencing.broker_fence import fencing_in_force, left_over
+from samza_dagster.coordinator.fencing.principals import LOGIN_FILE, Principals, systems_apart
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
-from samza_dagster.coordinator.principals import LOGIN_FILE, Principals, systems_apart
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata.authorizer import Rule
 from samza_dagster.placement import commands

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.cluster.agents import LocalAgents
 from samza_dagster.coordinator.deployment import plan
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings
@@ -58,6 +59,9 @@ def test_a_coordinator_that_is_to_serve_it_is_refused_as_it_starts(tmp_path: Pat
     with pytest.raises(InvalidInput, match="without standbys"):
         Leadership(
             Settings(
-                Connection("a:1", "j"), config, LaunchTemplate(command=("c",)), "t", tmp_path / "u"
+                Connection("a:1", "j"),
+                config,
+                LaunchTemplate(command=("c",)),
+                LocalAgents(tmp_path / "u", "t"),
             )
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.cluster.agents import LocalAgents
 from samza_dagster.coordinator import diagnosis
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import Leadership, Settings
@@ -37,8 +38,7 @@ def test_a_coordinator_warns_of_a_short_lease_as_it_starts(
             Connection("a:1", "j"),
             CONFIG if set_to is None else {**CONFIG, LEASE: set_to},
             LaunchTemplate(command=("c",)),
-            "token",
-            tmp_path / "url",
+            LocalAgents(tmp_path / "url", "token"),
             lease_s=option_s,
         )
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from samza_dagster.coordinator.principals import Names
+from samza_dagster.coordinator.fencing.principals import Names
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.model import naming
 from samza_dagster.orchestration.choices import processors_of

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from samza_dagster.coordinator.broker_fence import BrokerFence, fencing_in_force
 from samza_dagster.coordinator.clock import wall_clock_ms
-from samza_dagster.coordinator.fence_examination import require_fence
-from samza_dagster.coordinator.principals import Principals
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence, fencing_in_force
+from samza_dagster.coordinator.fencing.examination import require_fence
+from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.placement.logins import launched_without
 from samza_dagster.placement.state import JobState, Limits

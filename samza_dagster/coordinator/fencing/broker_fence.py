@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from samza_dagster.coordinator.principals import Names, Principals, is_fresh_rehearsal
+from samza_dagster.coordinator.fencing.principals import Names, Principals, is_fresh_rehearsal
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.metadata.authorizer import Authorizer, Rule
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -101,7 +101,7 @@ class BrokerFence:
         self._left_out = execution_ids
 
     def admit(self, execution_id: str) -> None:
-        """Sees `Fence`. Nothing is changed for one that this term has admitted, or leaves out."""
+        """See `Fence`. Nothing is changed for one that this term has admitted, or leaves out."""
         if execution_id in self._admitted or execution_id in self._left_out:
             return
         principals = self._principals
@@ -114,13 +114,13 @@ class BrokerFence:
         self._admitted.add(execution_id)
 
     def fence(self, execution_id: str) -> None:
-        """Sees `Fence`."""
+        """See `Fence`."""
         with self._changed:
             self._to_fence[execution_id] = None
             self._changed.notify()
 
     def remove(self, execution_id: str) -> None:
-        """Sees `Fence`. Tried until it is done; what this term can't remove, the next one finds."""
+        """See `Fence`. Tried until it is done; what this term can't remove, the next one finds."""
         with self._changed:
             self._to_fence.pop(execution_id, None)
             self._to_remove[execution_id] = None

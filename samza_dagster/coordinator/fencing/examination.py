@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from samza_dagster.coordinator.broker_fence import BrokerFence
 from samza_dagster.coordinator.clock import wall_clock_ms
-from samza_dagster.coordinator.container_topics import container_topics
-from samza_dagster.coordinator.principals import (
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
+from samza_dagster.coordinator.fencing.container_topics import container_topics
+from samza_dagster.coordinator.fencing.principals import (
     RIGHTS_OF,
     Principals,
     rehearsal_id,

@@ -12,8 +12,8 @@ from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from samza_dagster.coordinator.broker_fence import left_over, present
-from samza_dagster.coordinator.principals import MECHANISMS, Names
+from samza_dagster.coordinator.fencing.broker_fence import left_over, present
+from samza_dagster.coordinator.fencing.principals import MECHANISMS, Names
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.connection import Connection
@@ -72,7 +72,7 @@ def remove(connection: Connection, logins: Iterable[ContainerLogin]) -> None:
 
 
 def _authorizer(connection: Connection) -> Authorizer:
-    return Authorizer(KafkaCluster(connection.bootstrap_servers, connection.client_config))
+    return Authorizer(KafkaCluster.of(connection))
 
 
 def _require(authorizer: Authorizer) -> None:
@@ -88,13 +88,7 @@ def _require(authorizer: Authorizer) -> None:
 
 def _state(connection: Connection) -> JobState:
     fix = "start the job's coordinator, or remove them by kafka-acls.sh and kafka-configs.sh"
-    with closing(
-        StateReader(
-            connection.bootstrap_servers,
-            connection.state_topic,
-            client_config=connection.client_config,
-        )
-    ) as reader:
+    with closing(StateReader.of(connection)) as reader:
         try:
             snapshot = reader.snapshot()
         except InvalidInput as error:

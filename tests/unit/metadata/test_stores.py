@@ -1,0 +1,168 @@
+"""What a `MetadataStore` promises, on one that keeps a log and on one that keeps newest values alone."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Collection
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.client import PlacementClient
+from samza_dagster.metadata import (
+    Author,
+    Change,
+    ContainerPlacementMetadataStore,
+    MemoryMetadataStore,
+    MetadataStore,
+    Watch,
+)
+from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.model import PlacementResponse, StatusCode
+
+pytestmark = pytest.mark.unit
+
+
+class KeyedStore(MemoryMetadataStore):
+    """A node for each key with its newest value, as ZooKeeper has it: what is gone nobody is told."""
+
+    def changes(self, namespace: str, since: int) -> tuple[tuple[Change, ...], int]:
+        changes, end = super().changes(namespace, since)
+        newest = {change.key: change for change in changes}.values()
+        return tuple(c for c in changes if c in newest and c.value is not None), end
+
+    def watch(
+        self,
+        namespaces: Collection[str],
+        on_change: Callable[[Change], None],
+        *,
+        since: int | None = None,
+    ) -> Watch:
+        for namespace in namespaces if since is not None else ():
+            for change in self.changes(namespace, since or 0)[0]:
+                on_change(change)
+        return super().watch(namespaces, on_change)
+
+
+STORES = (MemoryMetadataStore, KeyedStore)
+both_stores = pytest.mark.parametrize("make", STORES)
+WRITES = st.lists(
+    st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.none() | st.binary(max_size=2))
+)
+
+
+@both_stores
+@given(writes=WRITES)
+def test_it_holds_the_newest_value_of_every_key(
+    make: Callable[[], MetadataStore], writes: list[tuple[str, str, bytes | None]]
+) -> None:
+    """Whatever was written and deleted before; each change has a higher position than those before."""
+    store, expected, positions = make(), dict[tuple[str, str], bytes](), [-1]
+    for namespace, key, value in writes:
+        end = store.end_position()
+        if value is None:
+            positions.append(store.remove(namespace, key))
+            expected.pop((namespace, key), None)
+        else:
+            positions.append(store.put(namespace, key, value))
+            expected[namespace, key] = value
+        assert positions[-2] < end <= positions[-1]
+    assert {(n, k): v for n in "ab" for k, v in store.all(n).items()} == expected
+    whole = {(n, k): kept.value for n, keys in store.whole().items() for k, kept in keys.items()}
+    assert whole == expected
+    assert {key: store.get(*key) for key in expected} == expected
+
+
+@both_stores
+def test_a_watch_is_told_what_has_changed_since_and_then_each_change(
+    make: Callable[[], MetadataStore],
+) -> None:
+    """Of its namespaces alone, the newest value of each key at least; nothing after its end."""
+    store = make()
+    store.put("n", "before", b"")
+    since = store.end_position()
+    store.put("n", "k", b"1")
+    store.put("other", "k", b"")
+    seen: queue.Queue[tuple[str, bytes | None]] = queue.Queue()
+    watch = store.watch({"n"}, lambda change: seen.put((change.key, change.value)), since=since)
+    later = store.watch({"n", "other"}, lambda change: seen.put((change.key, change.value)))
+    assert seen.get(timeout=5) == ("k", b"1")
+    later.close()
+    store.put("other", "k", b"2")
+    store.remove("n", "k")
+    assert seen.get(timeout=5) == ("k", None)
+    watch.close()
+    store.put("n", "late", b"")
+    assert seen.empty()
+    changes, end = store.changes("n", since)
+    assert (changes[-1].key, changes[-1].value, end) == ("late", b"", store.end_position())
+    assert store.changes("n", end) == ((), end)
+
+
+def test_one_that_keeps_a_log_tells_overwritten_values_too() -> None:
+    """A history shows each status; when a value was written is known of deleted ones, too."""
+    store = MemoryMetadataStore(now_ms=lambda: 7)
+    writes = [b"1", None, b"2"]
+    for value in writes:
+        store.remove("n", "k") if value is None else store.put("n", "k", value)
+    told = [Change("n", "k", value, at, 7) for at, value in enumerate(writes)]
+    assert (list(store.changes("n", 0)[0]), store.written) == (told, told)
+    store.remove("n", "k")
+    assert store.written_ms("n", ["k", "never"]) == {"k": 7}
+
+
+def test_a_callback_may_write_fail_and_close() -> None:
+    """It runs in the watch's own thread, holding no lock."""
+    store = MemoryMetadataStore()
+    done = threading.Event()
+
+    def on_change(change: Change) -> None:
+        if change.key == "bad":
+            raise RuntimeError
+        if change.key == "ask":
+            store.put("n", "answer", b"")
+        if change.key == "answer":
+            watch.close()
+            done.set()
+
+    watch = store.watch({"n"}, on_change)
+    store.put("n", "bad", b"")
+    store.put("n", "ask", b"")
+    assert done.wait(5)
+    assert store.get("n", "answer") == b""
+
+
+def test_a_client_asks_and_waits_over_a_store_without_a_log() -> None:
+    """It hears how its request ends; what was overwritten before it looked is nowhere."""
+    store, author = KeyedStore(), Author("h1", "samza", 1)
+    for record in (
+        stream.set_config(author, "app.run.id", "run-1"),
+        stream.set_config(author, "job.name", "j"),
+        stream.set_config(author, "job.host-affinity.enabled", "true"),
+        *(stream.set_task_container(author, f"Partition {n}", str(n)) for n in range(2)),
+        *(stream.set_container_host(author, str(n), f"h{n}") for n in range(2)),
+    ):
+        store.put(record.namespace, record.key, record.value or b"")
+    coordinator = ContainerPlacementMetadataStore(store)
+    with PlacementClient.over(store, job_name="j") as client:
+        _, since = client.responses_since(None)
+        asked = client.place("0", "h1").uuid
+        (request,) = coordinator.requests()
+        coordinator.delete_request(asked)
+        for status in (StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED):
+            coordinator.write_response(
+                PlacementResponse(
+                    uuid=asked,
+                    deployment_id=request.deployment_id,
+                    processor_id=request.processor_id,
+                    destination_host=request.destination_host,
+                    status_code=status,
+                    timestamp=request.timestamp,
+                    response_message="m",
+                )
+            )
+        assert client.wait(asked, timeout_s=5).status_code is StatusCode.SUCCEEDED
+        told, _ = client.responses_since(since)
+        assert [response.status_code for _, response in told] == [StatusCode.SUCCEEDED]
