@@ -22,12 +22,12 @@ from samza_dagster.client.views import (
     ReplicaLag,
 )
 from samza_dagster.errors import Unreachable
+from samza_dagster.lag import records_behind
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.model.naming import active_task_of
-from samza_dagster.readiness import records_behind
 
 FirstSince = Mapping[tuple[str, int, int], int]
 """Topic, partition and time in ms → the first record of that time or a later one."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from immutables import Map
 
+from samza_dagster.lag.choice import Candidate, soonest_ready
 from samza_dagster.placement import ownership, rules
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import AskKind, Group, Host, Lag, Phase, Processor, Role, Stage
-from samza_dagster.readiness.choice import Candidate, soonest_ready
 
 STANDBY_RUNS = "standby-runs"
 START_FAILED = "start-failed"

@@ -21,7 +21,7 @@ _END_THEN = (
     "IF(former OR came_ms IS NULL OR coalesce(is_old, false), end_now, "
     "least(end_now, greatest(coalesce(first_since, end_now), applied_offset + 1, beginning_offset)))"
 )
-# `readiness.records_behind` as an expression.
+# `lag.records_behind` as an expression.
 _RECORDS_BEHIND = (
     "CASE WHEN end_offset IS NULL THEN NULL "
     "WHEN beginning_offset >= end_offset THEN 0 "

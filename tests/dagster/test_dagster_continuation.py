@@ -11,6 +11,7 @@ from fake_placement import FakeSamza, World, fake_definitions
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.lag import Heard
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
 from samza_dagster.orchestration.tags import JOB
@@ -28,7 +29,6 @@ from samza_dagster.orchestration.waits.waiting import (
     WAITS_FOR,
     YES,
 )
-from samza_dagster.readiness import Heard
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from samza_dagster.readiness import records_behind
+from samza_dagster.lag import records_behind
 from samza_dagster.snapshots import KafkaSettings, Snapshot, compute_snapshot
 from samza_dagster.snapshots.schemas import DATASETS
 from tests.rig.pace import PACE
@@ -90,7 +90,7 @@ def test_changelog_lag_of_actives_is_from_checkpoints_and_of_standbys_from_metri
 def test_lag_is_the_pure_rule_on_every_row(
     recorded_snapshot: Snapshot, edge_snapshot: Snapshot
 ) -> None:
-    """Spark's expression and `readiness.records_behind` never differ."""
+    """Spark's expression and `lag.records_behind` never differ."""
     for snapshot in (recorded_snapshot, edge_snapshot):
         for row in snapshot.rows("changelog_lag"):
             expected = records_behind(

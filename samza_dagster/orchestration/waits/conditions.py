@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from samza_dagster.lag import Heard, heard
 from samza_dagster.orchestration.versioned import Versioned
-from samza_dagster.readiness import Heard, heard
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.client.views import ReplicaLag
+from samza_dagster.lag import Heard
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.units.progress import any_of
@@ -22,7 +23,6 @@ from samza_dagster.orchestration.waits.conditions import (
     read_wait,
     told,
 )
-from samza_dagster.readiness import Heard
 
 pytestmark = pytest.mark.unit
 WAIT = Wait({"0-1": 1_000_000}, limit=100, steady_s=30, number=1, run="r")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from samza_dagster.readiness.forecast import Applied
+from samza_dagster.lag.forecast import Applied
 
 
 def stands_since(before: Applied | None, newest: Applied) -> Applied | None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.readiness import Candidate, soonest_ready
+from samza_dagster.lag import Candidate, soonest_ready
 
 pytestmark = pytest.mark.unit
 

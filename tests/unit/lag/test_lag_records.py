@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.readiness import records_behind
+from samza_dagster.lag import records_behind
 
 pytestmark = pytest.mark.unit
 

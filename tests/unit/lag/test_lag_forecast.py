@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.readiness import Applied, Forecast, last_of, time_to_ready
-from samza_dagster.readiness.forecast import NEVER, READY
+from samza_dagster.lag import Applied, Forecast, last_of, time_to_ready
+from samza_dagster.lag.forecast import NEVER, READY
 
 pytestmark = pytest.mark.unit
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.readiness import Applied, stalled_for_ms, stands_since
+from samza_dagster.lag import Applied, stalled_for_ms, stands_since
 
 pytestmark = pytest.mark.unit
 
