@@ -1,19 +1,23 @@
-"""How far a replica is from being ready: pure rules."""
+"""How far a replica is behind, and when a standby is ready: pure rules, the same for all who ask."""
 
 from samza_dagster.lag.choice import Candidate, soonest_ready
 from samza_dagster.lag.clocks import HostClock, clocks, newest_reports
 from samza_dagster.lag.forecast import Applied, Forecast, last_of, time_to_ready
 from samza_dagster.lag.heard import Heard, all_silent, heard, silent_after_ms
-from samza_dagster.lag.records import records_behind
+from samza_dagster.lag.records import Behind, Came, FirstSince, behind, records_behind, times_to_ask
 from samza_dagster.lag.stall import stalled_for_ms, stands_since
 
 __all__ = [
     "Applied",
+    "Behind",
+    "Came",
     "Candidate",
+    "FirstSince",
     "Forecast",
     "Heard",
     "HostClock",
     "all_silent",
+    "behind",
     "clocks",
     "heard",
     "last_of",
@@ -24,4 +28,5 @@ __all__ = [
     "stalled_for_ms",
     "stands_since",
     "time_to_ready",
+    "times_to_ask",
 ]
