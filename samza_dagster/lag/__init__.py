@@ -1,6 +1,6 @@
 """How far a replica is behind, and when a standby is ready: pure rules, the same for all who ask."""
 
-from samza_dagster.lag.choice import Candidate, soonest_ready
+from samza_dagster.lag.choice import GOOD_FOR_MS, soonness
 from samza_dagster.lag.clocks import HostClock, clocks, newest_reports
 from samza_dagster.lag.forecast import Applied, Forecast, last_of, time_to_ready
 from samza_dagster.lag.heard import Heard, all_silent, heard, silent_after_ms
@@ -8,10 +8,10 @@ from samza_dagster.lag.records import Behind, Came, FirstSince, behind, records_
 from samza_dagster.lag.stall import stalled_for_ms, stands_since
 
 __all__ = [
+    "GOOD_FOR_MS",
     "Applied",
     "Behind",
     "Came",
-    "Candidate",
     "FirstSince",
     "Forecast",
     "Heard",
@@ -24,7 +24,7 @@ __all__ = [
     "newest_reports",
     "records_behind",
     "silent_after_ms",
-    "soonest_ready",
+    "soonness",
     "stalled_for_ms",
     "stands_since",
     "time_to_ready",
