@@ -2,10 +2,16 @@
 
 from samza_dagster.lag.choice import GOOD_FOR_MS, soonness
 from samza_dagster.lag.clocks import HostClock, clocks, newest_reports
-from samza_dagster.lag.forecast import Applied, Forecast, last_of, time_to_ready
+from samza_dagster.lag.forecast import (
+    Applied,
+    Forecast,
+    last_of,
+    stalled_for_ms,
+    stands_since,
+    time_to_ready,
+)
 from samza_dagster.lag.heard import Heard, all_silent, heard, silent_after_ms
 from samza_dagster.lag.records import Behind, Came, FirstSince, behind, records_behind, times_to_ask
-from samza_dagster.lag.stall import stalled_for_ms, stands_since
 
 __all__ = [
     "GOOD_FOR_MS",
