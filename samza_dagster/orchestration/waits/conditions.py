@@ -94,11 +94,6 @@ class Watched:
         return {one: max(0, ms - self.waited_ms) for one, ms in wait.left_ms.items()}
 
 
-def read_wait(text: str | None) -> Wait | None:
-    """The wait in a run tag; None for none and for one that can't be read."""
-    return Wait.read(text)
-
-
 def lags_by_processor(replicas: Iterable[ReplicaLag]) -> dict[str, int | None]:
     """The most that any store of each processor is behind; None when one of them isn't known."""
     found: dict[str, int | None] = {}
