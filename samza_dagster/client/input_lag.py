@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from samza_dagster.client.checkpoints import Checkpoint
 from samza_dagster.client.views import InputLag, JobView
 from samza_dagster.errors import Unreachable
+from samza_dagster.lag import records_behind
 from samza_dagster.metadata.job_topics import Ranges, span_of
 from samza_dagster.model import TaskMode
 from samza_dagster.model.numbers import long_or_none
@@ -52,7 +53,7 @@ def input_lags(
                         partition=at[1],
                         committed_offset=offset,
                         end_offset=None if unread else span.end,
-                        lag=None if unread else max(0, span.end - max(offset + 1, span.start)),
+                        lag=None if unread else records_behind(span.start, span.end, offset),
                         at_ms=checkpoint.at_ms,
                         reason=span.seen if unread else None,
                     )

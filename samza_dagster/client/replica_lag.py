@@ -1,10 +1,7 @@
 """Lag of every replica of every store partition, from what the job itself reports. Pure.
 
 The applied offset of a standby is its gauge `<system>-<changelog>-<partition>-offset` in
-the metrics topic; `messages-behind-high-watermark` isn't used: it reads 0 for a dead
-standby. Its lag is what it was when that report came: by default a job reports once a minute, and
-all that was written since would look like lag. See docs/decisions/0018.
-An active that has been through its restore has all that it wrote. That it runs
+the metrics topic. An active that has been through its restore has all that it wrote. That it runs
 doesn't tell it: a container checks in before its stores are restored.
 """
 
@@ -22,15 +19,12 @@ from samza_dagster.client.views import (
     ReplicaLag,
 )
 from samza_dagster.errors import Unreachable
+from samza_dagster.lag import Came, FirstSince, behind, times_to_ask
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.model.naming import active_task_of
-from samza_dagster.readiness import records_behind
-
-FirstSince = Mapping[tuple[str, int, int], int]
-"""Topic, partition and time in ms → the first record of that time or a later one."""
 
 
 def is_own_report(processor: ProcessorView, sample: TaskSample) -> bool:
@@ -61,6 +55,10 @@ class StoreReplica:
             return None
         return sample.offsets.get(self.store.offset_gauge(self.partition))
 
+    def came(self, sample: TaskSample) -> Came:
+        """When a report of it came."""
+        return self.store.topic, self.partition, sample.came_ms
+
 
 def store_replicas(
     view: JobView,
@@ -84,16 +82,15 @@ def store_replicas(
 
 def asked_times(
     replicas: Iterable[StoreReplica], samples: Mapping[str, TaskSample], patience_ms: int
-) -> set[tuple[str, int, int]]:
-    """Topic, partition and time of what has to be asked: when each report came, and `patience_ms` later."""
+) -> set[Came]:
+    """All that has to be asked for `replica_lags`."""
     return {
-        (one.store.topic, one.partition, sample.came_ms + late_ms)
+        asked
         for one in replicas
         if (sample := samples.get(one.task)) is not None
         and (applied := one.applied(sample)) is not None
         and isinstance(one.span, OffsetRange)
-        and applied < one.span.end - 1
-        for late_ms in (0, patience_ms)
+        for asked in times_to_ask(one.came(sample), applied, one.span.end, patience_ms)
     }
 
 
@@ -158,11 +155,12 @@ def _lag(
     if isinstance(span, Unreachable):
         reason = span.seen
     else:
-        end = span.end
-        if basis == "metrics" and sample is not None and applied is not None:
-            at = (one.store.topic, one.partition, sample.came_ms)
-            end = _end_then(span, applied, at, patience_ms, first_since)
-        lag, since = records_behind(span.start, end, applied), span.end - end
+        came = one.came(sample) if basis == "metrics" and sample is not None else None
+        end, lag, since = behind(
+            *(span.start, span.end, applied, came),
+            patience_ms=patience_ms,
+            first_since=first_since,
+        )
     return ReplicaLag(
         processor_id=processor.processor_id,
         task_name=one.task,
@@ -180,22 +178,3 @@ def _lag(
         reason=reason,
         written_since=since,
     )
-
-
-def _end_then(
-    span: OffsetRange,
-    applied: int,
-    came: tuple[str, int, int],
-    patience_ms: int,
-    first_since: FirstSince,
-) -> int:
-    """Where the changelog ended when a report came, by the times of records.
-
-    Not before what the report says was applied, nor behind the end of now. A changelog that
-    goes on for longer than `patience_ms` after a report says that the reporter is silent, or that its
-    clock is wrong by minutes: the end of now then, which is never too little.
-    """
-    topic, partition, came_ms = came
-    if (topic, partition, came_ms + patience_ms) in first_since:
-        return span.end
-    return min(max(first_since.get(came, span.end), applied + 1, span.start), span.end)

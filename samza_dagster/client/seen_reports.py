@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from samza_dagster.client.views import ReplicaLag
-from samza_dagster.readiness import Heard, all_silent, heard, silent_after_ms
+from samza_dagster.lag import Heard, all_silent, heard, silent_after_ms
 
 
 class _Came(NamedTuple):

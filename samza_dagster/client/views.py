@@ -349,7 +349,8 @@ class InputLag(View):
 
     `committed_offset` is the last record that the commit covers, `lag` the records after
     it. `at_ms` is when it was committed, by the broker's or the producer's clock. `reason`:
-    why the end, and so the lag, couldn't be read.
+    why the end, and so the lag, couldn't be read. None without one: the topic ends before what
+    was committed, so it was deleted or cut since.
     """
 
     processor_id: str

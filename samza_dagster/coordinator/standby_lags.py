@@ -7,12 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from samza_dagster.metadata.job_topics import OffsetRange
-from samza_dagster.model import JobModel
-from samza_dagster.model.changelogs import StoreChangelog
-from samza_dagster.model.metrics_snapshots import TaskSample
-from samza_dagster.placement.state import JobState, Lag, Phase, Role
-from samza_dagster.readiness import (
+from samza_dagster.lag import (
     Applied,
     Forecast,
     last_of,
@@ -21,6 +16,11 @@ from samza_dagster.readiness import (
     stands_since,
     time_to_ready,
 )
+from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.model import JobModel
+from samza_dagster.model.changelogs import StoreChangelog
+from samza_dagster.model.metrics_snapshots import TaskSample
+from samza_dagster.placement.state import JobState, Lag, Phase, Role
 
 REMEMBERED = 12
 """Reports of one store partition that a forecast looks at."""

@@ -124,8 +124,11 @@ class KafkaJobTopics:
         """Ends the connection; the next call makes another."""
         self._admin.close()
 
-    def offset_ranges(self, topics: Collection[str]) -> Ranges:
-        """First and next offset of every partition of the topics that exist."""
+    def offset_ranges(self, topics: Collection[str], *, committed_only: bool = False) -> Ranges:
+        """First and next offset of every partition of the topics that exist.
+
+        `committed_only`: no record of an open transaction lies before the next.
+        """
         from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
         names = sorted(set(topics))
@@ -134,7 +137,8 @@ class KafkaJobTopics:
         with self._answered(asked):
             wanted = _partitions(self._admin, names, unread)
             starts = _listed(self._admin, wanted, OffsetSpec.earliest(), unread)
-            ends = _listed(self._admin, starts, OffsetSpec.latest(), unread)
+            latest = OffsetSpec.latest()
+            ends = _listed(self._admin, starts, latest, unread, committed_only=committed_only)
             if not ends:
                 _raise_if_lost(unread.values())
         read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}

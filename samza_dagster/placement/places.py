@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from immutables import Map
 
+from samza_dagster.lag.choice import soonness
 from samza_dagster.placement import ownership, rules
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import AskKind, Group, Host, Lag, Phase, Processor, Role, Stage
-from samza_dagster.readiness.choice import Candidate, soonest_ready
 
 STANDBY_RUNS = "standby-runs"
 START_FAILED = "start-failed"
@@ -80,8 +80,7 @@ def ranked(group: Group, seen: Seen, active_id: str) -> list[str]:
         host = warm_host(standby) or ""
         crowded = rules.violation(_without(group, standby), hosts, active_id, host) is not None
         fit[standby.processor_id] = (kind, crowded)
-    best = soonest_ready((_candidate(seen.lags, pid) for pid in fit), seen.now_ms)
-    return sorted((one.processor_id for one in best), key=lambda standby_id: fit[standby_id])
+    return sorted(fit, key=lambda pid: (fit[pid], _soonness(seen, pid), pid))
 
 
 def ready(group: Group, seen: Seen, active_id: str) -> list[str]:
@@ -162,11 +161,11 @@ def _busy(group: Group, standby: Processor) -> str | None:
     return None if moves else f"action {action.ask.uuid} is about it"
 
 
-def _candidate(lags: Map[str, Lag], standby_id: str) -> Candidate:
-    lag = lags.get(standby_id)
+def _soonness(seen: Seen, standby_id: str) -> tuple[bool, int, bool, int]:
+    lag = seen.lags.get(standby_id)
     if lag is None:
-        return Candidate(standby_id)
-    return Candidate(standby_id, lag.records, lag.ready_in_ms, lag.at_ms, lag.good_for_ms)
+        return soonness(None, None, 0)
+    return soonness(lag.records, lag.ready_in_ms, seen.now_ms - lag.at_ms, lag.good_for_ms)
 
 
 def _without(group: Group, standby: Processor) -> Group:

@@ -13,9 +13,9 @@ from enum import StrEnum
 
 from immutables import Map
 
+from samza_dagster.lag.choice import GOOD_FOR_MS
 from samza_dagster.placement.index import EMPTY, Index
 from samza_dagster.placement.record import Evolving, record
-from samza_dagster.readiness.choice import GOOD_FOR_MS
 
 
 class Phase(StrEnum):

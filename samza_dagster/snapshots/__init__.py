@@ -2,7 +2,6 @@
 
 from samza_dagster.snapshots.connector import connector_jars
 from samza_dagster.snapshots.session import spark_session
-from samza_dagster.snapshots.settings import KafkaSettings
 from samza_dagster.snapshots.snapshot import Snapshot, compute_snapshot
 
-__all__ = ["KafkaSettings", "Snapshot", "compute_snapshot", "connector_jars", "spark_session"]
+__all__ = ["Snapshot", "compute_snapshot", "connector_jars", "spark_session"]

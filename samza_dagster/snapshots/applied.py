@@ -2,7 +2,8 @@
 
 Standbys report it in the job's metrics topic; actives write it into their checkpoint.
 Both give: task_name, gauge, applied_offset, observed_at_ms, source, observed_host, came_ms, where
-`came_ms` is the time of the record that reported it (null of a checkpoint) and `gauge` is `<system>-<topic>-<partition>-offset`, Samza's name for it in the metrics.
+`came_ms` is the time of the record that reported it (null of a checkpoint) and `gauge` is
+`<system>-<topic>-<partition>-offset`, Samza's name for it in the metrics.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-GAUGE = "concat_ws('-', {system}, {topic}, {partition}, 'offset')"
+_GAUGE = "concat_ws('-', {system}, {topic}, {partition}, 'offset')"
 
 _TASK_SOURCE = "TaskName-"
 _STANDBY_SOURCE = "TaskName-Standby-"
@@ -54,7 +55,7 @@ def checkpointed(records: DataFrame) -> DataFrame:
         .selectExpr("*", f"explode(map_values(from_json(value, '{_V1}'))) AS ssp")
         .selectExpr(
             "task_name",
-            f"{GAUGE.format(system='ssp.system', topic='ssp.stream', partition='ssp.partition')} AS gauge",
+            f"{_GAUGE.format(system='ssp.system', topic='ssp.stream', partition='ssp.partition')} AS gauge",
             "try_cast(substring_index(ssp.offset, ':', -1) AS BIGINT) AS applied_offset",
             "at_ms",
             "'checkpoint-v1' AS source",
@@ -69,7 +70,7 @@ def checkpointed(records: DataFrame) -> DataFrame:
         .selectExpr("*", "m.`changelog-ssp` AS ssp")
         .selectExpr(
             "task_name",
-            f"{GAUGE.format(system='ssp.system', topic='ssp.stream', partition='ssp.partition')} AS gauge",
+            f"{_GAUGE.format(system='ssp.system', topic='ssp.stream', partition='ssp.partition')} AS gauge",
             "try_cast(m.`changelog-offset` AS BIGINT) AS applied_offset",
             "at_ms",
             "'checkpoint-v2' AS source",
@@ -94,9 +95,10 @@ def checkpointed(records: DataFrame) -> DataFrame:
 
 
 def reported(records: DataFrame, job_name: str, job_id: str) -> DataFrame:
-    """Offsets that the job's standbys report, from the newest snapshot of each task.
+    """Offsets that the job's standbys report, from the newest snapshot of each task from each host.
 
-    Source: Samza's `TaskInstanceMetrics.addOffsetGauge`, snapshots of source
+    The newest is the one written last: clocks of two hosts differ, and each may be set back. A host
+    writes all of its own into one partition. Source: Samza's `TaskInstanceMetrics.addOffsetGauge`, snapshots of source
     `TaskName-Standby-…`, group ending in `TaskInstanceMetrics`. Other jobs may write
     into the same topic.
     """
@@ -106,14 +108,15 @@ def reported(records: DataFrame, job_name: str, job_id: str) -> DataFrame:
         records.where(col("value").contains(_STANDBY_SOURCE))  # spares parsing the rest
         .selectExpr(
             "value",
+            "offset",
             "unix_millis(timestamp) AS came_ms",
             f"from_json(value, '{_HEADER}').`header` AS h",
         )
         .where((col("h.job-name") == job_name) & (col("h.job-id") == job_id))
         .where(col("h.source").startswith(_STANDBY_SOURCE))
-        .groupBy("h.source")
-        .agg(expr("max_by(struct(value, came_ms, h.`host`, h.`time`), h.`time`) AS newest"))
-        .selectExpr(f"substr(source, {len(_TASK_SOURCE) + 1}) AS task_name", "newest.*")
+        .groupBy("h.source", "h.host")
+        .agg(expr("max_by(struct(value, came_ms, h.`time`), offset) AS newest"))
+        .selectExpr(f"substr(source, {len(_TASK_SOURCE) + 1}) AS task_name", "host", "newest.*")
     )
     groups = "from_json(value, '`metrics` map<string, map<string, string>>').`metrics`"
     return (

@@ -103,10 +103,13 @@ def _run_in_group(command: Sequence[str], environment: Mapping[str, str]) -> tup
 
 def _run_a_small_job(jars: Sequence[Path], draft: str) -> None:
     """What every snapshot does, on a few made-up records: its classes go into the archive."""
-    from samza_dagster.model.changelogs import StoreChangelog
-    from samza_dagster.snapshots import applied, coordinator_stream, lag
-    from samza_dagster.snapshots.kafka_source import RECORD_FIELDS, local_rows, read_records
-    from samza_dagster.snapshots.offsets import OffsetRange
+    from samza_dagster.snapshots import applied, coordinator_stream
+    from samza_dagster.snapshots.kafka_source import (
+        RECORD_FIELDS,
+        PartitionRange,
+        local_rows,
+        read_records,
+    )
 
     options = spark_settings(jars, "local[2]")["spark.driver.extraJavaOptions"]
     writing = f"{options} -XX:ArchiveClassesAtExit={draft} -Xlog:cds=off -Xlog:cds+dynamic=off"
@@ -122,13 +125,12 @@ def _run_a_small_job(jars: Sequence[Path], draft: str) -> None:
     coordinator_stream.job_config(entries)
     hosts, tasks = coordinator_stream.hosts(entries), coordinator_stream.assigned_tasks(entries)
     known = applied.checkpointed(records).union(applied.reported(records, "j", "1"))
-    ends = lag.changelog_ends(spark, [OffsetRange("t", 0, 0, 1)])
-    located = coordinator_stream.task_locality(tasks, hosts)
-    lags = lag.changelog_lag(located, [StoreChangelog("s", "kafka", "t")], ends, known)
+    known.collect()
     coordinator_stream.container_locality(tasks, hosts).persist().count()
+    located = coordinator_stream.task_locality(tasks, hosts).persist()
     with tempfile.TemporaryDirectory() as directory:
-        lags.persist().coalesce(1).write.parquet(f"{directory}/lags")
-        spark.read.parquet(f"{directory}/lags").collect()
+        located.coalesce(1).write.parquet(f"{directory}/tasks")
+        spark.read.parquet(f"{directory}/tasks").collect()
     # Nobody listens there: the reader's classes are loaded before it finds out.
     nowhere = {
         "kafka.bootstrap.servers": "127.0.0.1:1",
@@ -137,7 +139,7 @@ def _run_a_small_job(jars: Sequence[Path], draft: str) -> None:
         "kafkaConsumer.pollTimeoutMs": "300",
     }
     with contextlib.suppress(Exception):
-        read_records(spark, nowhere, [OffsetRange("t", 0, 0, 1)]).collect()
+        read_records(spark, nowhere, [PartitionRange("t", 0, 0, 1)]).collect()
     spark.stop()
 
 

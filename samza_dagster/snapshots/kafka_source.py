@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from samza_dagster.snapshots.offsets import OffsetRange, assignment_json, offsets_json
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +19,21 @@ RECORD_FIELDS = (
     "topic: string, partition: int, offset: bigint, timestamp: timestamp, "
     "key: string, value: string"
 )
+
+
+@dataclass(frozen=True, order=True)
+class PartitionRange:
+    """Offsets `start` (inclusive) to `end` (exclusive) of one partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing lies in it."""
+        return self.start >= self.end
 
 
 def local_rows(
@@ -37,7 +51,7 @@ def local_rows(
 
 
 def read_records(
-    spark: SparkSession, options: Mapping[str, str], ranges: Sequence[OffsetRange]
+    spark: SparkSession, options: Mapping[str, str], ranges: Sequence[PartitionRange]
 ) -> DataFrame:
     """The committed records of these ranges: topic, partition, offset, timestamp, key, value.
 
@@ -66,3 +80,19 @@ def read_records(
         "CAST(key AS STRING) AS key",
         "CAST(value AS STRING) AS value",
     )
+
+
+def assignment_json(ranges: Iterable[PartitionRange]) -> str:
+    """The partitions as Spark's `assign` option wants them."""
+    partitions: dict[str, list[int]] = {}
+    for r in ranges:
+        partitions.setdefault(r.topic, []).append(r.partition)
+    return json.dumps(partitions)
+
+
+def offsets_json(ranges: Iterable[PartitionRange], *, end: bool) -> str:
+    """The start or end offsets as Spark's `startingOffsets`/`endingOffsets` want them."""
+    offsets: dict[str, dict[str, int]] = {}
+    for r in ranges:
+        offsets.setdefault(r.topic, {})[str(r.partition)] = r.end if end else r.start
+    return json.dumps(offsets)

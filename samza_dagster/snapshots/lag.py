@@ -1,167 +1,132 @@
-"""Changelog lag of every replica, from tasks, offsets of the changelogs and applied offsets."""
+"""Changelog lag of every replica, out of what Spark has read of tasks and of applied offsets.
+
+What is read may be large; what is left of it is a row for each task and store, and is judged here by
+the rule that everybody else goes by.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
+from samza_dagster.errors import Unreachable
+from samza_dagster.lag import Behind, Came, FirstSince, behind, times_to_ask
+from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of
 from samza_dagster.model.changelogs import StoreChangelog
-from samza_dagster.snapshots.applied import GAUGE
-from samza_dagster.snapshots.kafka_source import local_rows
-from samza_dagster.snapshots.offsets import OffsetRange
+from samza_dagster.model.naming import active_task_of
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-_CAME = "gauge: string, came_ms: bigint, first_since: bigint, is_old: boolean"
-# Where the changelog ended when the report came, as in `client.replica_lag`.
-_END_THEN = (
-    "IF(former OR came_ms IS NULL OR coalesce(is_old, false), end_now, "
-    "least(end_now, greatest(coalesce(first_since, end_now), applied_offset + 1, beginning_offset)))"
-)
-# `readiness.records_behind` as an expression.
-_RECORDS_BEHIND = (
-    "CASE WHEN end_offset IS NULL THEN NULL "
-    "WHEN beginning_offset >= end_offset THEN 0 "
-    "WHEN applied_offset >= end_offset THEN NULL "
-    "WHEN applied_offset IS NULL THEN NULL "
-    "ELSE end_offset - greatest(applied_offset + 1, beginning_offset) END"
-)
+Row = Mapping[str, Any]
 
 
-def changelog_ends(
-    spark: SparkSession,
-    ranges: Sequence[OffsetRange],
-    without_leader: Iterable[tuple[str, int]] = (),
-) -> DataFrame:
-    """changelog, partition, beginning_offset, end_offset; both null without a leader, and led 0."""
-    rows: list[dict[str, str | int | None]] = [
-        {
-            "changelog": r.topic,
-            "partition": r.partition,
-            "beginning_offset": r.start,
-            "end_offset": r.end,
-            "led": 1,
-        }
-        for r in ranges
-    ]
-    rows += [
-        {
-            "changelog": topic,
-            "partition": partition,
-            "beginning_offset": None,
-            "end_offset": None,
-            "led": 0,
-        }
-        for topic, partition in without_leader
-    ]
-    fields = (
-        "changelog: string, partition: int, beginning_offset: bigint, end_offset: bigint, led: int"
-    )
-    return local_rows(spark, rows, fields)
+class _Replica(NamedTuple):
+    """A task's replica of one store, where its changelog begins and ends now, and what is known of it.
 
-
-def reports_came(
-    spark: SparkSession,
-    reported: DataFrame,
-    changelogs: Sequence[StoreChangelog],
-    partitions: Mapping[str, int],
-    patience_ms: int,
-    first_since: Callable[[Collection[tuple[str, int, int]]], Mapping[tuple[str, int, int], int]],
-) -> DataFrame:
-    """gauge, came_ms, first_since, is_old: the changelog's first record since a report came.
-
-    `is_old`: it was written to `patience_ms` after the report and later. See docs/decisions/0018.
+    `known` is a row of `applied`'s frames; `is_former`: it tells of another host than the processor's.
     """
-    at = {
-        c.offset_gauge(partition): (c.topic, partition)
-        for c in changelogs
-        for partition in range(partitions.get(c.topic, 0))
-    }
-    told = {(row["gauge"], row["came_ms"]) for row in reported.select("gauge", "came_ms").collect()}
-    mine = [(gauge, came_ms) for gauge, came_ms in sorted(told) if gauge in at]
-    found = first_since(
-        {(*at[gauge], came_ms + late_ms) for gauge, came_ms in mine for late_ms in (0, patience_ms)}
-    )
-    rows: list[dict[str, str | int | None]] = [
-        {
-            "gauge": gauge,
-            "came_ms": came_ms,
-            "first_since": found.get((*at[gauge], came_ms)),
-            "is_old": (*at[gauge], came_ms + patience_ms) in found,
-        }
-        for gauge, came_ms in mine
-    ]
-    return local_rows(spark, rows, _CAME)
+
+    task: Row
+    store: StoreChangelog
+    span: OffsetRange | Unreachable | None
+    known: Row | None
+    is_former: bool
+
+    @property
+    def applied(self) -> int | None:
+        return None if self.known is None or self.is_former else self.known["applied_offset"]
+
+    @property
+    def came(self) -> Came | None:
+        """When a standby's report came; None of a commit."""
+        if self.known is None or self.known["came_ms"] is None:
+            return None
+        return self.store.topic, self.task["changelog_partition"], self.known["came_ms"]
 
 
 def changelog_lag(
-    tasks: DataFrame,
+    tasks: Iterable[Row],
     changelogs: Sequence[StoreChangelog],
-    ends: DataFrame,
-    applied: DataFrame,
+    ranges: Ranges,
+    known: Iterable[Row],
+    first_since: Callable[[Collection[Came]], FirstSince],
     *,
-    came: DataFrame | None = None,
+    patience_ms: int,
     all_observed: bool = True,
-) -> DataFrame:
-    """One row per store and task; `tasks` is `task_locality`'s frame with `active_task`.
-
-    `came` is of `reports_came`; without it all that was written since a report counts as lag.
+) -> list[dict[str, str | int | None]]:
+    """One row per task and store; `tasks` are rows of `task_locality`, `ranges` those of the changelogs.
 
     An offset that a standby reported from another host than its processor's tells
     nothing about the replica that is there now: it counts as unknown. `all_observed`: every
     partition was read that tells applied offsets.
     """
-    from pyspark.sql.functions import from_json, inline, lit
+    replicas = list(_replicas(tasks, changelogs, ranges, known))
+    asked = {
+        at
+        for one in replicas
+        if isinstance(one.span, OffsetRange) and one.applied is not None and one.came is not None
+        for at in times_to_ask(one.came, one.applied, one.span.end, patience_ms)
+    }
+    answers: FirstSince = first_since(asked) if asked else {}
+    return [_row(one, patience_ms, answers, all_observed) for one in replicas]
 
-    literal = lit(json.dumps([asdict(c) for c in changelogs]))
-    stores = from_json(literal, "array<struct<store: string, system: string, topic: string>>")
-    gauge = GAUGE.format(system="system", topic="changelog", partition="partition")
-    unobserved = "no-observation" if all_observed else "no-leader-of-observations"
-    replicas = (
-        tasks.select("*", inline(stores).alias("store", "system", "changelog"))
-        .withColumnRenamed("changelog_partition", "partition")
-        .selectExpr("*", f"{gauge} AS gauge")
-    )
-    if came is None:
-        came = local_rows(tasks.sparkSession, [], _CAME)
-    known = (
-        replicas.join(
-            ends.withColumnRenamed("end_offset", "end_now"), ["changelog", "partition"], "left"
+
+def _replicas(
+    tasks: Iterable[Row], changelogs: Sequence[StoreChangelog], ranges: Ranges, known: Iterable[Row]
+) -> Iterator[_Replica]:
+    told: dict[tuple[str, str], list[Row]] = {}
+    for row in known:
+        told.setdefault((row["task_name"], row["gauge"]), []).append(row)
+    for task in tasks:
+        partition = task["changelog_partition"]
+        for store in changelogs:
+            span = None if partition is None else span_of(ranges, store.topic, partition)
+            gauge = "" if partition is None else store.offset_gauge(partition)
+            rows = told.get((task["task_name"], gauge), [])
+            mine = (row for row in rows if not _is_former(row, task))
+            own = max(mine, key=lambda row: row["came_ms"] or 0, default=None)
+            yield _Replica(task, store, span, own or (rows[0] if rows else None), own is None)
+
+
+def _is_former(row: Row, task: Row) -> bool:
+    return None not in (row["observed_host"], task["host"]) and row["observed_host"] != task["host"]
+
+
+def _row(
+    one: _Replica, patience_ms: int, first_since: FirstSince, all_observed: bool
+) -> dict[str, str | int | None]:
+    span = one.span if isinstance(one.span, OffsetRange) else None
+    found: Behind | None = None
+    if span is not None:
+        found = behind(
+            *(span.start, span.end, one.applied, one.came),
+            patience_ms=patience_ms,
+            first_since=first_since,
         )
-        .join(applied, ["task_name", "gauge"], "left")
-        .join(came, ["gauge", "came_ms"], "left")
-        .selectExpr("*", "coalesce(observed_host <> host, false) AS former")
-        .selectExpr("*", f"{_END_THEN} AS end_offset")
-    )
-    return (
-        known.selectExpr(
-            "store",
-            "system",
-            "changelog",
-            "partition",
-            "task_name",
-            "active_task",
-            "mode",
-            "processor_id",
-            "host",
-            "beginning_offset",
-            "end_offset",
-            "end_now - end_offset AS written_since",
-            "led",
-            "former",
-            "IF(former, NULL, applied_offset) AS applied_offset",
-            "IF(former, NULL, source) AS applied_source",
-            "IF(former, NULL, observed_at_ms) AS observed_at_ms",
-        )
-        .selectExpr("*", f"{_RECORDS_BEHIND} AS lag_records")
-        .selectExpr(
-            "*",
-            "CASE WHEN lag_records IS NOT NULL THEN NULL WHEN led = 0 THEN 'no-leader' "
-            "WHEN end_offset IS NULL THEN 'no-changelog' WHEN former THEN 'former-host' "
-            f"WHEN applied_offset IS NULL THEN '{unobserved}' "
-            "ELSE 'beyond-end' END AS unknown_because",
-        )
-    )
+    seen: Row = one.known if one.applied is not None and one.known is not None else {}
+    return {
+        **{name: one.task[name] for name in ("task_name", "mode", "processor_id", "host")},
+        "active_task": active_task_of(one.task["task_name"]),
+        "store": one.store.store,
+        "system": one.store.system,
+        "changelog": one.store.topic,
+        "partition": one.task["changelog_partition"],
+        "beginning_offset": None if span is None else span.start,
+        "end_offset": None if found is None else found.end_offset,
+        "written_since": None if found is None else found.written_since,
+        "applied_offset": one.applied,
+        "applied_source": seen.get("source"),
+        "observed_at_ms": seen.get("observed_at_ms"),
+        "lag_records": None if found is None else found.lag,
+        "unknown_because": _unknown_because(one, found, all_observed),
+    }
+
+
+def _unknown_because(one: _Replica, found: Behind | None, all_observed: bool) -> str | None:
+    if found is None:
+        return "no-leader" if isinstance(one.span, Unreachable) else "no-changelog"
+    if found.lag is not None:
+        return None
+    if one.applied is not None:
+        return "beyond-end"
+    if one.known is not None:
+        return "former-host"
+    return "no-observation" if all_observed else "no-leader-of-observations"

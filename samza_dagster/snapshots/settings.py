@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.connection import Connection
 
 # librdkafka's name → Java's, where the value means the same to both.
 _SAME_VALUE = {
@@ -44,44 +43,9 @@ _LOGIN_MODULES = {
 }
 
 
-class Connection(Protocol):
-    """What a snapshot needs to know of a job; `metadata.Connection` has the same fields."""
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """`host:port`, comma-separated."""
-        ...
-
-    @property
-    def job_name(self) -> str:
-        """`job.name`."""
-        ...
-
-    @property
-    def job_id(self) -> str:
-        """`job.id`."""
-        ...
-
-    @property
-    def client_config(self) -> Mapping[str, str]:
-        """librdkafka's settings beside the servers: security, client id, tuning."""
-        ...
-
-
-@dataclass(frozen=True)
-class KafkaSettings:
-    """A job and its Kafka. `client_config` has librdkafka's names; it never shows in a repr."""
-
-    bootstrap_servers: str
-    job_name: str
-    job_id: str
-    client_config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-
-
 def librdkafka_config(connection: Connection) -> dict[str, str]:
     """The settings for a confluent-kafka client; those meant for Spark alone are left out."""
-    config = {k: v for k, v in connection.client_config.items() if not k.startswith("kafka.")}
-    return {**config, "bootstrap.servers": connection.bootstrap_servers}
+    return {k: v for k, v in connection.client_config.items() if not k.startswith("kafka.")}
 
 
 def spark_options(

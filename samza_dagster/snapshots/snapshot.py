@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from samza_dagster.errors import InvalidInput
-from samza_dagster.model.naming import coordinator_stream_topic, require_owner
+from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.model.naming import require_owner
 from samza_dagster.snapshots import applied, coordinator_stream
 from samza_dagster.snapshots.job_config import JobStreams, job_streams
-from samza_dagster.snapshots.kafka_source import read_records
-from samza_dagster.snapshots.lag import changelog_ends, changelog_lag, reports_came
-from samza_dagster.snapshots.offsets import OffsetRange, Offsets, Unread
-from samza_dagster.snapshots.schemas import DATASETS, Column, select_list
-from samza_dagster.snapshots.settings import Connection, spark_options
+from samza_dagster.snapshots.kafka_source import PartitionRange, local_rows, read_records
+from samza_dagster.snapshots.lag import changelog_lag
+from samza_dagster.snapshots.schemas import DATASETS, ddl, select_list
+from samza_dagster.snapshots.settings import librdkafka_config, spark_options
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 METRICS_WINDOW_MS = 300_000
+_STAMPED = ("snapshot_time", "job_name", "job_id", "deployment_id")
+_LAG_FIELDS = ddl(
+    tuple(column for column in DATASETS["changelog_lag"] if column.name not in _STAMPED),
+    separator=": ",
+)
 
 _SORT_KEYS = {
     "container_locality": ("processor_id",),
@@ -45,7 +53,7 @@ class Snapshot:
     task_locality: DataFrame
     changelog_lag: DataFrame
     streams: JobStreams
-    ranges: tuple[OffsetRange, ...]
+    ranges: tuple[PartitionRange, ...]
     malformed_keys: int
     malformed_values: int
     seconds: dict[str, float]
@@ -77,24 +85,22 @@ def compute_snapshot(
     snapshot_time_ms: int,
     *,
     metrics_window_ms: int = METRICS_WINDOW_MS,
-    offsets: Offsets | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Snapshot:
     """Computes a job's snapshot from its Kafka topics.
 
     `snapshot_time_ms` (ms since the epoch) is written into every row; metrics are read
     back from it by `metrics_window_ms`, or by three report intervals if these are longer.
-    A standby's lag is what it was when its report came, see `client.replica_lag`. A partition without a leader makes the rows unknown that
-    it is about, and says so in them; the coordinator stream's own is needed. Raises
-    `InvalidInput` when the stream is another job's or the job has no
+    A standby's lag is what it was when its report came, see `lag.behind`. A partition without a
+    leader makes the rows unknown that it is about, and says so in them; the coordinator stream's
+    own is needed. Raises `InvalidInput` when the stream is another job's or the job has no
     coordinator stream, `Unreachable` when no broker answers.
     """
-    asked = Offsets(connection) if offsets is None else offsets
-    try:
-        return _computed(connection, spark, snapshot_time_ms, metrics_window_ms, asked, clock)
-    finally:
-        if offsets is None:
-            asked.close()
+    # Offsets are asked of the brokers, not of Spark, which can't tell an end without reading
+    # records; and the last record doesn't tell it, since transaction markers take offsets.
+    cluster = KafkaCluster(connection.bootstrap_servers, librdkafka_config(connection))
+    with closing(KafkaJobTopics(cluster)) as topics:
+        return _computed(connection, spark, snapshot_time_ms, metrics_window_ms, topics, clock)
 
 
 def _computed(
@@ -102,7 +108,7 @@ def _computed(
     spark: SparkSession,
     snapshot_time_ms: int,
     metrics_window_ms: int,
-    asked: Offsets,
+    topics: KafkaJobTopics,
     clock: Callable[[], float],
 ) -> Snapshot:
     options = spark_options(connection)
@@ -115,56 +121,7 @@ def _computed(
         seconds[part] = round(now - started, 3)
         started = now
 
-    stream = coordinator_stream_topic(connection.job_name, connection.job_id)
-    partitions = asked.partitions([stream])
-    if stream not in partitions:
-        raise InvalidInput(
-            f"a snapshot of job {connection.job_name!r}, id {connection.job_id!r}",
-            seen=f"no topic {stream} on {connection.bootstrap_servers}",
-            fix="the name and id of a job that has been deployed on this Kafka",
-        )
-    stream_ranges = asked.whole(partitions, committed=True)
-    lap("coordinator_offsets")
-    entries = coordinator_stream.live_entries(read_records(spark, options, stream_ranges)).persist()
-    config = coordinator_stream.job_config(entries)
-    require_owner(config.values, connection.job_name, connection.job_id)
-    streams = job_streams(config.values, connection.job_name, connection.job_id)
-    lap("coordinator_stream")
-
-    window_ms = max(metrics_window_ms, 3 * streams.report_interval_ms)
-    topics = asked.partitions([streams.checkpoint_topic, *streams.metrics_topics])
-    checkpoint = {t: n for t, n in topics.items() if t == streams.checkpoint_topic}
-    metrics = {t: n for t, n in topics.items() if t != streams.checkpoint_topic}
-    silent: Unread = {}
-    checkpoint_ranges = asked.whole(checkpoint, committed=True, unread=silent)
-    metrics_ranges = asked.since(metrics, snapshot_time_ms - window_ms, unread=silent)
-    changelogs = asked.partitions(c.topic for c in streams.changelogs)
-    without_leader: Unread = {}
-    end_ranges = asked.whole(changelogs, committed=False, unread=without_leader)
-    lap("other_offsets")
-
-    tasks = coordinator_stream.assigned_tasks(entries)
-    hosts = coordinator_stream.hosts(entries)
-    located = coordinator_stream.task_locality(tasks, hosts)
-    reported = applied.reported(
-        read_records(spark, options, metrics_ranges), connection.job_name, connection.job_id
-    ).persist()
-    known = applied.checkpointed(read_records(spark, options, checkpoint_ranges)).union(reported)
-    came = reports_came(
-        spark,
-        reported,
-        streams.changelogs,
-        changelogs,
-        3 * streams.report_interval_ms,
-        asked.first_since,
-    )
-    lap("reports")
-    ends = changelog_ends(spark, end_ranges, without_leader)
-    lag = changelog_lag(
-        located, streams.changelogs, ends, known, came=came, all_observed=not silent
-    )
-
-    def finished(frame: DataFrame, columns: tuple[Column, ...]) -> DataFrame:
+    def finished(frame: DataFrame, dataset: str) -> DataFrame:
         from pyspark.sql.functions import lit
 
         stamped = frame.withColumns(
@@ -175,26 +132,101 @@ def _computed(
                 "deployment_id": lit(streams.deployment_id),
             }
         )
-        return stamped.selectExpr(*select_list(columns)).persist()
+        return stamped.selectExpr(*select_list(DATASETS[dataset])).persist()
 
-    containers = coordinator_stream.container_locality(tasks, hosts)
-    snapshot = Snapshot(
+    stream_ranges = _stream_ranges(connection, topics)
+    lap("coordinator_offsets")
+    entries = coordinator_stream.live_entries(read_records(spark, options, stream_ranges)).persist()
+    config = coordinator_stream.job_config(entries)
+    require_owner(config.values, connection.job_name, connection.job_id)
+    streams = job_streams(config.values, connection.job_name, connection.job_id)
+    lap("coordinator_stream")
+
+    patience_ms = 3 * streams.report_interval_ms
+    read = topics.offset_ranges(
+        {streams.checkpoint_topic, *streams.metrics_topics}, committed_only=True
+    )
+    since_ms = snapshot_time_ms - max(metrics_window_ms, patience_ms)
+    metrics = {at: span for at, span in read.items() if at[0] in streams.metrics_topics}
+    checkpoint_ranges = _whole({at: span for at, span in read.items() if at not in metrics})
+    metrics_ranges = _since(_whole(metrics), since_ms, topics)
+    changelogs = topics.offset_ranges({store.topic for store in streams.changelogs})
+    lap("other_offsets")
+
+    tasks = coordinator_stream.assigned_tasks(entries)
+    hosts = coordinator_stream.hosts(entries)
+    containers = finished(coordinator_stream.container_locality(tasks, hosts), "container_locality")
+    containers.count()
+    lap("container_locality")
+    located = finished(coordinator_stream.task_locality(tasks, hosts), "task_locality")
+    task_rows = located.collect()
+    lap("task_locality")
+    known = applied.checkpointed(read_records(spark, options, checkpoint_ranges)).union(
+        applied.reported(
+            read_records(spark, options, metrics_ranges), connection.job_name, connection.job_id
+        )
+    )
+    known_rows = known.collect()
+    lap("reports")
+    lags = changelog_lag(
+        [row.asDict() for row in task_rows],
+        streams.changelogs,
+        changelogs,
+        [row.asDict() for row in known_rows],
+        topics.offsets_since,
+        patience_ms=patience_ms,
+        all_observed=not any(isinstance(span, Unreachable) for span in read.values()),
+    )
+    lag = finished(local_rows(spark, lags, _LAG_FIELDS), "changelog_lag")
+    lag.count()
+    lap("changelog_lag")
+    entries.unpersist()
+    return Snapshot(
         snapshot_time_ms=snapshot_time_ms,
         job_name=connection.job_name,
         job_id=connection.job_id,
-        container_locality=finished(containers, DATASETS["container_locality"]),
-        task_locality=finished(located, DATASETS["task_locality"]),
-        changelog_lag=finished(lag, DATASETS["changelog_lag"]),
+        container_locality=containers,
+        task_locality=located,
+        changelog_lag=lag,
         streams=streams,
         ranges=(*stream_ranges, *checkpoint_ranges, *metrics_ranges),
         malformed_keys=config.malformed_keys,
         malformed_values=config.malformed_values,
         seconds=seconds,
     )
-    lap("plans")
-    for dataset in DATASETS:
-        snapshot.frame(dataset).count()
-        lap(dataset)
-    entries.unpersist()
-    reported.unpersist()
-    return snapshot
+
+
+def _stream_ranges(connection: Connection, topics: KafkaJobTopics) -> list[PartitionRange]:
+    """Of the coordinator stream, which there is no snapshot without."""
+    stream = connection.coordinator_stream_topic
+    ranges = topics.offset_ranges({stream}, committed_only=True)
+    for span in ranges.values():
+        if isinstance(span, Unreachable):
+            raise span
+    if not ranges:
+        raise InvalidInput(
+            f"a snapshot of job {connection.job_name!r}, id {connection.job_id!r}",
+            seen=f"no topic {stream} on {connection.bootstrap_servers}",
+            fix="the name and id of a job that has been deployed on this Kafka",
+        )
+    return _whole(ranges)
+
+
+def _whole(ranges: Ranges) -> list[PartitionRange]:
+    """Those that can be read, from beginning to end."""
+    return sorted(
+        PartitionRange(*at, span.start, span.end)
+        for at, span in ranges.items()
+        if isinstance(span, OffsetRange)
+    )
+
+
+def _since(
+    ranges: Iterable[PartitionRange], since_ms: int, topics: KafkaJobTopics
+) -> list[PartitionRange]:
+    """Each from its first record of a time or a later one; none is as new: from its end."""
+    asked = {(each.topic, each.partition, since_ms): each for each in ranges}
+    first = topics.offsets_since(asked)
+    return [
+        replace(each, start=min(first.get(at, each.end), each.end)) for at, each in asked.items()
+    ]

@@ -11,10 +11,11 @@ from fake_placement import FakeSamza, World, fake_definitions
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.lag import Heard
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.conditions import Met, Wait, Watched, read_wait
+from samza_dagster.orchestration.waits.conditions import Met, Wait, Watched
 from samza_dagster.orchestration.waits.continuation import (
     MOST_LAUNCHED,
     Cursor,
@@ -28,7 +29,6 @@ from samza_dagster.orchestration.waits.waiting import (
     WAITS_FOR,
     YES,
 )
-from samza_dagster.readiness import Heard
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster
@@ -48,7 +48,7 @@ def test_a_run_that_waits_long_ends_as_success_with_what_it_waits_for(
     result = launch(instance)
     assert result.success
     shown = tags(instance, result.run_id)
-    wait = read_wait(shown[WAITS_FOR])
+    wait = Wait.read(shown[WAITS_FOR])
     assert wait is not None
     assert (wait.who, wait.limit, wait.number, wait.run) == (("0-1",), 100, 1, result.run_id)
     assert (shown[ROOT], shown[WAITING]) == (result.run_id, YES)
@@ -165,7 +165,7 @@ def test_a_standby_that_fell_behind_again_is_waited_for_again(
     world.lag_now = {"0-1": [90_000]}
     second = continued(instance, request)
     assert second.success
-    waits = [read_wait(tags(instance, r.run_id)[WAITS_FOR]) for r in (first, second)]
+    waits = [Wait.read(tags(instance, r.run_id)[WAITS_FOR]) for r in (first, second)]
     assert [w.number for w in waits if w] == [1, 2]
     assert waits[0] is not None
     assert waits[1] is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HEART = Path("samza_dagster") / "placement"
 # What the simulator imports; the rest of the product stays where it is.
-ROOMS = ("placement", "simulation", "model", "readiness", "errors.py", "version.py", "__init__.py")
+ROOMS = ("placement", "simulation", "model", "lag", "errors.py", "version.py", "__init__.py")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.metadata import Connection
 from samza_dagster.sandbox.artifacts import jar_paths
-from samza_dagster.snapshots import KafkaSettings, Snapshot, compute_snapshot
+from samza_dagster.snapshots import Snapshot, compute_snapshot
 from samza_dagster.snapshots.class_archive import dump
 from samza_dagster.snapshots.connector import connector_jars
 from samza_dagster.snapshots.session import spark_session
@@ -144,7 +145,7 @@ RECORDED_ENDS = (65_850, 65_843, 65_839, 65_900)  # of the changelog's partition
 
 
 @pytest.fixture(scope="session")
-def recorded_job(topics: Topics) -> KafkaSettings:
+def recorded_job(topics: Topics) -> Connection:
     """The recorded job `yw`: four tasks, each with a standby, two actives and two standbys."""
     for topic, vector in (
         ("__samza_coordinator_yw_1", "coordinator-stream.jsonl"),
@@ -156,11 +157,11 @@ def recorded_job(topics: Topics) -> KafkaSettings:
     topics.create("yw-lab-changelog", partitions=4)
     for partition, end in enumerate(RECORDED_ENDS):
         topics.fill_numbers("yw-lab-changelog", partition, end)
-    return KafkaSettings(topics.bootstrap, "yw", "1")
+    return Connection(topics.bootstrap, "yw", "1")
 
 
 @pytest.fixture(scope="session")
-def recorded_snapshot(recorded_job: KafkaSettings, spark: Any) -> Snapshot:
+def recorded_snapshot(recorded_job: Connection, spark: Any) -> Snapshot:
     return compute_snapshot(recorded_job, spark, RECORDED_AT_MS)
 
 
@@ -272,7 +273,7 @@ def _metrics(
 
 
 @pytest.fixture(scope="session")
-def edge_job(topics: Topics) -> KafkaSettings:
+def edge_job(topics: Topics) -> Connection:
     """The job `edge`: two tasks with a standby each, three stores with changelogs."""
     stream = "__samza_coordinator_edge_1"
     topics.create(stream)
@@ -310,13 +311,16 @@ def edge_job(topics: Topics) -> KafkaSettings:
             ),
             _metrics("edge", "Standby-Partition 0-0", "h3", {"kafka-edge-s3-0-offset": "1"}),
             _metrics("edge", "Standby-Partition 1-0", "h4", {"kafka-edge-s3-1-offset": "3"}),
+            _metrics(
+                "edge", "Standby-Partition 1-0", "h9", {"kafka-edge-s3-1-offset": "4"}, 99_900
+            ),
             (None, "TaskName-Standby- not json", 99_000),
         ],
         partition=1,
     )
-    return KafkaSettings(topics.bootstrap, "edge", "1")
+    return Connection(topics.bootstrap, "edge", "1")
 
 
 @pytest.fixture(scope="session")
-def edge_snapshot(edge_job: KafkaSettings, spark: Any) -> Snapshot:
+def edge_snapshot(edge_job: Connection, spark: Any) -> Snapshot:
     return compute_snapshot(edge_job, spark, EDGE_AT_MS)

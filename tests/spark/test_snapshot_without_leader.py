@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.snapshots import KafkaSettings, compute_snapshot
+from samza_dagster.metadata import Connection
+from samza_dagster.snapshots import compute_snapshot
 from tests.rig.leaderless import FIRST, SECOND, two_brokers
 
 pytestmark = pytest.mark.spark
@@ -56,7 +57,7 @@ def test_rows_of_a_partition_without_a_leader_say_so_and_the_others_are_known(
         producer.produce("lone-s", b"v", b"k", 0)
         assert producer.flush(20) == 0
         brokers.stop_second()
-        settings = KafkaSettings(brokers.servers, "lone", "1")
+        settings = Connection(brokers.servers, "lone", "1")
         snapshot = compute_snapshot(settings, spark, 100_000)
         rows = {row["task_name"]: row for row in snapshot.rows("changelog_lag")}
         snapshot.unpersist()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import MissingPrerequisite, Unreachable
+from samza_dagster.lag import clocks, newest_reports
 from samza_dagster.orchestration.checks import names, outside
 from samza_dagster.orchestration.checks.events import due, seeded
 from samza_dagster.orchestration.checks.findings import (
@@ -31,7 +32,6 @@ from samza_dagster.orchestration.hysteresis import Hysteresis
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot, steady_now
-from samza_dagster.readiness import clocks, newest_reports
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ReplicaLag

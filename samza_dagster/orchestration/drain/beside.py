@@ -9,7 +9,7 @@ import dagster as dg
 from samza_dagster.orchestration.follow import ROOT, root_run_id
 from samza_dagster.orchestration.submission import SUBMITTED, is_being_submitted
 from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, is_dry, tags_from_run_config
-from samza_dagster.orchestration.waits.conditions import read_wait
+from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITING, WAITS_FOR, YES
 
 _ENDED = (
@@ -43,6 +43,6 @@ def _others(instance: dg.DagsterInstance, tags: dict[str, str]) -> Iterator[dg.D
     waiting = {**tags, WAITING: YES}
     ended = dg.RunsFilter(tags=waiting, statuses=[dg.DagsterRunStatus.SUCCESS])
     for run in instance.get_runs(ended):
-        wait = read_wait(run.tags.get(WAITS_FOR))
+        wait = Wait.read(run.tags.get(WAITS_FOR))
         if wait is not None and wait.run == run.run_id and CANCELLED not in run.tags:
             yield run

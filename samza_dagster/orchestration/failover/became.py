@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 
+from samza_dagster.lag import Heard
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.failover.memory import (
     COORDINATOR_REPLACED,
@@ -20,7 +21,6 @@ from samza_dagster.orchestration.failover.memory import (
 )
 from samza_dagster.orchestration.failover.reports import newest_report_ms
 from samza_dagster.orchestration.failover.sight import Sight
-from samza_dagster.readiness import Heard
 
 _SILENCES = (SILENT, HOST_SICK, HOST_LOST, JOB_DEAD)
 

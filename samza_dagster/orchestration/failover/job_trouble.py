@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from samza_dagster.lag import Heard, all_silent
 from samza_dagster.orchestration.failover.memory import (
     COORDINATOR_REPLACED,
     JOB_DEAD,
@@ -11,7 +12,6 @@ from samza_dagster.orchestration.failover.memory import (
 )
 from samza_dagster.orchestration.failover.pace import Limits
 from samza_dagster.orchestration.failover.sight import Sight
-from samza_dagster.readiness import Heard, all_silent
 
 
 def job_trouble(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from samza_dagster.lag import silent_after_ms
 from samza_dagster.orchestration.hysteresis import Hysteresis
-from samza_dagster.readiness import silent_after_ms
 
 _MINUTE_MS = 60_000
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 
+from samza_dagster.lag import Heard, heard
 from samza_dagster.orchestration.failover.memory import Memory, Trend
 from samza_dagster.orchestration.failover.pace import Limits
 from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.readiness import Heard, heard
 
 _SHORT = 0xFFF
 

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from samza_dagster.lag import Heard
 from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.orchestration.failover.became import as_it_is, awaits_report, with_news
 from samza_dagster.orchestration.failover.job_trouble import job_trouble
@@ -37,7 +38,6 @@ from samza_dagster.orchestration.failover.reports import (
 )
 from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
 from samza_dagster.orchestration.hysteresis import is_another_look
-from samza_dagster.readiness import Heard
 
 FALLING_BEHIND = "falling-behind"
 STANDBY_STANDS = "standby-stands"

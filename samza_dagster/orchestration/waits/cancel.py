@@ -15,7 +15,7 @@ from samza_dagster.orchestration.planning import tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import JOB, job_tag
-from samza_dagster.orchestration.waits.conditions import read_wait
+from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     WAITS_FOR,
@@ -93,7 +93,7 @@ def cancel_waiting_graph() -> None:
 def _chosen_before(instance: dg.DagsterInstance, job: str, root: str, run: str) -> Waiting | None:
     """The wait that a failed run of the chain `root` gave up, whose standby may be there still."""
     for cancelled in instance.get_runs(dg.RunsFilter(tags={JOB: job, CANCELLED: root})):
-        wait = read_wait(cancelled.tags.get(WAITS_FOR))
+        wait = Wait.read(cancelled.tags.get(WAITS_FOR))
         if wait is not None and wait.run == cancelled.run_id:
             one = Waiting(cancelled.tags.get(ROOT, cancelled.run_id), wait, cancelled)
             if _is_meant(one, run):

@@ -16,8 +16,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from samza_dagster.lag import Heard, heard
 from samza_dagster.orchestration.versioned import Versioned
-from samza_dagster.readiness import Heard, heard
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
@@ -92,11 +92,6 @@ class Watched:
     def left_ms(self, wait: Wait) -> dict[str, int]:
         """How long each replica may take yet."""
         return {one: max(0, ms - self.waited_ms) for one, ms in wait.left_ms.items()}
-
-
-def read_wait(text: str | None) -> Wait | None:
-    """The wait in a run tag; None for none and for one that can't be read."""
-    return Wait.read(text)
 
 
 def lags_by_processor(replicas: Iterable[ReplicaLag]) -> dict[str, int | None]:

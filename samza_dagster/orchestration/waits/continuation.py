@@ -28,7 +28,6 @@ from samza_dagster.orchestration.waits.conditions import (
     Watched,
     look,
     met,
-    read_wait,
     told,
 )
 from samza_dagster.orchestration.waits.waiting import (
@@ -76,7 +75,7 @@ def suspend(context: dg.OpExecutionContext, wait: Wait) -> Wait:
     """
     root = root_run_id(context)
     runs = context.instance.get_runs(dg.RunsFilter(tags={ROOT: root}))
-    known = (read_wait(run.tags.get(WAITS_FOR)) for run in runs)
+    known = (Wait.read(run.tags.get(WAITS_FOR)) for run in runs)
     made = replace(
         wait,
         number=1 + max((one.number for one in known if one is not None), default=0),

@@ -10,7 +10,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.orchestration.follow import ROOT, root_run_id
 from samza_dagster.orchestration.submission import SUBMITTED, is_never_submitted
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.conditions import Wait, read_wait
+from samza_dagster.orchestration.waits.conditions import Wait
 
 WAITS_FOR = "samza/waits_for"
 WAITING = "samza/waiting"
@@ -52,7 +52,7 @@ def waiting_runs(instance: dg.DagsterInstance, job: str) -> list[Waiting]:
     newest: dict[str, Waiting] = {}
     overtaken: set[str] = set()
     for run in runs:
-        wait = read_wait(run.tags.get(WAITS_FOR))
+        wait = Wait.read(run.tags.get(WAITS_FOR))
         if wait is None:
             continue
         if wait.run != run.run_id:
@@ -95,7 +95,7 @@ def re_executed_now(instance: dg.DagsterInstance, job: str) -> dict[str, dg.Dags
     filters = dg.RunsFilter(tags={JOB: job, WAITING: YES}, statuses=list(_UNDER_WAY))
     found: dict[str, dg.DagsterRun] = {}
     for run in instance.get_runs(filters):
-        wait = read_wait(run.tags.get(WAITS_FOR))
+        wait = Wait.read(run.tags.get(WAITS_FOR))
         if wait is None or wait.run == run.run_id or is_never_submitted(instance, run):
             continue
         if _goes_to_the_end(instance, run):
@@ -124,7 +124,7 @@ def refuse_given_up(context: dg.OpExecutionContext) -> None:
         return
     filters = dg.RunsFilter(tags={ROOT: root_run_id(context)})
     for run in context.instance.get_runs(filters):
-        wait = read_wait(run.tags.get(WAITS_FOR))
+        wait = Wait.read(run.tags.get(WAITS_FOR))
         its_own = wait is not None and wait.run == run.run_id and str(wait.number) == number
         if its_own and CANCELLED in run.tags:
             raise Refused(

@@ -15,9 +15,6 @@ from samza_dagster.metadata import KafkaCluster, ensure_topic
 from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
 from samza_dagster.metadata.topics import retained
-from samza_dagster.snapshots import KafkaSettings
-from samza_dagster.snapshots.offsets import OffsetRange as Part
-from samza_dagster.snapshots.offsets import Offsets
 from tests.rig.broker_list import LOST_FOR_GOOD, BrokerList
 from tests.rig.pace import PACE
 
@@ -129,26 +126,3 @@ def test_the_ends_of_topics_are_told_by_a_new_client_in_the_same_call(
             assert told.is_set()
         assert topics.offset_ranges({topic}) == there
         assert [record.value for record in topics.tail(topic)] == [b"1"]
-
-
-def test_offsets_of_snapshots_are_told_again_at_the_second_call(
-    brokers: BrokerList, cluster: KafkaCluster, topic: str
-) -> None:
-    """Both kinds of question find a new client after one that failed."""
-    from confluent_kafka import KafkaException
-
-    write(cluster, topic, 1)
-    connection = KafkaSettings(brokers.servers, "job", "1", LOST_FOR_GOOD)
-    with closing(Offsets(connection, timeout_s=5)) as offsets:
-        asks: tuple[Callable[[], object], ...] = (
-            lambda: offsets.partitions([topic]),
-            lambda: offsets.whole({topic: 1}, committed=True),
-        )
-        answers: tuple[object, ...] = ({topic: 3}, [Part(topic, 0, 0, 1)])
-        for ask, answer in zip(asks, answers, strict=True):
-            assert ask() == answer
-            with brokers.empty(), offsets._admin.use() as admin, suppress(KafkaException):
-                assert not admin.list_topics(topic, timeout=10).brokers
-            with pytest.raises(Unreachable):
-                ask()
-            assert ask() == answer

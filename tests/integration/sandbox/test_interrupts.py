@@ -83,10 +83,8 @@ def test_ctrl_c_as_a_client_ends_is_neither_lost_nor_a_system_error(client: str)
 BEGUN = """
 import json, signal, sys
 from samza_dagster.interrupts import interrupts_raise
-from samza_dagster.metadata import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.sandbox import kafka_client
-from samza_dagster.snapshots.offsets import Offsets
 
 class Name(str):
     def __str__(self):
@@ -102,7 +100,6 @@ MAKE = {
     "admin": lambda: KafkaCluster(NOBODY, OWN).admin(),
     "reader": lambda: KafkaCluster(NOBODY, OWN).reader(committed_only=True),
     "producer": lambda: KafkaCluster(NOBODY, OWN).producer(),
-    "offsets": lambda: Offsets(Connection(NOBODY, "job", client_config=OWN)),
 }
 interrupts_raise(signal.SIGINT)
 ended = {}

@@ -59,6 +59,12 @@ def test_what_retention_took_is_not_to_be_read(committed: Any) -> None:
     assert {lag.lag for lag in committed.client().input_lag()} == {10}
 
 
+def test_an_input_cut_below_what_was_committed_tells_no_lag(committed: Any) -> None:
+    """Deleted and made anew: the commit is of the former one, and 0 looked like an active that keeps up."""
+    committed.topics.ranges = {("yw-input", n): OffsetRange(0, 10) for n in range(4)}
+    assert {lag.lag for lag in committed.client().input_lag()} == {None}
+
+
 def test_without_commits_or_topics_nothing_is_known(job: Any, committed: Any) -> None:
     """Not zero: absent."""
     committed.topics.ranges = {}

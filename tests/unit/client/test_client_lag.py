@@ -12,8 +12,7 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
-from samza_dagster.model.changelogs import store_changelogs
-from samza_dagster.model.metrics_snapshots import metrics_topics, task_samples
+from samza_dagster.model.metrics_snapshots import task_samples
 from samza_dagster.model.naming import checkpoint_topic
 
 pytestmark = pytest.mark.unit
@@ -159,13 +158,6 @@ def test_without_execution_ids_a_report_from_a_former_host_doesnt_count(lagging:
     assert lag_of(lagging, "Standby-Partition 0-0").applied_offset == 10
 
 
-def test_a_changelog_cut_below_what_was_applied_tells_no_lag(lagging: Any) -> None:
-    """Deleted and made anew: the standby's offset is of the former one, and 0 would be a lie."""
-    lagging.topics.ranges = {(TOPIC, n): OffsetRange(0, 65_838) for n in range(4)}
-    standby = lag_of(lagging, "Standby-Partition 0-0")
-    assert (standby.applied_offset, standby.lag) == (65_838, None)
-
-
 def test_an_active_that_reports_nothing_is_known_by_its_last_commit(lagging: Any) -> None:
     """The changelog offset of its newest `checkpoint-v2`."""
     lagging.topics.records["metrics"] = []
@@ -190,20 +182,6 @@ def test_reports_of_hosts_with_other_clocks_are_read_as_any(lagging: Any, skew_m
     records = lagging.topics.records["metrics"]
     records[:] = [replace(r, timestamp_ms=r.timestamp_ms + skew_ms) for r in records]
     assert lagging.client().lag() == told
-
-
-def test_an_empty_changelog_is_no_lag(lagging: Any) -> None:
-    """Nothing to read, whatever was reported."""
-    lagging.topics.records["metrics"] = []
-    lagging.topics.ranges = {(TOPIC, n): OffsetRange(7, 7) for n in range(4)}
-    assert {lag.lag for lag in lagging.client().lag()} == {0}
-
-
-def test_what_the_changelog_no_longer_holds_is_not_to_be_read(lagging: Any) -> None:
-    """A standby behind the first offset reads from there."""
-    lagging.topics.ranges = {(TOPIC, n): OffsetRange(65_890, 65_900) for n in range(4)}
-    standby = next(lag for lag in lagging.client().lag() if lag.processor_id == "0-0")
-    assert standby.lag == 10
 
 
 def test_samples_of_other_jobs_and_junk_are_skipped(lagging: Any) -> None:
@@ -234,24 +212,6 @@ def test_the_sample_that_was_written_last_counts_whatever_its_time() -> None:
     newest = task_samples([sample("a", 20, "5"), sample("b", 10, "9")], "j", "1")
     assert newest["Standby-P 0-0"].host == "b"
     assert newest["Standby-P 0-0"].offsets == {"kafka-c-0-offset": 9}
-
-
-def test_stores_and_topics_are_found_as_samza_finds_them() -> None:
-    """A changelog without a system is of `job.changelog.system`; a topic may hold dots."""
-    config = {
-        "stores.a.changelog": "kafka.topic.with.dots",
-        "stores.b.changelog": "plain",
-        "stores.b.changelog.replication.factor": "1",
-        "stores.default.changelog.min.compaction.lag.ms": "1",
-        "job.changelog.system": "k2",
-        "metrics.reporters": "jmx, snapshot",
-        "metrics.reporter.snapshot.stream": "kafka.metrics",
-    }
-    assert [(s.store, s.system, s.topic) for s in store_changelogs(config)] == [
-        ("a", "kafka", "topic.with.dots"),
-        ("b", "k2", "plain"),
-    ]
-    assert metrics_topics(config) == {"metrics": 60}
 
 
 def test_a_job_without_changelogs_has_no_lag(lagging: Any) -> None:

@@ -67,18 +67,6 @@ def minute(job: Any) -> Minute:
     return Minute(job)
 
 
-@pytest.mark.parametrize("behind", [0, 5_000])
-@pytest.mark.parametrize("late_s", [0, 1, 30, 59, 100])
-def test_a_report_that_is_a_minute_old_tells_the_lag_of_a_minute_ago(
-    minute: Minute, behind: int, late_s: int
-) -> None:
-    """Against the end of now a perfect standby would look 60,000 records behind."""
-    minute.report(100 * S - 1 - behind, at_ms=100 * S)
-    lag = minute.lag(now_ms=(100 + late_s) * S)
-    assert (lag.lag, lag.written_since) == (behind, late_s * S)
-    assert (lag.end_offset, lag.applied_offset) == (100 * S, 100 * S - 1 - behind)
-
-
 def test_a_standby_that_applies_nothing_falls_behind_from_report_to_report(minute: Minute) -> None:
     """Its process lives and reports; between two reports its lag stands."""
     lags: list[int | None] = []

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.client.views import ReplicaLag
+from samza_dagster.lag import Heard
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.units.progress import any_of
@@ -19,10 +20,8 @@ from samza_dagster.orchestration.waits.conditions import (
     Watched,
     look,
     met,
-    read_wait,
     told,
 )
-from samza_dagster.readiness import Heard
 
 pytestmark = pytest.mark.unit
 WAIT = Wait({"0-1": 1_000_000}, limit=100, steady_s=30, number=1, run="r")
@@ -142,18 +141,18 @@ def test_a_look_by_another_machines_clock_begins_the_steady_time_anew_and_counts
 
 def test_tags_are_read_back_and_others_passed_over() -> None:
     """A tag somebody else wrote is no wait."""
-    assert read_wait(WAIT.to_text()) == WAIT
+    assert Wait.read(WAIT.to_text()) == WAIT
     why = Met({"0-1": 30_000}, {"0-1": 9}, "steady")
     assert Met.read(why.to_text()) == why
     for text in (None, "", "[]", "{}", '{"version":2}', "no json", '{"version":2,"what":"x"}'):
-        assert read_wait(text) is None
+        assert Wait.read(text) is None
         assert Met.read(text) is None
 
 
 def test_each_standby_of_a_wait_keeps_its_own_time() -> None:
     """Through both tags; one that wasn't there has none."""
     single = (Wait({p: left_ms}, 100, 30, 0, "") for p, left_ms in (("0-0", 900), ("1-0", 5_000)))
-    wait = read_wait(replace(any_of(tuple(single)), run="r").to_text())
+    wait = Wait.read(replace(any_of(tuple(single)), run="r").to_text())
     assert wait is not None
     assert wait.left_ms == {"0-0": 900, "1-0": 5_000}
     seen = look(wait, look(wait, None, replicas({}, 7), 7), replicas({}, 7), 907)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samza_dagster.lag import Applied, Heard, HostClock
 from samza_dagster.orchestration.checks.findings import Board, Standing, Told
 from samza_dagster.orchestration.failover.memory import (
     Acted,
@@ -22,7 +23,6 @@ from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.orchestration.waits.conditions import Met, Wait
 from samza_dagster.orchestration.waits.continuation import Cursor
-from samza_dagster.readiness import Applied, Heard, HostClock
 
 pytestmark = pytest.mark.unit
 JOB = "demo/1"

@@ -37,31 +37,6 @@ def test_the_recorded_job() -> None:
     assert streams.ignored == ()
 
 
-@pytest.mark.parametrize(
-    ("config", "topic"),
-    [
-        ({"stores.s.changelog": "kafka.a.b"}, ("kafka", "a.b")),
-        ({"stores.s.changelog": "log", "job.default.system": "k1"}, ("k1", "log")),
-        (
-            {
-                "stores.s.changelog": "log",
-                "job.changelog.system": "k2",
-                "job.default.system": "k1",
-            },
-            ("k2", "log"),
-        ),
-        (
-            {"stores.s.changelog": "kafka.log", "app.mode": "BATCH", "app.run.id": "r7"},
-            ("kafka", "log-r7"),
-        ),
-    ],
-)
-def test_a_changelogs_system_and_topic(config: dict[str, str], topic: tuple[str, str]) -> None:
-    """The first dot separates; a bare name takes the changelog's or the default system."""
-    streams = job_streams({"stores.s.factory": "F", **config}, "j", "1")
-    assert streams.changelogs == (StoreChangelog("s", *topic),)
-
-
 def test_a_bare_changelog_without_any_system_is_named_not_fatal() -> None:
     """The other stores still count."""
     config = {
@@ -76,22 +51,11 @@ def test_a_bare_changelog_without_any_system_is_named_not_fatal() -> None:
     assert streams.ignored == ("stores.a.changelog=log: no changelog system is set",)
 
 
-def test_a_store_of_side_inputs_counts_once() -> None:
-    """It has a factory of its own and one of its processor."""
-    config = {
-        "stores.s.factory": "F",
-        "stores.s.side.inputs.processor.factory": "P",
-        "stores.s.changelog": "kafka.s",
-    }
-    assert job_streams(config, "j", "1").changelogs == (StoreChangelog("s", "kafka", "s"),)
-
-
-def test_only_snapshot_reporters_have_a_metrics_topic() -> None:
+def test_each_reporter_with_a_stream_has_a_metrics_topic() -> None:
     """Each with its own interval (60 s when not set); the longest counts."""
     config = {
         "metrics.reporters": "jmx, a ,b",
         "metrics.reporter.jmx.class": "org.apache.samza.metrics.reporter.JmxReporterFactory",
-        "metrics.reporter.jmx.stream": "kafka.not-this",
         "metrics.reporter.a.class": REPORTER,
         "metrics.reporter.a.stream": "kafka.fast",
         "metrics.reporter.a.interval": "5",

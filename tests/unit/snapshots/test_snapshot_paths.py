@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
-from samza_dagster.snapshots.offsets import OffsetRange, assignment_json, offsets_json
+from samza_dagster.snapshots.kafka_source import PartitionRange, assignment_json, offsets_json
 from samza_dagster.snapshots.tables import SnapshotId, SnapshotTables
 
 pytestmark = pytest.mark.unit
@@ -56,7 +56,11 @@ def test_facts_that_cannot_be_read_are_named(tmp_path: Path, text: str) -> None:
 
 def test_offset_ranges_as_spark_reads_them() -> None:
     """Partitions as keys of the offsets, as numbers in the assignment."""
-    ranges = [OffsetRange("t", 0, 3, 9), OffsetRange("t", 2, 4, 4), OffsetRange("u", 0, 0, 1)]
+    ranges = [
+        PartitionRange("t", 0, 3, 9),
+        PartitionRange("t", 2, 4, 4),
+        PartitionRange("u", 0, 0, 1),
+    ]
     assert json.loads(assignment_json(ranges)) == {"t": [0, 2], "u": [0]}
     assert json.loads(offsets_json(ranges, end=False)) == {"t": {"0": 3, "2": 4}, "u": {"0": 0}}
     assert json.loads(offsets_json(ranges, end=True)) == {"t": {"0": 9, "2": 4}, "u": {"0": 1}}

@@ -1,15 +1,23 @@
-"""Time to ready from where a replica has been."""
+"""Time to ready from where a replica has been; one that has stopped, told from one with nothing to apply."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.readiness import Applied, Forecast, last_of, time_to_ready
-from samza_dagster.readiness.forecast import NEVER, READY
+from samza_dagster.lag import (
+    Applied,
+    Forecast,
+    last_of,
+    stalled_for_ms,
+    stands_since,
+    time_to_ready,
+)
+from samza_dagster.lag.forecast import NEVER, READY
 
 pytestmark = pytest.mark.unit
 
@@ -27,7 +35,6 @@ def climbing(gained: list[int], behind: int, span_ms: int = 1_000) -> list[Appli
 def test_a_replica_at_the_end_is_ready() -> None:
     """Whatever its speed, with one sample."""
     assert time_to_ready([Applied(0, 10, 10)]) == READY
-    assert time_to_ready([Applied(0, 10, 15)], ready_records=5) == READY
 
 
 def test_one_sample_that_isnt_ready_tells_no_speed() -> None:
@@ -61,11 +68,9 @@ def test_having_had_nothing_to_apply_is_no_pause() -> None:
     assert time_to_ready([*idle, Applied(5, 15, 25)]) == Forecast(2, 2, 2)
 
 
-def test_a_changelog_that_grows_is_gained_on_more_slowly() -> None:
-    """100 a second applied, 60 written: 40 of 400 a second. After the writer's death, 100."""
+def test_what_is_written_meanwhile_is_left_out() -> None:
+    """As after the death of its writer: 100 a second applied, 60 written, 400 left."""
     samples = [Applied(n * 1_000, 100 * n, 480 + 60 * n) for n in range(3)]
-    assert samples[-1].behind == 400
-    assert time_to_ready(samples, growing=True) == Forecast(10_000, 10_000, 10_000)
     assert time_to_ready(samples) == Forecast(4_000, 4_000, 4_000)
 
 
@@ -124,3 +129,51 @@ def test_a_whole_is_ready_when_its_last_part_is(parts: list[Forecast | None]) ->
     assert found is not None
     times = [part.ready_in_ms for part in parts if part is not None]
     assert found.ready_in_ms == (None if None in times else max([0, *(t or 0 for t in times)]))
+
+
+def stalled(samples: Sequence[Applied]) -> int:
+    """What is told after the last of the samples."""
+    since = None
+    for sample in samples:
+        since = stands_since(since, sample)
+    return stalled_for_ms(since, samples[-1])
+
+
+def test_it_counts_from_when_it_last_moved() -> None:
+    """Behind, and the end goes on."""
+    at = [Applied(0, 1, 5), Applied(10, 3, 6), Applied(20, 3, 7), Applied(30, 3, 9)]
+    assert stalled(at) == 20
+
+
+def test_one_that_has_caught_up_stands_still_rightly() -> None:
+    """Nothing to apply; it counts from when there was something."""
+    at = [Applied(0, 5, 5), Applied(10, 5, 5), Applied(20, 5, 6), Applied(30, 5, 7)]
+    assert stalled(at[:2]) == 0
+    assert stalled(at[:3]) == 0
+    assert stalled(at) == 10
+
+
+def test_a_changelog_that_does_not_grow_proves_nothing() -> None:
+    """What is left may be markers that no reader is given."""
+    assert stalled([Applied(0, 3, 5), Applied(90_000, 3, 5)]) == 0
+
+
+def test_the_least_headway_ends_it() -> None:
+    """However far it is behind."""
+    assert stalled([Applied(0, 3, 50), Applied(10, 3, 60), Applied(20, 4, 70)]) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=20))
+def test_it_is_the_longest_time_without_headway(moves: list[tuple[int, int]]) -> None:
+    """Read a second time: from the whole list, backwards."""
+    samples: list[Applied] = []
+    applied = end = 0
+    for number, (gained, written) in enumerate(moves):
+        end += written
+        applied = min(end, applied + gained)
+        samples.append(Applied(number * 10, applied, end))
+    newest = samples[-1]
+    still = [s for s in samples if s.applied == newest.applied and s.behind]
+    first = still[0] if newest.behind else newest
+    expected = newest.at_ms - first.at_ms if newest.end > first.end else 0
+    assert stalled(samples) == expected

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.readiness import Heard, HostClock, clocks, heard, newest_reports
+from samza_dagster.lag import Heard, HostClock, clocks, heard, newest_reports
 
 pytestmark = pytest.mark.unit
 SKEW = st.integers(-(10**9), 10**9)

@@ -1,4 +1,4 @@
-"""When a replica will have caught up, from how fast it has been applying."""
+"""From how a replica has been applying: when it will have caught up, and whether it stands still. Pure."""
 
 from __future__ import annotations
 
@@ -43,25 +43,22 @@ READY = Forecast(0, 0, 0)
 NEVER = Forecast(None, None, None)
 
 
-def time_to_ready(
-    samples: Sequence[Applied], *, ready_records: int = 0, growing: bool = False
-) -> Forecast | None:
-    """When at most `ready_records` will be left, as the samples' rates go on.
+def time_to_ready(samples: Sequence[Applied]) -> Forecast | None:
+    """When nothing will be left, as the samples' rates go on and nothing more is written.
 
     The middle one of the rates between neighbours gives the time, the fastest and the
-    slowest its interval. `growing`: the changelog goes on growing as it did; otherwise it
-    stands still, as after the death of its writer. Samples come in order of time; those
+    slowest its interval. Samples come in order of time; those
     of equal time count once. None when that isn't known: no sample, or one that isn't
     ready and no other in which it had anything to apply.
     """
     ordered = [s for s, after in pairwise(samples) if after.at_ms > s.at_ms] + list(samples[-1:])
     if not ordered:
         return None
-    left = ordered[-1].behind - ready_records
-    if left <= 0:
+    left = ordered[-1].behind
+    if left == 0:
         return READY
     rates = [
-        _rate(before, after, growing)
+        (after.applied - before.applied) / (after.at_ms - before.at_ms)
         for before, after in pairwise(ordered)
         if not _was_idle(before, after)
     ]
@@ -93,16 +90,31 @@ def last_of(forecasts: Iterable[Forecast | None]) -> Forecast | None:
     )
 
 
+def stands_since(before: Applied | None, newest: Applied) -> Applied | None:
+    """The first sample since which nothing was applied; None for one that has caught up.
+
+    `before` is what this gave for the sample before.
+    """
+    if newest.behind == 0:
+        return None
+    if before is None or before.applied != newest.applied:
+        return newest
+    return before
+
+
+def stalled_for_ms(since: Applied | None, newest: Applied) -> int:
+    """How long it has applied nothing while its changelog grew; `since` of `stands_since`.
+
+    A changelog that doesn't grow proves nothing: its last offsets may be transaction
+    markers, which nobody ever applies.
+    """
+    if since is None or newest.end <= since.end:
+        return 0
+    return newest.at_ms - since.at_ms
+
+
 def _was_idle(before: Applied, after: Applied) -> bool:
     return before.behind == 0 and after.applied == before.applied
-
-
-def _rate(before: Applied, after: Applied, growing: bool) -> float:
-    """Records a ms."""
-    gained = after.applied - before.applied
-    if growing:
-        gained -= after.end - before.end
-    return gained / (after.at_ms - before.at_ms)
 
 
 def _time(left: int, rate: float) -> int | None:

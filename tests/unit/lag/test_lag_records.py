@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.readiness import records_behind
+from samza_dagster.lag import records_behind
 
 pytestmark = pytest.mark.unit
 
@@ -18,30 +18,6 @@ def test_recorded_samples() -> None:
     """End and applied offset of a standby as recorded while it was being filled."""
     assert records_behind(0, 52399, 46231) == 6167
     assert records_behind(0, 65889, 65888) == 0
-
-
-def test_an_unknown_offset_gives_unknown_lag() -> None:
-    """Neither a missing end nor a missing applied offset is taken for 0."""
-    assert records_behind(0, None, 5) is None
-    assert records_behind(0, 10, None) is None
-
-
-def test_an_empty_changelog_has_no_lag() -> None:
-    """Also when its records have all been deleted and its offsets go on."""
-    assert records_behind(0, 0, None) == 0
-    assert records_behind(7, 7, None) == 0
-
-
-def test_what_the_changelog_no_longer_holds_is_not_to_be_read() -> None:
-    """A replica before its beginning has what is there to apply, and no more."""
-    assert records_behind(90, 100, 5) == 10
-    assert records_behind(90, 100, 89) == 10
-    assert records_behind(90, 100, 90) == 9
-
-
-def test_an_offset_beyond_the_end_is_unknown() -> None:
-    """The changelog was deleted or cut: 0 would call a replica ready that isn't."""
-    assert records_behind(0, 100, 65838) is None
 
 
 @given(beginning=MAYBE, end=MAYBE, applied=MAYBE)

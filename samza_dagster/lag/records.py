@@ -1,0 +1,100 @@
+"""How many records a replica of a changelog partition is behind, by what was reported of it. Pure.
+
+The one definition for client, coordinator and snapshots; see docs/decisions/0018. None of them reads
+`messages-behind-high-watermark`: it is 0 for a dead standby.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+Came = tuple[str, int, int]
+"""Changelog's topic and partition, and the time in ms of the record that brought a report."""
+
+FirstSince = Mapping[Came, int]
+"""Topic, partition and time in ms → the first record of that time or a later one."""
+
+
+class Behind(NamedTuple):
+    """How far a replica is behind `end_offset`: by `lag` records, None when it can't be known.
+
+    `written_since`: what the changelog has got since it ended there.
+    """
+
+    end_offset: int
+    lag: int | None
+    written_since: int = 0
+
+
+def records_behind(
+    beginning_offset: int | None, end_offset: int | None, applied_offset: int | None
+) -> int | None:
+    """How many offsets a replica has still to apply; None when it can't be known.
+
+    `end_offset` is the offset that the next record will have, `applied_offset` that of
+    the last record applied; read the end after the applied offset. Lag is
+    `end - 1 - applied`. What the changelog no longer holds isn't to be read: a replica
+    before its beginning has as much to apply as is there. An empty changelog
+    (end = beginning) has lag 0, whatever is known of the replica. An applied offset at or
+    beyond the end is of a changelog that was deleted or cut since: it tells nothing, and 0
+    would be a lie. The count is an upper bound in records: compaction and transaction
+    markers take offsets that carry none.
+    """
+    if end_offset is None:
+        return None
+    if beginning_offset is not None and beginning_offset >= end_offset:
+        return 0
+    if applied_offset is None or applied_offset >= end_offset:
+        return None
+    return end_offset - max(applied_offset + 1, beginning_offset or 0)
+
+
+def times_to_ask(came: Came, applied: int, end: int, patience_ms: int) -> tuple[Came, ...]:
+    """What `behind` needs of `FirstSince` for a report: when it came, and `patience_ms` later.
+
+    Nothing for a replica that is at the end.
+    """
+    topic, partition, at_ms = came
+    return (came, (topic, partition, at_ms + patience_ms)) if applied < end - 1 else ()
+
+
+def behind(
+    beginning: int,
+    end: int,
+    applied: int | None,
+    came: Came | None = None,
+    *,
+    patience_ms: int = 0,
+    first_since: FirstSince | None = None,
+) -> Behind:
+    """How far a replica is behind; its changelog begins and ends so now.
+
+    `came` tells of a standby's report, whose lag is what it was then: by default a job reports once
+    a minute, and all that was written since would look like lag. None: the end of now counts, as for
+    a commit.
+    """
+    then = end
+    if applied is not None and came is not None:
+        then = _end_then(beginning, end, applied, came, patience_ms, first_since or {})
+    return Behind(then, records_behind(beginning, then, applied), end - then)
+
+
+def _end_then(
+    beginning: int,
+    end: int,
+    applied: int,
+    came: Came,
+    patience_ms: int,
+    first_since: FirstSince,
+) -> int:
+    """Where the changelog ended when a report came, by the times of records.
+
+    Not before what the report says was applied, nor behind the end of now. A changelog that
+    goes on for longer than `patience_ms` after a report says that the reporter is silent, or that its
+    clock is wrong by minutes: the end of now then, which is never too little.
+    """
+    topic, partition, came_ms = came
+    if (topic, partition, came_ms + patience_ms) in first_since:
+        return end
+    return min(max(first_since.get(came, end), applied + 1, beginning), end)

@@ -1,0 +1,49 @@
+"""The brokers' client of a snapshot ends with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.metadata import Connection
+from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
+from samza_dagster.snapshots import compute_snapshot, snapshot
+
+pytestmark = pytest.mark.unit
+JOB = Connection("127.0.0.1:1", "yw")
+STREAM = JOB.coordinator_stream_topic
+NO_LEADER = Unreachable(f"read {STREAM}-0", seen="no leader", fix="start its broker")
+
+
+@pytest.mark.parametrize(
+    ("ranges", "error"),
+    [({}, "no topic __samza_coordinator_yw_1"), ({(STREAM, 0): NO_LEADER}, "no leader")],
+)
+def test_a_snapshot_that_fails_leaves_no_client_to_its_destructor(
+    monkeypatch: pytest.MonkeyPatch, ranges: Ranges, error: str
+) -> None:
+    """In which a run's termination is lost."""
+    made: list[Any] = []
+
+    class Topics(KafkaJobTopics):
+        closed = 0
+
+        def __init__(self, cluster: Any) -> None:
+            super().__init__(cluster)
+            made.append(self)
+
+        def offset_ranges(self, topics: Any, *, committed_only: bool = False) -> Ranges:
+            assert committed_only
+            return ranges
+
+        def close(self) -> None:
+            self.closed += 1
+            super().close()
+
+    monkeypatch.setattr(snapshot, "KafkaJobTopics", Topics)
+    no_spark: Any = None
+    with pytest.raises((InvalidInput, Unreachable), match=error):
+        compute_snapshot(JOB, no_spark, 0)
+    assert [each.closed for each in made] == [1]
