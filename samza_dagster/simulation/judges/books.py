@@ -6,14 +6,25 @@ given back; each incarnation was started as the state has it, each end is cleare
 
 from __future__ import annotations
 
+from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Action, Fencing, Group, Phase, ResourceRequest, Stage
+from samza_dagster.placement.state import (
+    Action,
+    Fencing,
+    Group,
+    JobState,
+    Phase,
+    ResourceRequest,
+    Stage,
+)
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import requests_of, subject_of
 from samza_dagster.simulation.judges.taken import Taken, request_ids
 from samza_dagster.simulation.judges.violation import BOOKS_BALANCE
+
+_WITHOUT_PROCESS = {None, Phase.WAITING, Phase.REQUESTING, Phase.RESERVED}
 
 
 def judge_books(chronicle: Chronicle, taken: Taken) -> None:
@@ -39,6 +50,7 @@ def judge_books(chronicle: Chronicle, taken: Taken) -> None:
         _judge_stops(chronicle, taken)
         _judge_ends(taken)
         _judge_fences(taken)
+        _judge_ahead(taken)
 
 
 def judge_sums(taken: Taken) -> None:
@@ -328,6 +340,25 @@ def _judge_fences(taken: Taken) -> None:
         ghost = ghosts.get(command.execution_id)
         if ghost is None or not ghost.fencing or ghost.processor_id != command.processor_id:
             raise taken.broken(BOOKS_BALANCE, f"{command}, the ghost is {ghost}")
+
+
+def _judge_ahead(taken: Taken) -> None:
+    """A process is made ready for a request while the one that it replaces runs, and only then.
+
+    Where a step begins or ends with a process that doesn't run, it may have run within.
+    """
+    for said in taken.every(cmd.RequestResource):
+        phases = {_phase(state, said.processor_id) for state in (taken.before, taken.after)}
+        within = not phases <= _WITHOUT_PROCESS or isinstance(taken.event, ev.HostRegistered)
+        runs = phases == {Phase.RUNNING}
+        if runs > said.ahead or (said.ahead and not within):
+            raise taken.broken(BOOKS_BALANCE, f"{said}, its processor was and is {phases}")
+
+
+def _phase(state: JobState, processor_id: str) -> Phase | None:
+    group = state.groups.get(naming.group_of(processor_id))
+    processor = None if group is None else group.processors.get(processor_id)
+    return None if processor is None else processor.phase
 
 
 def safe(name: str) -> str:

@@ -84,7 +84,7 @@ class InvariantJudge:
             chronicle.lay_down(command)
         self._judge_progress(changed, after)
         if self._by_law:
-            laws.judge_step(chronicle, Taken(before, event, after, commands, changed), truth)
+            laws.judge_step(chronicle, Taken(before, event, after, commands, changed))
 
     def world_changed(self, truth: Truth) -> None:
         """Processes began, were released, were refused or ended; hosts froze or thawed."""

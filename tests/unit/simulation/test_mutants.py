@@ -1,4 +1,4 @@
-"""The catalogue of planted bugs fits the heart as it is, and asks each invariant twice."""
+"""The catalogue of planted bugs fits the heart as it is, and asks each judge."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def test_a_planted_bug_fits_the_heart(mutant: Mutant) -> None:
     compile(mutant.text(), mutant.file, "exec")
 
 
-def test_each_invariant_has_two_bugs_that_it_should_find() -> None:
-    """One could be found by luck. An invariant that none is planted against is named."""
+def test_each_judge_has_bugs_that_it_should_find() -> None:
+    """An invariant two, a law one. A judge that none is planted against is named."""
     assert asked_too_seldom(CATALOGUE) == []
     assert len({mutant.name for mutant in CATALOGUE}) == len(CATALOGUE)
     without = [mutant for mutant in CATALOGUE if mutant.invariant != "acted-once"]
-    assert asked_too_seldom(without) == ["acted-once: 0 planted bugs, 2 are wanted"]
+    assert asked_too_seldom(without) == ["acted-once: 0 planted bugs, 2 wanted"]
 
 
 def test_a_bug_that_another_invariant_finds_is_as_wrong_as_one_that_survives() -> None:
