@@ -170,22 +170,22 @@ def _expand(
     options = list(config.moves(world, budget))
     quiet = len(options) == 0 or options[0][0].kind == "tick"
     for move, left in options:
-        twin = world.fork()
+        other = world.fork()
         try:
-            if not twin.do(move):
+            if not other.do(move):
                 if quiet and move.kind == "tick" and is_whole(world):
                     _end(seen, ways, world, number)
                 continue
             seen.transitions += 1
-            key = hash((twin.canonical(), left))
+            key = hash((other.canonical(), left))
         except InvariantViolated as violated:
             path = (*ways.path(number), move)
             seen.finding = Counterexample(violated.invariant, violated.what, path)
-            _count(seen, twin)
+            _count(seen, other)
             return False
         if key not in known:
             known.add(key)
-            frontier.append((twin, left, ways.add(number, move), depth + 1))
+            frontier.append((other, left, ways.add(number, move), depth + 1))
     if not frontier or seen.transitions % 64 == 0:
         _count(seen, world)
     return True

@@ -19,8 +19,8 @@ def possible(world: WorldState) -> list[Move]:
     leader = world.leader
     for name, host in world.hosts.items():
         _possible_at(world, name, host, found)
-    for name, shade in world.shades.items():
-        if shade.frozen is not None and not shade.shade_of:
+    for name, former in world.former_hosts.items():
+        if former.frozen is not None and not former.shares_machine_of:
             found.append(Move("thaw", (name,)))
     if leader.standing is Standing.LEADING:
         found += [Move("crash", (count,)) for count in range(4)]
@@ -67,10 +67,10 @@ def mend_all(world: WorldState) -> None:
         registrations.as_at_first(host)
         host.memory_mb, host.cores = max(host.memory_mb, 64 * 384), max(host.cores, 64)
         host.clock.boot.set_rate(world.true_ms, 0)
-    for name, shade in world.shades.items():
+    for name, former in world.former_hosts.items():
         host_faults.thaw(world, name)
-        shade.troubles = frozenset()
-        shade.clock.boot.set_rate(world.true_ms, 0)
+        former.troubles = frozenset()
+        former.clock.boot.set_rate(world.true_ms, 0)
     for name, host in world.hosts.items():
         if host.bereft:  # nothing else proves dead what another directory has on record
             HANDLERS["reboot"](world, name)

@@ -199,18 +199,18 @@ def canonical(world: WorldState) -> Canonical:
                 of(state.hosts.get(name)),
             )
         )
-    for shade in world.shades.values():
+    for former in world.former_hosts.values():
         hosts.append(
             (
-                shade.shade_of,
-                shade.agent_up,
-                shade.frozen is not None and (shade.frozen[1], world.true_ms - shade.frozen[0]),
-                shade.stale,
-                shade.lease_left(world.true_ms),
-                tuple(sorted(shade.troubles)),
+                former.shares_machine_of,
+                former.agent_up,
+                former.frozen is not None and (former.frozen[1], world.true_ms - former.frozen[0]),
+                former.stale,
+                former.lease_left(world.true_ms),
+                tuple(sorted(former.troubles)),
                 tuple(
                     (of(e.execution_id), e.life.value, e.stopping, e.stop_failed, e.doomed)
-                    for e in shade.books.values()
+                    for e in former.books.values()
                 ),
             )
         )

@@ -30,8 +30,8 @@ def due(world: WorldState) -> list[Move]:
         found.append(Move("notice", (0,)))
     for host in world.hosts.values():
         _due_at(world, host, leads, found)
-    for shade in world.shades.values():
-        _due_in(world, shade, found)
+    for former in world.former_hosts.values():
+        _due_in(world, former, found)
     if world.brokers.calls:
         found.append(Move("fence", (0,)))
     if leads and leader.unread:
@@ -315,7 +315,7 @@ def grant(world: WorldState, name: str) -> bool:
 
 def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callable[..., bool]:
     def move(world: WorldState, name: str, processor_id: str) -> bool:
-        host = world.hosts.get(name) or world.shades.get(name)
+        host = world.hosts.get(name) or world.former_hosts.get(name)
         if host is None or host.frozen is not None:
             return False
         stirred = stir(world, host)

@@ -65,7 +65,7 @@ def freeze(world: WorldState, name: str, how: str) -> bool:
 
 def thaw(world: WorldState, name: str) -> bool:
     """It can run again; whatever runs first, its wardens look at the clocks before it."""
-    host = world.hosts.get(name) or world.shades.get(name)
+    host = world.hosts.get(name) or world.former_hosts.get(name)
     if host is None or host.frozen is None:
         return False
     for there in _on_machine(world, host):
@@ -125,7 +125,7 @@ def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
         if host is None:
             return False
         for there in _on_machine(world, host)[1:]:
-            del world.shades[there.name]
+            del world.former_hosts[there.name]
         host.reboot(world.true_ms, keeps_disk=keeps_disk)
         world.touched()
         return True
@@ -153,22 +153,22 @@ def other_machine(world: WorldState, name: str) -> bool:
     if host is None:
         return False
     shares = _on_machine(world, host)[1:]
-    shade = host.replaced(world.true_ms, by_a_machine=True)
+    former = host.replaced(world.true_ms, by_a_machine=True)
     for there in shares:
-        there.shade_of = shade.name
-    _goes_on(world, shade)
+        there.shares_machine_of = former.name
+    _goes_on(world, former)
     return True
 
 
-def _goes_on(world: WorldState, shade: VirtualHost) -> None:
-    if any(shade.live()):
-        world.shades[shade.name] = shade
+def _goes_on(world: WorldState, former: VirtualHost) -> None:
+    if any(former.live()):
+        world.former_hosts[former.name] = former
     world.touched()
 
 
 def _on_machine(world: WorldState, host: VirtualHost) -> list[VirtualHost]:
     """The host, and what runs on its machine from its agents' earlier directories."""
-    return [host, *(s for s in world.shades.values() if s.shade_of == host.name)]
+    return [host, *(s for s in world.former_hosts.values() if s.shares_machine_of == host.name)]
 
 
 def set_clock(world: WorldState, name: str, ms: int) -> bool:

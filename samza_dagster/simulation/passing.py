@@ -48,7 +48,7 @@ def advance(world: WorldState, until_ms: int, *, busy: bool = False) -> None:
             stir(world, host)
             if host.lease_left(world.true_ms) <= 0:
                 host.wardens_look(world.true_ms)
-        world.shades = {n: s for n, s in world.shades.items() if any(s.live())}
+        world.former_hosts = {n: s for n, s in world.former_hosts.items() if any(s.live())}
         if world.leader.standing is Standing.LEADING and (ended or not busy):
             _look_at_deadlines(world)
         if ended:

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from samza_dagster.placement.commands import ReleaseResource, RequestResource
+from samza_dagster.simulation.copies import copied
 from samza_dagster.simulation.host_messages import Reserve
 from samza_dagster.simulation.hosts import VirtualHost
-from samza_dagster.simulation.twins import twin
 
 ASK_AGAIN_MS = 500
 """A host that refused although it seemed to have room is asked again after this."""
@@ -41,10 +41,7 @@ class Requests:
 
     def copy(self) -> Requests:
         """An independent one."""
-        pending = {
-            key: twin(open_, again_at=dict(open_.again_at)) for key, open_ in self.pending.items()
-        }
-        return Requests(pending, dict(self.held), dict(self.used_by), set(self.ended))
+        return copied(self, pending={key: copied(open_) for key, open_ in self.pending.items()})
 
     def begin(self, now_ms: int, ask: RequestResource) -> bool:
         """Opens a request; False when it is held already."""

@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Action, Limits, Phase, PlacementAsk, Stage
-from samza_dagster.simulation import faults, fingerprint, happenings, passing, wishes
+from samza_dagster.simulation import client_events, faults, fingerprint, happenings, passing
 from samza_dagster.simulation.clocks import HostClocks
 from samza_dagster.simulation.hosts import Entry, VirtualHost
 from samza_dagster.simulation.judges import quiescence
@@ -26,7 +26,7 @@ _HANDLERS: dict[str, Callable[..., bool]] = {
     **happenings.HANDLERS,
     **faults.HANDLERS,
     **passing.HANDLERS,
-    **wishes.HANDLERS,
+    **client_events.HANDLERS,
 }
 
 

@@ -10,8 +10,8 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord
 from samza_dagster.placement.state import AskKind, Group, Limits, PlacementAsk
+from samza_dagster.simulation.copies import copied
 from samza_dagster.simulation.judges.violation import InvariantViolated
-from samza_dagster.simulation.twins import twin
 
 TERMINAL = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
 CONTROLS = frozenset({"commit", "release", "cancel"})
@@ -136,42 +136,7 @@ class Chronicle:
 
     def fork(self) -> Chronicle:
         """A copy that goes its own way."""
-        return twin(
-            self,
-            premises=Counter(self.premises),
-            asked=dict(self.asked),
-            newest=dict(self.newest),
-            started=dict(self.started),
-            ended=dict(self.ended),
-            overlapping=set(self.overlapping),
-            fenced=set(self.fenced),
-            unfenced=set(self.unfenced),
-            told_to_stop=set(self.told_to_stop),
-            ever_told=set(self.ever_told),
-            lost=set(self.lost),
-            checked_in=dict(self.checked_in),
-            requested=dict(self.requested),
-            held=dict(self.held),
-            falling_back=dict(self.falling_back),
-            left=dict(self.left),
-            left_by=dict(self.left_by),
-            beside=dict(self.beside),
-            groups=dict(self.groups),
-            removed=set(self.removed),
-            registered=set(self.registered),
-            domains=dict(self.domains),
-            agents=dict(self.agents),
-            strayed=dict(self.strayed),
-            grants=dict(self.grants),
-            trail=list(self.trail),
-            last_ends=dict(self.last_ends),
-            ever_removed=set(self.ever_removed),
-            layouts=dict(self.layouts),
-            host_dues=set(self.host_dues),
-            kept_down=dict(self.kept_down),
-            overtaken=set(self.overtaken),
-            refused=dict(self.refused),
-        )
+        return copied(self)
 
     def lease_over_ms(self, execution_id: str) -> int:
         """From when this leader may count every lease of a lost host as over.

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from samza_dagster.placement.state import Limits, PlacementAsk
+from samza_dagster.simulation.client_events import label
 from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.wishes import label
 from samza_dagster.simulation.world import World
 
 pytestmark = pytest.mark.unit
