@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple, cast
 
 from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.event_codec import encode
 from samza_dagster.simulation.world_state import WorldState
 
 Canonical = Hashable
@@ -251,21 +252,4 @@ def state_digest(state: JobState) -> str:
 
 def plain(state: JobState) -> dict[str, Any]:
     """A state as plain JSON values; its derived index is left out."""
-    return cast("dict[str, Any]", _plain(state))
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float):
-        return value.value if isinstance(value, Enum) else value
-    if isinstance(value, tuple | list):
-        return [_plain(entry) for entry in cast("list[Any]", value)]
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[str, Any]", value)
-        return {key: _plain(entry) for key, entry in entries.items()}
-    if isinstance(value, set | frozenset):
-        return sorted(_plain(entry) for entry in cast("set[Any]", value))
-    return {
-        f.name: _plain(getattr(value, f.name))
-        for f in dataclasses.fields(value)
-        if f.name != "index"
-    }
+    return cast("dict[str, Any]", encode(state))

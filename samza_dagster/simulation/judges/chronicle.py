@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord
-from samza_dagster.placement.state import AskKind, Group, Limits, PlacementAsk
+from samza_dagster.placement.state import AskKind, Fencing, Group, Limits, Phase, PlacementAsk
 from samza_dagster.simulation.copies import copied
+from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import InvariantViolated
 
 TERMINAL = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
@@ -75,8 +76,7 @@ class Chronicle:
     host, `left_by` the processor; `beside` are the hosts that shared its host's fault domain when it started. `grants` is the last grant of each host lost in this
     term; `agents` the directory and boot of who registered last as a host, `strayed` until when
     others could renew the lease of what these don't list. `falling_back` has the source host of each container that a failed action
-    left down. `last_ends` are the records of how each
-    processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
+    left down. `host_dues` is until when hosts may take to register.
     `kept_down` is since when a container that is down has waited for its action's destination.
     `overtaken` are fail-overs that waited while their active failed over by itself.
     `refused` are the uuids of what was answered without the heart, by their order. Of
@@ -114,10 +114,6 @@ class Chronicle:
     epoch: int = 0
     leased_epoch: int = 0
     trail: list[AuditRecord] = field(default_factory=list[AuditRecord])
-    last_ends: dict[str, tuple[AuditRecord, ...]] = field(
-        default_factory=dict[str, tuple[AuditRecord, ...]]
-    )
-    ever_removed: set[str] = field(default_factory=set[str])
     layout: frozenset[str] = frozenset()
     layouts: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     host_dues: set[int] = field(default_factory=set[int])
@@ -148,6 +144,32 @@ class Chronicle:
         given = self.strayed.get(execution_id, self.grants.get(host, 0))
         last = max(given, self.term_began_ms)
         return last + self.limits.lease_ms + self.limits.lease_bound_ms
+
+    def begin(self, taken: Taken) -> None:
+        """What a step tells by its event and by who is a member of what, before it is judged.
+
+        A processor that was removed begins anew.
+        """
+        before, after, event = taken.before, taken.after, taken.event
+        self.limits = after.limits
+        if after.limits.fencing is Fencing.LEASE:
+            self.leased_epoch = self.epoch
+        self.hear(event)
+        if taken.redeployed:
+            self.falling_back.clear()
+        for both in taken.both:
+            pid = both.processor_id
+            if both.now is None or both.group is None:
+                self.removed.add(pid)
+                self.falling_back.pop(pid, None)
+            else:
+                self.groups[pid] = both.group.group_id
+                if both.now.phase is Phase.RUNNING:
+                    self.falling_back.pop(pid, None)
+        if isinstance(event, ev.TimePassed) and before.hosts is not after.hosts:
+            # Those that never registered with this leader.
+            silent = {host for host, it in before.hosts.items() if it.alive}
+            self.fell_silent({host for host in silent if not after.hosts[host].alive})
 
     def hear(self, event: ev.Event) -> None:
         """What an event tells, before the step that takes it is judged."""

@@ -28,7 +28,6 @@ _ACTIVE_FIRST_MS = 4_000
 
 def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
     """Counters of the job, and what each processor remembers of its own past."""
-    _hear_of_ends(chronicle, taken)
     failed, removed = {Role.ACTIVE: 0, Role.STANDBY: 0}, 0
     for both in taken.both:
         was, now = both.was, both.now
@@ -47,7 +46,6 @@ def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
             raise taken.broken(TALLIES, f"{both.processor_id} has failed {now.failures} times")
         _judge_memory(taken, both, was, now, failures)
         _judge_wait(taken, both, was, now)
-        _judge_last_end(chronicle, taken, now)
     if taken.changed or taken.commands:
         chronicle.premises[TALLIES] += 1
         _judge_counters(taken, failed, removed)
@@ -270,30 +268,6 @@ def _makes_room(both: Both) -> bool:
     unseen = [ghost.incarnation for ghost in both.group.ghosts]
     down = active is not None and active.incarnation is None
     return down and place == (both.processor_id, ended.host) and ended not in unseen
-
-
-def _hear_of_ends(chronicle: Chronicle, taken: Taken) -> None:
-    for command in taken.every(cmd.RecordCertificate):
-        record = command.record
-        if record.kind != "end":
-            continue
-        known = chronicle.last_ends.get(record.processor_id, ())
-        if not known or known[0].epoch < record.epoch:
-            known = ()
-        if not known or known[0].epoch == record.epoch:
-            chronicle.last_ends[record.processor_id] = (*known, record)
-
-
-def _judge_last_end(chronicle: Chronicle, taken: Taken, now: Processor) -> None:
-    """The end of its newest incarnation, as one of the records of it says."""
-    records, last = chronicle.last_ends.get(now.processor_id, ()), now.last_end
-    if last is None:
-        if records and now.processor_id not in chronicle.ever_removed:
-            raise taken.broken(TALLIES, f"{now} had an end: {records}")
-        return
-    told = (last.execution_id, last.epoch, last.host, last.how.value, last.at_ms, last.evidence)
-    if told not in [(r.execution_id, r.epoch, r.host, r.how, r.at_ms, r.evidence) for r in records]:
-        raise taken.broken(TALLIES, f"{now} ended last as {records}")
 
 
 def _judge_counters(taken: Taken, failed: dict[Role, int], removed: int) -> None:
