@@ -85,7 +85,7 @@ def simulate(
     steps: int,
     profile: Profile | None = None,
     *,
-    heart: Reducer = step,
+    reducer: Reducer = step,
     by_law: bool = True,
 ) -> SimulatedHistory:
     """A history of about `steps` events, then the world left to settle. Same seed, same history.
@@ -100,7 +100,7 @@ def simulate(
     history = SimulatedHistory(seed, Script(setup, ()))
     world: World | None = None
     try:
-        world = setup.build(judge, heart)
+        world = setup.build(judge, reducer)
         while world.steps < steps and len(moves) < 20 * steps:
             move = driver.choose(world)
             moves.append(move)

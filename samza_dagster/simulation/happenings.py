@@ -156,7 +156,7 @@ def _hears(world: WorldState, host: VirtualHost) -> bool:
 
 
 def take(world: WorldState, host: VirtualHost, report: Report) -> None:
-    """The leader's cluster turns a report into what the heart is told."""
+    """The leader's cluster turns a report into what the reducer is told."""
     said, ident = report
     leader, now, name = world.leader, world.now_ms, host.name
     host.unacknowledged.clear()  # acknowledgements travel with the reports

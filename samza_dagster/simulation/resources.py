@@ -72,7 +72,7 @@ class Requests:
             self.held.pop(request_id, None)
 
     def answered(self, now_ms: int, request_id: str, host: str, *, ok: bool) -> bool:
-        """An agent held it, or refused; True when that is news for the heart, or is so again."""
+        """An agent held it, or refused; True when that is news for the reducer, or is so again."""
         pending = self.pending.get(request_id)
         if pending is None or pending.asked_of != host:
             return ok and self.held.get(request_id) == host
@@ -93,7 +93,7 @@ class Requests:
         return True
 
     def found(self, request_id: str, host: str, send: Send) -> bool:
-        """A host holds it for nobody; True when the heart is to be told."""
+        """A host holds it for nobody; True when the reducer is to be told."""
         pending = self.pending.get(request_id)
         if pending is not None and pending.asked_of is None:
             ask = pending.ask

@@ -1,4 +1,4 @@
-"""A job's whole world around the heart, in which moves happen.
+"""A job's whole world around the reducer, in which moves happen.
 
 Deterministic: the same moves on the same world give the same world. Nothing here draws lots.
 """
@@ -43,7 +43,7 @@ class World(WorldState):
         skews: tuple[int, ...] = (),
         job: str = "demo",
         judge: Referee | None = None,
-        heart: Reducer = step,
+        reducer: Reducer = step,
     ) -> Self:
         """A world of hosts that are up and have room for `slots` containers each."""
         names = tuple(names)
@@ -59,7 +59,7 @@ class World(WorldState):
             )
             for name in names
         ]
-        return cls(made, skews=skews, job=job, judge=judge, heart=heart)
+        return cls(made, skews=skews, job=job, judge=judge, reducer=reducer)
 
     # -- what may happen ---------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class World(WorldState):
         handle(self, ev.RequestArrived(self.now_ms, ask))
 
     def phases(self) -> dict[str, Phase]:
-        """Processor → phase, as the heart has it."""
+        """Processor → phase, as the reducer has it."""
         return {
             pid: processor.phase
             for group in self.committed.groups.values()

@@ -25,14 +25,14 @@ BEGAN_MS, WALL_MS = 1_000, 1_000_000
 
 
 class Referee(Protocol):
-    """Who judges every step of the heart and every move of the world."""
+    """Who judges every step of the reducer and every move of the world."""
 
     def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
         """A step was committed with its projections; its effects haven't left yet."""
         ...
 
     def world_changed(self, truth: Truth) -> None:
-        """Something happened that the heart hasn't heard of."""
+        """Something happened that the reducer hasn't heard of."""
         ...
 
     def quiesced(self, state: JobState, truth: Truth) -> None:
@@ -50,7 +50,7 @@ class WorldState:
         skews: tuple[int, ...] = (),
         job: str = "demo",
         judge: Referee | None = None,
-        heart: Reducer = step,
+        reducer: Reducer = step,
     ) -> None:
         self.true_ms = BEGAN_MS
         self.skews = skews
@@ -62,7 +62,7 @@ class WorldState:
         self.leader.last_commit_ms = WALL_MS
         self.old: Coordinator | None = None
         self.judge = judge
-        self.heart = heart
+        self.reducer = reducer
         self.steps = 0
         self.changes = 0
         self.emitted: list[cmd.Command] | None = []

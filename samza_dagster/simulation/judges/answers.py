@@ -47,7 +47,7 @@ def judge_arrival(chronicle: Chronicle, taken: Taken, event: ev.RequestArrived) 
 
 
 def take_refusal(chronicle: Chronicle, before: JobState, event: ev.RequestRefused) -> None:
-    """It was answered without the heart: whatever comes under its uuid is a duplicate."""
+    """It was answered without the reducer: whatever comes under its uuid is a duplicate."""
     if not _is_known(chronicle, before, event.uuid):
         chronicle.was_refused(event.uuid)
 

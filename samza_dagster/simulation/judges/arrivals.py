@@ -208,7 +208,7 @@ def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:
 
 
 def _judge_refused(chronicle: Chronicle, taken: Taken) -> None:
-    """What was answered without the heart is remembered apart, and displaces no outcome."""
+    """What was answered without the reducer is remembered apart, and displaces no outcome."""
     before, after, event = taken.before, taken.after, taken.event
     limit, kept, added = max(0, after.limits.remembered_uuids), dict(before.refused), 0
     if isinstance(event, ev.RequestRefused):

@@ -79,7 +79,7 @@ class Chronicle:
     left down. `host_dues` is until when hosts may take to register.
     `kept_down` is since when a container that is down has waited for its action's destination.
     `overtaken` are fail-overs that waited while their active failed over by itself.
-    `refused` are the uuids of what was answered without the heart, by their order. Of
+    `refused` are the uuids of what was answered without the reducer, by their order. Of
     requests and refusals the first so many (`forgotten`, `forgotten_refusals`) were more than
     the memory had room for when the next one came; a limit that is raised later brings none back.
     `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
@@ -251,7 +251,7 @@ class Chronicle:
         self.overtaken.discard(ask.uuid)
 
     def was_refused(self, uuid: str) -> None:
-        """A request was answered without the heart; nobody knew its uuid."""
+        """A request was answered without the reducer; nobody knew its uuid."""
         self.refused[uuid] = self.refusals
         self.refusals += 1
         limit = self.limits.remembered_uuids

@@ -44,7 +44,7 @@ class InvariantJudge:
         return InvariantJudge(self._chronicle.fork(), by_law=self._by_law)
 
     def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
-        """One committed step of the heart. Costs about what changed."""
+        """One committed step of the reducer. Costs about what changed."""
         chronicle, after = self._chronicle, result.state
         taken = Taken(before, event, after, result.commands, _changed(before, after))
         chronicle.begin(taken)

@@ -1,4 +1,4 @@
-"""What is really so in the virtual world, for those who judge it. The heart never sees this."""
+"""What is really so in the virtual world, for those who judge it. The reducer never sees this."""
 
 from __future__ import annotations
 

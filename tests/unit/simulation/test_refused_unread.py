@@ -1,4 +1,4 @@
-"""A request that is answered without the heart: whatever comes under its uuid is a duplicate."""
+"""A request that is answered without the reducer: whatever comes under its uuid is a duplicate."""
 
 from __future__ import annotations
 

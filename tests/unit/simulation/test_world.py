@@ -222,7 +222,7 @@ def test_a_start_that_fails_is_reported_and_tried_elsewhere() -> None:
 
 
 def test_a_container_that_never_checks_in_is_stopped_in_the_end() -> None:
-    """The start's deadline is the heart's."""
+    """The start's deadline is the reducer's."""
     world = running(limits=Limits(start_timeout_ms=20_000))
     for host in HOSTS:
         did(world, "trouble", host, "no-check-in")
