@@ -7,7 +7,6 @@ what is claimed (who runs, who waits), never why.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
@@ -78,14 +77,9 @@ class InvariantJudge:
         """Processes began, were released, were refused or ended; hosts froze or thawed."""
         ownership.judge_world(self._chronicle, truth)
 
-    def quiesced(
-        self, state: JobState, truth: Truth, room: Mapping[str, int] | None = None
-    ) -> None:
-        """Nothing is under way any more but waits that time alone doesn't end.
-
-        `room`: how many more containers each host that answers could take.
-        """
-        judge_quiet(self._chronicle, state, truth, room)
+    def quiesced(self, state: JobState, truth: Truth) -> None:
+        """Nothing is under way any more but waits that time alone doesn't end."""
+        judge_quiet(self._chronicle, state, truth)
         if self._by_law:
             laws.judge_end(self._chronicle, state)
 
