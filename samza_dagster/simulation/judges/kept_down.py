@@ -1,4 +1,4 @@
-"""A container that is down waits for an action's destination no longer than for a rung of the ladder."""
+"""A container that is down waits for an action's destination no longer than for any other host."""
 
 from __future__ import annotations
 

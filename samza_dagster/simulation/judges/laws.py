@@ -7,10 +7,10 @@ from samza_dagster.simulation.judges.arrivals import judge_arrivals, judge_same_
 from samza_dagster.simulation.judges.audit_trail import judge_trail
 from samza_dagster.simulation.judges.books import judge_books, judge_expected, judge_sums
 from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.fallbacks import judge_places
 from samza_dagster.simulation.judges.given_up import judge_given_up
 from samza_dagster.simulation.judges.kept_down import judge_kept_down
 from samza_dagster.simulation.judges.phrases import judge_words
-from samza_dagster.simulation.judges.rungs import judge_places
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.tally import judge_tallies
 from samza_dagster.simulation.judges.timing import judge_take_over, judge_timing

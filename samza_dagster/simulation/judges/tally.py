@@ -306,7 +306,7 @@ def _acting(taken: Taken) -> set[str]:
 
 
 def _judge_request_counters(taken: Taken) -> None:
-    """Requests of the ladder by name and for any host, those that expired, and failovers."""
+    """Requests of the fallbacks by name and for any host, those that expired, and failovers."""
     if isinstance(taken.event, ev.HostRegistered | ev.CoordinatorRestarted):
         return  # what is said again isn't counted again
     own, kept = of_actions(taken), set[str]()
@@ -342,7 +342,7 @@ def _judge_request_counters(taken: Taken) -> None:
 
 
 def _named_expired(taken: Taken, both: Both) -> bool:
-    """Its own request for a host by name has expired; one of an action's isn't of the ladder."""
+    """Its own request for a host by name has expired; one of an action's isn't of the fallbacks."""
     was, now, event = both.was, both.now, taken.event
     if was is None or was.request is None or was.request.host is None:
         return False

@@ -50,7 +50,7 @@ def judge_places(chronicle: Chronicle, taken: Taken) -> None:
                 chronicle.premises[RIGHT_PLACE] += 1
                 _judge_excluded(taken, old, new, pid, request)
     for both in taken.both:
-        _judge_rung(taken, both)
+        _judge_fallback(taken, both)
         judge_cold(chronicle, taken, both)
     judge_failovers(taken)
 
@@ -181,8 +181,8 @@ def _held_elsewhere(state: JobState, group: Group, processor_id: str) -> set[str
     return {reason.host for reason in holders(state, group, processor_id)}
 
 
-def _judge_rung(taken: Taken, both: Both) -> None:
-    """A request of the processor's own, on its way up the ladder."""
+def _judge_fallback(taken: Taken, both: Both) -> None:
+    """A request of the processor's own, on its way from fallback to fallback."""
     was, now, group = both.was, both.now, both.group
     if now is None or now.request is None or group is None or now.phase is not Phase.REQUESTING:
         return
