@@ -82,7 +82,7 @@ class _Ways:
         return tuple(reversed(path))
 
 
-def standing_still() -> float:
+def _standing_still() -> float:
     """The clock of who sets no deadline."""
     return 0.0
 
@@ -91,7 +91,7 @@ def explore(
     config: SmallWorld,
     max_states: int = 1_000_000,
     deadline_s: float = 600.0,
-    clock: Callable[[], float] = standing_still,
+    clock: Callable[[], float] = _standing_still,
 ) -> Exploration:
     """Expands states until none is left, or a rule is broken, or a bound is reached."""
     began = clock()
@@ -127,7 +127,7 @@ def climb(
     deadline_s: float = 600.0,
     workers: int = 2,
     told: Callable[[str, Exploration], None] = lambda _name, _seen: None,
-    clock: Callable[[], float] = standing_still,
+    clock: Callable[[], float] = _standing_still,
     begins: Callable[[], None] | None = None,
 ) -> dict[str, Exploration]:
     """Every rung within the bounds; then: is every end that a crash led to one without it?

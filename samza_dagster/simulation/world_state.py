@@ -13,7 +13,7 @@ from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import Step, step
-from samza_dagster.placement.state import JobState, Limits
+from samza_dagster.placement.state import JobState, Limits, PlacementAsk
 from samza_dagster.simulation.brokers import VirtualBrokers
 from samza_dagster.simulation.clocks import Clock
 from samza_dagster.simulation.coordinators import Coordinator, Standing
@@ -145,6 +145,10 @@ class WorldState:
             for request_id, hold in host.ledger.items()
             if hold.user is None
         }
+
+    def asks(self) -> Mapping[str, PlacementAsk]:
+        """Every request that any client ever wrote, by uuid."""
+        return self.brokers.asked
 
     def responses(self) -> list[cmd.WriteResponse]:
         """Every response ever committed, in order."""

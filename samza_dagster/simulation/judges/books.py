@@ -66,7 +66,8 @@ def judge_sums(taken: Taken) -> None:
         raise taken.broken(BOOKS_BALANCE, f"the last record is of {last_ms}, not as the state says")
     count = after.next_request - before.next_request
     fresh = count and {r.request_id for r in taken.every(cmd.RequestResource)} & {
-        f"{safe(after.job)}-request-{n:06d}" for n in range(before.next_request, after.next_request)
+        f"{_safe(after.job)}-request-{n:06d}"
+        for n in range(before.next_request, after.next_request)
     }
     if (len(fresh) if fresh else 0) != count:
         raise taken.broken(BOOKS_BALANCE, f"next request {after.next_request}, new {fresh}")
@@ -214,7 +215,7 @@ def _judge_starts(taken: Taken) -> None:
         request = both.was.request if both.was is not None else None
         number = begun.request_id.rpartition("-")[2]
         processor = both.processor_id.replace("-", "_")
-        expected = f"{safe(taken.after.job)}-{processor}-{number}"
+        expected = f"{_safe(taken.after.job)}-{processor}-{number}"
         if begun.execution_id not in certified or begun.execution_id != expected:
             raise taken.broken(BOOKS_BALANCE, f"{begun} has no certificate")
         if begun.execution_id not in started:
@@ -361,6 +362,6 @@ def _phase(state: JobState, processor_id: str) -> Phase | None:
     return None if processor is None else processor.phase
 
 
-def safe(name: str) -> str:
+def _safe(name: str) -> str:
     """A job's name as ids begin with it: what isn't a letter, a digit or one of `._-` is `_`."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)

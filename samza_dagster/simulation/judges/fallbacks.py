@@ -203,7 +203,7 @@ def _judge_fallback(taken: Taken, both: Both) -> None:
     legal = home is not None and not reasons(state, group, both.processor_id, home)
     if request.host is not None and (request.host != home or not legal):
         raise taken.broken(RIGHT_PLACE, f"{request} of {both.processor_id}, its home is {home}")
-    fit = qualified(taken, both) if now.role is Role.ACTIVE else []
+    fit = _qualified(taken, both) if now.role is Role.ACTIVE else []
     runs = [pid for pid in fit if pid in _running(taken, both)]
     urgent = request.host is not None and bool(runs)
     if request.urgent is not urgent:
@@ -250,7 +250,7 @@ def _tried_home(taken: Taken, both: Both) -> bool:
     return action is not None and both.processor_id in (action.standby_id, subject_of(action))
 
 
-def qualified(taken: Taken, both: Both) -> list[str]:
+def _qualified(taken: Taken, both: Both) -> list[str]:
     """Standbys whose place the active could take as it asked, the best first."""
     group, state = both.group, taken.after
     if group is None or both.now is None:

@@ -51,7 +51,7 @@ def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
         _judge_counters(taken, failed, removed)
 
 
-def pause_ms(processor: Processor, state: JobState) -> int:
+def _pause_ms(processor: Processor, state: JobState) -> int:
     """docs/placement.md: half a second for each try, thirty while it flaps."""
     limits = state.limits
     recent = [at for at in processor.failed_at_ms if at > state.now_ms - limits.retry_window_ms]
@@ -228,7 +228,7 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
             displaced = displaced or (
                 old is not None and both.processor_id in (old.standby_id, subject_of(old))
             )
-            if pause_ms(now, taken.after) > 0 and not displaced and not free:
+            if _pause_ms(now, taken.after) > 0 and not displaced and not free:
                 raise taken.broken(TALLIES, f"{now} has to pause first")
         return
     if was.phase is Phase.WAITING:
@@ -249,7 +249,7 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
         # Its action had asked at once for the way back; an active has that place since.
         gave_way |= any(f.standby_id == both.processor_id for _, _, f in taken.failovers_begun)
     if both.ended is not None and not ours and not gave_way:
-        expected += max(pause_ms(now, taken.after), _ACTIVE_FIRST_MS * _makes_room(both))
+        expected += max(_pause_ms(now, taken.after), _ACTIVE_FIRST_MS * _makes_room(both))
         if was.phase is Phase.RUNNING and expected == now_ms:
             raise taken.broken(TALLIES, f"{now} ran, and waits without a pause")
     elif _no_place(taken, both) and was.request is not None:

@@ -50,7 +50,7 @@ def judge_timing(chronicle: Chronicle, taken: Taken) -> None:
     _judge_next(chronicle, taken.after, taken)
 
 
-def deadlines(group: Group, now_ms: int) -> Iterator[int]:
+def _deadlines(group: Group, now_ms: int) -> Iterator[int]:
     """All that a group waits for by time."""
     for processor in group.processors.values():
         if processor.deadline_ms is not None:
@@ -220,7 +220,7 @@ def _judge_passing(taken: Taken) -> None:
     """Nothing is overdue after time has passed, and nothing has expired before."""
     now_ms = taken.now_ms
     for group in taken.after.groups.values():
-        late = [due for due in deadlines(group, now_ms) if due <= now_ms]
+        late = [due for due in _deadlines(group, now_ms) if due <= now_ms]
         if late:
             raise taken.broken(ON_TIME, f"group {group.group_id} has waited for {late}")
     if taken.lost_now or (taken.before.regrouped_epoch and not taken.after.regrouped_epoch):
@@ -229,7 +229,7 @@ def _judge_passing(taken: Taken) -> None:
         if old is None:
             continue
         left = {} if new is None else {r.request_id: r for _, r in requests_of(new)}
-        due = [d for d in deadlines(old, taken.before.now_ms) if d <= now_ms]
+        due = [d for d in _deadlines(old, taken.before.now_ms) if d <= now_ms]
         turned = any(p.phase is Phase.WAITING for p in old.processors.values())
         if not due and not turned and not old.queue:
             raise taken.broken(ON_TIME, f"nothing of group {old.group_id} was due")
@@ -289,7 +289,7 @@ def _judge_next(chronicle: Chronicle, state: JobState, taken: Taken) -> None:
     now_ms, timeout = state.now_ms, state.limits.host_timeout_ms
     soonest: int | None = None
     for group in state.groups.values():
-        for due in deadlines(group, now_ms):
+        for due in _deadlines(group, now_ms):
             if soonest is None or due < soonest:
                 soonest = due
     if state.hosts is not taken.before.hosts:
