@@ -1,1 +1,1 @@
-"""Virtual hosts, cluster, metastore, network and clocks around the heart that runs in production."""
+"""Virtual hosts, cluster, metastore, network and clocks around the reducer that runs in production."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import PlacementAsk
-from samza_dagster.simulation.twins import twin
+from samza_dagster.simulation.copies import copied
 
 
 @dataclass(slots=True)
@@ -36,20 +36,7 @@ class VirtualBrokers:
 
     def copy(self) -> VirtualBrokers:
         """An independent one."""
-        return twin(
-            self,
-            refused=set(self.refused),
-            calls=list(self.calls),
-            asked=dict(self.asked),
-            topic=dict(self.topic),
-            responses=list(self.responses),
-            locality=dict(self.locality),
-            audit=list(self.audit),
-            epochs=dict(self.epochs),
-            logins=set(self.logins),
-            strangers=set(self.strangers),
-            fencers=set(self.fencers),
-        )
+        return copied(self)
 
     def shut_out(self, execution_id: str) -> None:
         """Serves its principal no more; one that logs in as somebody else goes on."""

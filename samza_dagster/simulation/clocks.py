@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from samza_dagster.simulation.copies import copied
+
 _MILLION = 1_000_000
 
 
@@ -29,10 +31,6 @@ class Clock:
     def set_rate(self, true_ms: int, ppm: int) -> None:
         """Runs at another rate from now on, without a jump."""
         self.base, self.since, self.ppm = self.read(true_ms), true_ms, ppm
-
-    def copy(self) -> Clock:
-        """An independent one."""
-        return Clock(self.since, self.base, self.ppm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +81,4 @@ class HostClocks:
 
     def copy(self) -> HostClocks:
         """An independent one."""
-        twin = HostClocks.__new__(HostClocks)
-        twin.boot, twin.wall_offset = self.boot.copy(), self.wall_offset
-        return twin
+        return copied(self, boot=copied(self.boot))

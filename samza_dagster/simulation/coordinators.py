@@ -9,8 +9,8 @@ from typing import NamedTuple
 from samza_dagster.placement.commands import Effect
 from samza_dagster.placement.state import JobState, Limits
 from samza_dagster.simulation.clocks import Clock
+from samza_dagster.simulation.copies import copied
 from samza_dagster.simulation.resources import Requests
-from samza_dagster.simulation.twins import twin
 
 
 class Standing(StrEnum):
@@ -90,15 +90,8 @@ class Coordinator:
 
     def copy(self) -> Coordinator:
         """An independent one."""
-        return twin(
-            self,
-            clock=self.clock.copy(),
-            books={name: twin(book) for name, book in self.books.items()},
-            requests=self.requests.copy(),
-            notices=list(self.notices),
-            unread=list(self.unread),
-            unsent=list(self.unsent),
-        )
+        books = {name: copied(book) for name, book in self.books.items()}
+        return copied(self, clock=copied(self.clock), books=books, requests=self.requests.copy())
 
     @property
     def answers(self) -> bool:

@@ -27,9 +27,9 @@ ROWS = (
     "action fallback-any",
     "queued",
     "failover",
-    "ghost",
-    "ghost fencing",
-    "ghost ended",
+    "orphaned",
+    "orphaned, fencing",
+    "orphaned, ended",
     "unwanted",
     "unregistered",
 )
@@ -42,7 +42,7 @@ RARE = frozenset(
         "action fallback-source",
         "action fallback-any",
         "failover",
-        "ghost fencing",
+        "orphaned, fencing",
         "unwanted",
     }
 )
@@ -150,9 +150,9 @@ def _rows_of_group(group: Group, rows: set[str]) -> None:
     if group.failover is not None:
         rows.add("failover")
     for ghost in group.ghosts:
-        rows.add("ghost fencing" if ghost.fencing else "ghost")
+        rows.add("orphaned, fencing" if ghost.fencing else "orphaned")
         if ghost.ended is not None:
-            rows.add("ghost ended")
+            rows.add("orphaned, ended")
 
 
 def missing(counts: Counter[Pair], at_least: int) -> list[Pair]:

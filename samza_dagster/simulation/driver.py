@@ -13,15 +13,9 @@ from samza_dagster.model import naming
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import AskKind, PlacementAsk, Role
 from samza_dagster.simulation import happenings
+from samza_dagster.simulation.client_events import label
 from samza_dagster.simulation.coverage import COLUMNS, RARE, RAREST, Pair, column_of, rows_of
-from samza_dagster.simulation.fingerprint import state_digest
-from samza_dagster.simulation.judges.invariants import InvariantJudge
-from samza_dagster.simulation.judges.violation import InvariantViolated
-from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.script import Script
-from samza_dagster.simulation.settings import DEPLOYED, OWN
-from samza_dagster.simulation.setup import Setup, draw, skewed
-from samza_dagster.simulation.tempers import (
+from samza_dagster.simulation.emphases import (
     ABOUT,
     ACTS,
     AGAIN,
@@ -29,6 +23,7 @@ from samza_dagster.simulation.tempers import (
     DEPLOYS,
     DESTINATIONS,
     EAGER,
+    EMPHASES,
     EXPIRIES,
     GROUPINGS,
     HOLDS,
@@ -40,9 +35,14 @@ from samza_dagster.simulation.tempers import (
     SCARCE,
     SCARCE_COLUMNS,
     SCARCE_ROW,
-    TEMPERS,
 )
-from samza_dagster.simulation.wishes import label
+from samza_dagster.simulation.fingerprint import state_digest
+from samza_dagster.simulation.judges.invariants import InvariantJudge
+from samza_dagster.simulation.judges.violation import InvariantViolated
+from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.script import Script
+from samza_dagster.simulation.settings import DEPLOYED, OWN
+from samza_dagster.simulation.setup import Setup, draw, skewed
 from samza_dagster.simulation.world import World
 from samza_dagster.simulation.world_state import Reducer
 
@@ -58,7 +58,7 @@ class Profile:
     rare: float = 4.0
     rarest: float = 12.0
     heal: float = 0.05
-    wish: float = 0.05
+    client_event: float = 0.05
     time: float = 0.06
     tidy: float = 0.5
     closed: float = 0.04
@@ -85,7 +85,7 @@ def simulate(
     steps: int,
     profile: Profile | None = None,
     *,
-    heart: Reducer = step,
+    reducer: Reducer = step,
     by_law: bool = True,
 ) -> SimulatedHistory:
     """A history of about `steps` events, then the world left to settle. Same seed, same history.
@@ -100,7 +100,7 @@ def simulate(
     history = SimulatedHistory(seed, Script(setup, ()))
     world: World | None = None
     try:
-        world = setup.build(judge, heart)
+        world = setup.build(judge, reducer)
         while world.steps < steps and len(moves) < 20 * steps:
             move = driver.choose(world)
             moves.append(move)
@@ -129,7 +129,7 @@ class _Driver:
         self.lots = lots
         self.profile = profile
         self.setup = setup
-        self.temper = tuple(TEMPERS)[seed % len(TEMPERS)]
+        self.emphasis = tuple(EMPHASES)[seed % len(EMPHASES)]
         self.asked = 0
         self.refused: list[str] = []
         self.runs = 1
@@ -142,9 +142,9 @@ class _Driver:
         if draw_ < most:
             rows = rows_of(world.committed)
             times = profile.rarest if rows & RAREST else profile.rare if rows & RARE else 1.0
-            if self.temper == "holds" and "action held" not in rows:
+            if self.emphasis == "holds" and "action held" not in rows:
                 times *= 0.2  # a quiet world until something is held
-            if self.temper in ("moves", "stops"):
+            if self.emphasis in ("moves", "stops"):
                 acts = any(row in ACTS for row in rows)
                 times = max(times, profile.rare) if acts else 0.2
             if draw_ < profile.fault * times:
@@ -156,15 +156,16 @@ class _Driver:
             if broken is not None:
                 return broken
         draw_ -= profile.heal
-        wish = profile.wish * (1.0 if world.leader.unread else EAGER.get(self.temper, 1.0))
-        if draw_ < wish:
-            return self._wish(world)
-        draw_ -= wish
+        eager = 1.0 if world.leader.unread else EAGER.get(self.emphasis, 1.0)
+        likely = profile.client_event * eager
+        if draw_ < likely:
+            return self._client_event(world)
+        draw_ -= likely
         moves = happenings.due(world)
         if not moves:
             # A quiet world is one in which somebody wants something, or time goes on.
-            patient = 0.8 if self.temper == "holds" else 0.4
-            return self._wish(world) if lots.random() < patient else self._time()
+            patient = 0.8 if self.emphasis == "holds" else 0.4
+            return self._client_event(world) if lots.random() < patient else self._time()
         if draw_ < profile.time:
             return self._time()
         move = moves[0] if lots.random() < profile.tidy else lots.choice(moves)
@@ -192,7 +193,7 @@ class _Driver:
             if column is not None:
                 by_column.setdefault(column, []).append(move)
         columns = [column for column in COLUMNS if column in by_column]
-        wanted = [column for column in TEMPERS[self.temper] if column in by_column]
+        wanted = [column for column in EMPHASES[self.emphasis] if column in by_column]
         if wanted and self.lots.random() < 0.5:
             columns = wanted
         if SCARCE_ROW in rows_of(world.committed) and self.lots.random() < SCARCE:
@@ -223,7 +224,7 @@ class _Driver:
         ms = lots.choice((100, 1_000, 6_500, 31_000, self.profile.longest_wait_ms))
         return Move("wait" if kind < 0.9 else "leap", (ms,))
 
-    def _wish(self, world: World) -> Move:
+    def _client_event(self, world: World) -> Move:
         lots, kind = self.lots, self.lots.random()
         if kind < 0.12:
             standbys = [p for p in self._processors(world) if naming.is_standby(p)]
@@ -232,7 +233,7 @@ class _Driver:
                 return Move("lag", (lots.choice(standbys), records, lots.choice((-1, 0, 5_000))))
         if kind < 0.13:
             return Move("stall", (self._any_incarnation(world),))
-        deploys = DEPLOYS.get(self.temper, 0.15)
+        deploys = DEPLOYS.get(self.emphasis, 0.15)
         if kind < deploys:
             return self._deploy()
         if kind < deploys + RESTARTS:
@@ -297,8 +298,8 @@ class _Driver:
         if lots.random() < REFUSALS:
             return self._refusal(world)
         uuid = self._uuid()
-        kind = lots.choice(KINDS_OF.get(self.temper, KINDS))
-        holds = 0.8 if self.temper == "holds" else 0.3
+        kind = lots.choice(KINDS_OF.get(self.emphasis, KINDS))
+        holds = 0.8 if self.emphasis == "holds" else 0.3
         refers = ""
         processors = self._processors(world)
         pid = lots.choice(processors) if processors else "0"
@@ -319,9 +320,9 @@ class _Driver:
             pid = "9-9"
         run = world.committed.deployment_id if odd < 0.96 else "run-0"
         destination = lots.choice((*DESTINATIONS, *self.setup.host_names))
-        if self.temper == "holds" and kind is AskKind.PLACE:
+        if self.emphasis == "holds" and kind is AskKind.PLACE:
             destination = lots.choice((naming.ANY_HOST, *self.setup.host_names))
-        if self.temper == "standbys" and kind is AskKind.PLACE:
+        if self.emphasis == "standbys" and kind is AskKind.PLACE:
             destination = naming.STANDBY
         if destination == naming.STANDBY and kind is AskKind.PLACE and lots.random() < 0.9:
             pid = naming.group_of(pid)
@@ -336,7 +337,7 @@ class _Driver:
                 pid,
                 destination,
                 lots.randrange(1_000),
-                lots.choice(HOLDS if self.temper == "holds" else EXPIRIES),
+                lots.choice(HOLDS if self.emphasis == "holds" else EXPIRIES),
                 kind,
                 kind is AskKind.PLACE and lots.random() < holds,
                 refers,

@@ -55,7 +55,7 @@ def carry_out(world: WorldState, leader: Coordinator, effect: cmd.Effect) -> Non
             if not requests.begin(leader.clock.read(world.true_ms), effect):
                 leader.notices.append((Notice.ALLOCATED, request_id))
                 return
-            for host in registered(world, leader):
+            for host in _registered(world, leader):
                 hold = host.ledger.get(request_id)
                 if hold is not None and hold.user is None:
                     if requests.found(request_id, host.name, send):
@@ -63,7 +63,7 @@ def carry_out(world: WorldState, leader: Coordinator, effect: cmd.Effect) -> Non
                     break
             place(world, leader)
         case cmd.ReleaseResource(request_id):
-            requests.release(request_id, registered(world, leader), send)
+            requests.release(request_id, _registered(world, leader), send)
             place(world, leader)
         case cmd.FencePrincipal():
             world.brokers.calls.append((effect.execution_id, leader.epoch))
@@ -76,7 +76,7 @@ def place(world: WorldState, leader: Coordinator) -> None:
     if leader.requests.pending:
         leader.requests.place(
             leader.clock.read(world.true_ms),
-            registered(world, leader),
+            _registered(world, leader),
             lambda host, command: world.hosts[host].commands.append((leader.epoch, command)),
         )
 
@@ -100,7 +100,7 @@ def reconcile(world: WorldState, leader: Coordinator, host: VirtualHost) -> None
             leader.notices.append((Notice.ALLOCATED, request_id))
 
 
-def registered(world: WorldState, leader: Coordinator) -> list[VirtualHost]:
+def _registered(world: WorldState, leader: Coordinator) -> list[VirtualHost]:
     """Hosts that registered with it and aren't lost."""
     return [world.hosts[name] for name, book in leader.books.items() if book.talks]
 

@@ -17,6 +17,7 @@ from samza_dagster.placement import events as ev
 
 VERSION = 1
 """Of a log's lines."""
+_PLAIN = frozenset({str, int, bool})
 _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in get_args(ev.Event)}
 
 
@@ -36,11 +37,14 @@ def decode_event(value: Mapping[str, Any]) -> ev.Event:
 
 
 def encode(value: Any) -> Any:
-    """Frozen data as plain JSON values."""
+    """Frozen data as plain JSON values; a state's derived index is left out."""
+    if value is None or type(value) in _PLAIN:
+        return value
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        names = [f.name for f in dataclasses.fields(value) if f.name != "index"]
+        return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {key: encode(entry) for key, entry in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, frozenset):

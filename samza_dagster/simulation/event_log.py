@@ -61,9 +61,9 @@ class LogReplayed:
 
 
 def replay_log(
-    source: Path | Iterable[str], *, heart: Reducer = step, start: JobState | None = None
+    source: Path | Iterable[str], *, reducer: Reducer = step, start: JobState | None = None
 ) -> LogReplayed:
-    """Steps the heart through a log and compares the state after every event.
+    """Steps the reducer through a log and compares the state after every event.
 
     A term goes on from what its first line says that it restored. Where the log holds the
     term before, that must be what the records hold after its last step, or after the one
@@ -73,8 +73,8 @@ def replay_log(
     """
     if isinstance(source, Path):
         with source.open(encoding="utf-8") as lines:
-            return replay_log(lines, heart=heart, start=start)
-    replay = _Replay(heart, _Term(start if start is not None else JobState("demo")))
+            return replay_log(lines, reducer=reducer, start=start)
+    replay = _Replay(reducer, _Term(start if start is not None else JobState("demo")))
     unread: tuple[int, str, MalformedRecord] | None = None
     for number, text in enumerate(source, 1):
         try:
@@ -116,7 +116,7 @@ class _Term:
 class _Replay:
     """The terms so far. A leader that was deposed may write to its own for a while."""
 
-    heart: Reducer
+    reducer: Reducer
     current: _Term
     terms: dict[int, _Term] = field(default_factory=dict[int, _Term])
     result: LogReplayed = LogReplayed(0)
@@ -130,7 +130,7 @@ class _Replay:
             return True
         term = self._term_of(number, line)
         event = decode_event(expect(dict, line.get("event"), f"line {number}"))
-        term.go_on(self.heart(term.state, event).state)
+        term.go_on(self.reducer(term.state, event).state)
         self.result = replace(self.result, events=self.result.events + 1)
         return self._compare(number, term.state, line)
 

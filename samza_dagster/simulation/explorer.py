@@ -82,7 +82,7 @@ class _Ways:
         return tuple(reversed(path))
 
 
-def standing_still() -> float:
+def _standing_still() -> float:
     """The clock of who sets no deadline."""
     return 0.0
 
@@ -91,7 +91,7 @@ def explore(
     config: SmallWorld,
     max_states: int = 1_000_000,
     deadline_s: float = 600.0,
-    clock: Callable[[], float] = standing_still,
+    clock: Callable[[], float] = _standing_still,
 ) -> Exploration:
     """Expands states until none is left, or a rule is broken, or a bound is reached."""
     began = clock()
@@ -127,7 +127,7 @@ def climb(
     deadline_s: float = 600.0,
     workers: int = 2,
     told: Callable[[str, Exploration], None] = lambda _name, _seen: None,
-    clock: Callable[[], float] = standing_still,
+    clock: Callable[[], float] = _standing_still,
     begins: Callable[[], None] | None = None,
 ) -> dict[str, Exploration]:
     """Every rung within the bounds; then: is every end that a crash led to one without it?
@@ -170,22 +170,22 @@ def _expand(
     options = list(config.moves(world, budget))
     quiet = len(options) == 0 or options[0][0].kind == "tick"
     for move, left in options:
-        twin = world.fork()
+        other = world.fork()
         try:
-            if not twin.do(move):
+            if not other.do(move):
                 if quiet and move.kind == "tick" and is_whole(world):
                     _end(seen, ways, world, number)
                 continue
             seen.transitions += 1
-            key = hash((twin.canonical(), left))
+            key = hash((other.canonical(), left))
         except InvariantViolated as violated:
             path = (*ways.path(number), move)
             seen.finding = Counterexample(violated.invariant, violated.what, path)
-            _count(seen, twin)
+            _count(seen, other)
             return False
         if key not in known:
             known.add(key)
-            frontier.append((twin, left, ways.add(number, move), depth + 1))
+            frontier.append((other, left, ways.add(number, move), depth + 1))
     if not frontier or seen.transitions % 64 == 0:
         _count(seen, world)
     return True

@@ -19,8 +19,8 @@ def possible(world: WorldState) -> list[Move]:
     leader = world.leader
     for name, host in world.hosts.items():
         _possible_at(world, name, host, found)
-    for name, shade in world.shades.items():
-        if shade.frozen is not None and not shade.shade_of:
+    for name, former in world.former_hosts.items():
+        if former.frozen is not None and not former.shares_machine_of:
             found.append(Move("thaw", (name,)))
     if leader.standing is Standing.LEADING:
         found += [Move("crash", (count,)) for count in range(4)]
@@ -67,10 +67,10 @@ def mend_all(world: WorldState) -> None:
         registrations.as_at_first(host)
         host.memory_mb, host.cores = max(host.memory_mb, 64 * 384), max(host.cores, 64)
         host.clock.boot.set_rate(world.true_ms, 0)
-    for name, shade in world.shades.items():
+    for name, former in world.former_hosts.items():
         host_faults.thaw(world, name)
-        shade.troubles = frozenset()
-        shade.clock.boot.set_rate(world.true_ms, 0)
+        former.troubles = frozenset()
+        former.clock.boot.set_rate(world.true_ms, 0)
     for name, host in world.hosts.items():
         if host.bereft:  # nothing else proves dead what another directory has on record
             HANDLERS["reboot"](world, name)
@@ -83,7 +83,7 @@ def mend(world: WorldState, name: str) -> bool:
     host = world.hosts.get(name)
     if host is None:
         return False
-    join(world, name)
+    _join(world, name)
     host_faults.thaw(world, name)
     host_faults.agent_up(world, name)
     host_faults.calm(world, name)
@@ -93,7 +93,7 @@ def mend(world: WorldState, name: str) -> bool:
 # -- messages --------------------------------------------------------------------------
 
 
-def delay(world: WorldState, name: str) -> bool:
+def _delay(world: WorldState, name: str) -> bool:
     """The next report is held up; others overtake it."""
     host = world.hosts.get(name)
     if host is None or not host.reports:
@@ -102,7 +102,7 @@ def delay(world: WorldState, name: str) -> bool:
     return True
 
 
-def duplicate(world: WorldState, name: str) -> bool:
+def _duplicate(world: WorldState, name: str) -> bool:
     """The next report will come a second time, some time."""
     host = world.hosts.get(name)
     if host is None or not host.reports:
@@ -111,7 +111,7 @@ def duplicate(world: WorldState, name: str) -> bool:
     return True
 
 
-def reread(world: WorldState, uuid: str) -> bool:
+def _reread(world: WorldState, uuid: str) -> bool:
     """The stream gives a request again, also one that was deleted."""
     if uuid not in world.brokers.asked or world.leader.standing is Standing.DEAD:
         return False
@@ -119,7 +119,7 @@ def reread(world: WorldState, uuid: str) -> bool:
     return True
 
 
-def expire(world: WorldState, place: int) -> bool:
+def _expire(world: WorldState, place: int) -> bool:
     """The cluster gives up on a request before its time."""
     leader = world.leader
     if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.requests.pending):
@@ -128,7 +128,7 @@ def expire(world: WorldState, place: int) -> bool:
     return True
 
 
-def late_grant(world: WorldState, name: str) -> bool:
+def _late_grant(world: WorldState, name: str) -> bool:
     """The host's last renewal was a beat ago; the reply to its ask of now is on its way, late.
 
     Nothing else gets through meanwhile.
@@ -149,7 +149,7 @@ def late_grant(world: WorldState, name: str) -> bool:
     return True
 
 
-def fence_unanswered(world: WorldState, place: int) -> bool:
+def _fence_unanswered(world: WorldState, place: int) -> bool:
     """The brokers refuse a principal, and their answer is lost."""
     brokers = world.brokers
     if not 0 <= place < len(brokers.calls):
@@ -162,7 +162,7 @@ def fence_unanswered(world: WorldState, place: int) -> bool:
 # -- links -----------------------------------------------------------------------------
 
 
-def cut(world: WorldState, name: str, way: str) -> bool:
+def _cut(world: WorldState, name: str, way: str) -> bool:
     """The host's word ("out"), the leader's replies ("in"), or both don't arrive."""
     host = world.hosts.get(name)
     if host is None or host.cut_out or host.cut_in:
@@ -171,7 +171,7 @@ def cut(world: WorldState, name: str, way: str) -> bool:
     return True
 
 
-def join(world: WorldState, name: str) -> bool:
+def _join(world: WorldState, name: str) -> bool:
     """The link works again."""
     host = world.hosts.get(name)
     if host is None or not (host.cut_out or host.cut_in):
@@ -180,9 +180,9 @@ def join(world: WorldState, name: str) -> bool:
     return True
 
 
-def silence(world: WorldState, name: str) -> bool:
+def _silence(world: WorldState, name: str) -> bool:
     """The link is down for as long as it takes the leader to give the host up."""
-    if not cut(world, name, "both"):
+    if not _cut(world, name, "both"):
         return False
     passing.advance(world, world.true_ms + world.committed.limits.host_timeout_ms + 1_000)
     return True
@@ -225,15 +225,15 @@ def _leader_becomes(standing: Standing) -> Callable[..., bool]:
 
 HANDLERS: dict[str, Callable[..., bool]] = {
     **host_faults.HANDLERS,
-    "delay": delay,
-    "duplicate": duplicate,
-    "reread": reread,
-    "expire": expire,
-    "late-grant": late_grant,
-    "fence-unanswered": fence_unanswered,
-    "cut": cut,
-    "join": join,
-    "silence": silence,
+    "delay": _delay,
+    "duplicate": _duplicate,
+    "reread": _reread,
+    "expire": _expire,
+    "late-grant": _late_grant,
+    "fence-unanswered": _fence_unanswered,
+    "cut": _cut,
+    "join": _join,
+    "silence": _silence,
     "mend": mend,
     "crash": _trap(Standing.DEAD),
     "pause": _trap(Standing.PAUSED),

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple, cast
 
 from samza_dagster.placement.state import JobState
+from samza_dagster.simulation.event_codec import encode
 from samza_dagster.simulation.world_state import WorldState
 
 Canonical = Hashable
@@ -199,18 +200,18 @@ def canonical(world: WorldState) -> Canonical:
                 of(state.hosts.get(name)),
             )
         )
-    for shade in world.shades.values():
+    for former in world.former_hosts.values():
         hosts.append(
             (
-                shade.shade_of,
-                shade.agent_up,
-                shade.frozen is not None and (shade.frozen[1], world.true_ms - shade.frozen[0]),
-                shade.stale,
-                shade.lease_left(world.true_ms),
-                tuple(sorted(shade.troubles)),
+                former.shares_machine_of,
+                former.agent_up,
+                former.frozen is not None and (former.frozen[1], world.true_ms - former.frozen[0]),
+                former.stale,
+                former.lease_left(world.true_ms),
+                tuple(sorted(former.troubles)),
                 tuple(
                     (of(e.execution_id), e.life.value, e.stopping, e.stop_failed, e.doomed)
-                    for e in shade.books.values()
+                    for e in former.books.values()
                 ),
             )
         )
@@ -251,21 +252,4 @@ def state_digest(state: JobState) -> str:
 
 def plain(state: JobState) -> dict[str, Any]:
     """A state as plain JSON values; its derived index is left out."""
-    return cast("dict[str, Any]", _plain(state))
-
-
-def _plain(value: Any) -> Any:
-    if value is None or isinstance(value, str | int | float):
-        return value.value if isinstance(value, Enum) else value
-    if isinstance(value, tuple | list):
-        return [_plain(entry) for entry in cast("list[Any]", value)]
-    if isinstance(value, Mapping):
-        entries = cast("Mapping[str, Any]", value)
-        return {key: _plain(entry) for key, entry in entries.items()}
-    if isinstance(value, set | frozenset):
-        return sorted(_plain(entry) for entry in cast("set[Any]", value))
-    return {
-        f.name: _plain(getattr(value, f.name))
-        for f in dataclasses.fields(value)
-        if f.name != "index"
-    }
+    return cast("dict[str, Any]", encode(state))

@@ -30,8 +30,8 @@ def due(world: WorldState) -> list[Move]:
         found.append(Move("notice", (0,)))
     for host in world.hosts.values():
         _due_at(world, host, leads, found)
-    for shade in world.shades.values():
-        _due_in(world, shade, found)
+    for former in world.former_hosts.values():
+        _due_in(world, former, found)
     if world.brokers.calls:
         found.append(Move("fence", (0,)))
     if leads and leader.unread:
@@ -52,7 +52,7 @@ def _due_at(world: WorldState, host: VirtualHost, leads: bool, found: list[Move]
             found.append(Move("register", (name,)))
     if host.late_grant is not None and host.runs:
         found.append(Move("grant", (name,)))
-    if host.commands and may_obey(world, host):
+    if host.commands and _may_obey(world, host):
         found.append(Move("obey", (name,)))
     _due_in(world, host, found)
 
@@ -83,7 +83,7 @@ def _next_of(world: WorldState, host: VirtualHost, entry: Entry) -> str:
     return "release" if host.may_release(world.true_ms, entry) else ""
 
 
-def may_obey(world: WorldState, host: VirtualHost) -> bool:
+def _may_obey(world: WorldState, host: VirtualHost) -> bool:
     """Whether a leader's reply can bring its next command: it follows the one who sent it."""
     if not host.runs or host.cut_in:
         return False
@@ -95,7 +95,7 @@ def may_obey(world: WorldState, host: VirtualHost) -> bool:
 # -- the coordinator's side ------------------------------------------------------------
 
 
-def register(world: WorldState, name: str) -> bool:
+def _register(world: WorldState, name: str) -> bool:
     """The agent names its books to the leader, and follows it from now on."""
     host, leader = world.hosts.get(name), world.leader
     if host is None or not host.converses or leader.standing is not Standing.LEADING:
@@ -133,21 +133,21 @@ def register(world: WorldState, name: str) -> bool:
     return True
 
 
-def deliver(world: WorldState, name: str, place: int) -> bool:
+def _deliver(world: WorldState, name: str, place: int) -> bool:
     """A report reaches the leader."""
     host = world.hosts.get(name)
     if host is None or not 0 <= place < len(host.reports) or not _hears(world, host):
         return False
-    take(world, host, host.reports.pop(place))
+    _take(world, host, host.reports.pop(place))
     return True
 
 
-def late(world: WorldState, name: str, place: int) -> bool:
+def _late(world: WorldState, name: str, place: int) -> bool:
     """A report that was held up, or its second copy, reaches the leader."""
     host = world.hosts.get(name)
     if host is None or not 0 <= place < len(host.late) or not _hears(world, host):
         return False
-    take(world, host, host.late.pop(place))
+    _take(world, host, host.late.pop(place))
     return True
 
 
@@ -155,8 +155,8 @@ def _hears(world: WorldState, host: VirtualHost) -> bool:
     return host.speaks and world.leader.standing is Standing.LEADING and world.talks(host)
 
 
-def take(world: WorldState, host: VirtualHost, report: Report) -> None:
-    """The leader's cluster turns a report into what the heart is told."""
+def _take(world: WorldState, host: VirtualHost, report: Report) -> None:
+    """The leader's cluster turns a report into what the reducer is told."""
     said, ident = report
     leader, now, name = world.leader, world.now_ms, host.name
     host.unacknowledged.clear()  # acknowledgements travel with the reports
@@ -194,7 +194,7 @@ def take(world: WorldState, host: VirtualHost, report: Report) -> None:
         place_all(world, leader)
 
 
-def notice(world: WorldState, place: int) -> bool:
+def _notice(world: WorldState, place: int) -> bool:
     """The leader hears from its own cluster or from the brokers."""
     leader = world.leader
     if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.notices):
@@ -210,7 +210,7 @@ def notice(world: WorldState, place: int) -> bool:
     return True
 
 
-def read(world: WorldState, place: int, no_start_because: str = "") -> bool:
+def _read(world: WorldState, place: int, no_start_because: str = "") -> bool:
     """The leader reads a request off the stream, while a container could start, or none could."""
     leader = world.leader
     if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.unread):
@@ -220,7 +220,7 @@ def read(world: WorldState, place: int, no_start_because: str = "") -> bool:
     return True
 
 
-def fence(world: WorldState, place: int) -> bool:
+def _fence(world: WorldState, place: int) -> bool:
     """The brokers refuse a principal from now on, and answer who asked if it still leads."""
     brokers = world.brokers
     if not 0 <= place < len(brokers.calls):
@@ -233,7 +233,7 @@ def fence(world: WorldState, place: int) -> bool:
     return True
 
 
-def take_over(world: WorldState, wall_jump_ms: int = 0, changes: str = "") -> bool:
+def _take_over(world: WorldState, wall_jump_ms: int = 0, changes: str = "") -> bool:
     """A coordinator takes over from one that doesn't lead: dead, paused, or cut off.
 
     It was started with `changes` of the settings that are a coordinator's own; with another
@@ -245,7 +245,7 @@ def take_over(world: WorldState, wall_jump_ms: int = 0, changes: str = "") -> bo
     return True
 
 
-def wake(world: WorldState) -> bool:
+def _wake(world: WorldState) -> bool:
     """A leader that was paused or cut off goes on: nobody took over meanwhile."""
     leader = world.leader
     if leader.standing not in (Standing.PAUSED, Standing.CUT):
@@ -258,7 +258,7 @@ def wake(world: WorldState) -> bool:
     return True
 
 
-def wake_old(world: WorldState) -> bool:
+def _wake_old(world: WorldState) -> bool:
     """A deposed leader goes on: effects that it had committed leave it, and it answers agents."""
     old = world.old
     if old is None or old.standing is not Standing.PAUSED:
@@ -270,7 +270,7 @@ def wake_old(world: WorldState) -> bool:
     return True
 
 
-def end_old(world: WorldState) -> bool:
+def _end_old(world: WorldState) -> bool:
     """A deposed leader's commit is refused, so it ends."""
     if world.old is None:
         return False
@@ -284,7 +284,7 @@ def end_old(world: WorldState) -> bool:
 def obey(world: WorldState, name: str) -> bool:
     """The host carries out the next command of the leader that it follows."""
     host = world.hosts.get(name)
-    if host is None or not host.commands or not may_obey(world, host):
+    if host is None or not host.commands or not _may_obey(world, host):
         return False
     stir(world, host)
     for place, (epoch, command) in enumerate(host.commands):
@@ -315,7 +315,7 @@ def grant(world: WorldState, name: str) -> bool:
 
 def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callable[..., bool]:
     def move(world: WorldState, name: str, processor_id: str) -> bool:
-        host = world.hosts.get(name) or world.shades.get(name)
+        host = world.hosts.get(name) or world.former_hosts.get(name)
         if host is None or host.frozen is not None:
             return False
         stirred = stir(world, host)
@@ -330,16 +330,16 @@ def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callabl
 
 
 HANDLERS: dict[str, Callable[..., bool]] = {
-    "register": register,
-    "deliver": deliver,
-    "late": late,
-    "notice": notice,
-    "read": read,
-    "fence": fence,
-    "take-over": take_over,
-    "wake": wake,
-    "wake-old": wake_old,
-    "end-old": end_old,
+    "register": _register,
+    "deliver": _deliver,
+    "late": _late,
+    "notice": _notice,
+    "read": _read,
+    "fence": _fence,
+    "take-over": _take_over,
+    "wake": _wake,
+    "wake-old": _wake_old,
+    "end-old": _end_old,
     "obey": obey,
     "grant": grant,
     "release": _entry_move("release", VirtualHost.advance),

@@ -32,7 +32,7 @@ def possible(world: WorldState, name: str, host: VirtualHost) -> list[Move]:
     return found
 
 
-def trouble(world: WorldState, name: str, what: str) -> bool:
+def _trouble(world: WorldState, name: str, what: str) -> bool:
     """A host begins to do something wrong."""
     host = world.hosts.get(name)
     if host is None or what in host.troubles:
@@ -51,7 +51,7 @@ def calm(world: WorldState, name: str) -> bool:
     return True
 
 
-def freeze(world: WorldState, name: str, how: str) -> bool:
+def _freeze(world: WorldState, name: str, how: str) -> bool:
     """Nothing on the host runs: suspended, or its machine paused from outside."""
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
@@ -65,7 +65,7 @@ def freeze(world: WorldState, name: str, how: str) -> bool:
 
 def thaw(world: WorldState, name: str) -> bool:
     """It can run again; whatever runs first, its wardens look at the clocks before it."""
-    host = world.hosts.get(name) or world.shades.get(name)
+    host = world.hosts.get(name) or world.former_hosts.get(name)
     if host is None or host.frozen is None:
         return False
     for there in _on_machine(world, host):
@@ -74,7 +74,7 @@ def thaw(world: WorldState, name: str) -> bool:
     return True
 
 
-def kill(world: WorldState, name: str, processor_id: str) -> bool:
+def _kill(world: WorldState, name: str, processor_id: str) -> bool:
     """A container dies by itself."""
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
@@ -88,7 +88,7 @@ def kill(world: WorldState, name: str, processor_id: str) -> bool:
     return stirred
 
 
-def agent_restart(world: WorldState, name: str) -> bool:
+def _agent_restart(world: WorldState, name: str) -> bool:
     """The agent ends, another adopts its records."""
     host = world.hosts.get(name)
     if host is None or not host.runs:
@@ -98,7 +98,7 @@ def agent_restart(world: WorldState, name: str) -> bool:
     return True
 
 
-def agent_down(world: WorldState, name: str) -> bool:
+def _agent_down(world: WorldState, name: str) -> bool:
     """The agent ends; wardens and containers live on."""
     host = world.hosts.get(name)
     if host is None or not host.runs:
@@ -125,7 +125,7 @@ def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
         if host is None:
             return False
         for there in _on_machine(world, host)[1:]:
-            del world.shades[there.name]
+            del world.former_hosts[there.name]
         host.reboot(world.true_ms, keeps_disk=keeps_disk)
         world.touched()
         return True
@@ -133,7 +133,7 @@ def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
     return reboot
 
 
-def other_directory(world: WorldState, name: str) -> bool:
+def _other_directory(world: WorldState, name: str) -> bool:
     """The agent ends, another begins in an empty directory; wardens and containers live on.
 
     Not of an older release, nor before an agent has registered that tells an id: to whom the
@@ -147,31 +147,31 @@ def other_directory(world: WorldState, name: str) -> bool:
     return True
 
 
-def other_machine(world: WorldState, name: str) -> bool:
+def _other_machine(world: WorldState, name: str) -> bool:
     """A new machine gets the name; the one that had it lives on, out of the leader's reach."""
     host = world.hosts.get(name)
     if host is None:
         return False
     shares = _on_machine(world, host)[1:]
-    shade = host.replaced(world.true_ms, by_a_machine=True)
+    former = host.replaced(world.true_ms, by_a_machine=True)
     for there in shares:
-        there.shade_of = shade.name
-    _goes_on(world, shade)
+        there.shares_machine_of = former.name
+    _goes_on(world, former)
     return True
 
 
-def _goes_on(world: WorldState, shade: VirtualHost) -> None:
-    if any(shade.live()):
-        world.shades[shade.name] = shade
+def _goes_on(world: WorldState, former: VirtualHost) -> None:
+    if any(former.live()):
+        world.former_hosts[former.name] = former
     world.touched()
 
 
 def _on_machine(world: WorldState, host: VirtualHost) -> list[VirtualHost]:
     """The host, and what runs on its machine from its agents' earlier directories."""
-    return [host, *(s for s in world.shades.values() if s.shade_of == host.name)]
+    return [host, *(s for s in world.former_hosts.values() if s.shares_machine_of == host.name)]
 
 
-def set_clock(world: WorldState, name: str, ms: int) -> bool:
+def _set_clock(world: WorldState, name: str, ms: int) -> bool:
     """Its wall clock is set, back or forth."""
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
@@ -184,7 +184,7 @@ def set_clock(world: WorldState, name: str, ms: int) -> bool:
     return True
 
 
-def set_rate(world: WorldState, name: str, ppm: int) -> bool:
+def _set_rate(world: WorldState, name: str, ppm: int) -> bool:
     """Its clocks run faster or slower from now on."""
     host = world.hosts.get(name)
     if host is None or host.frozen is not None:
@@ -196,18 +196,18 @@ def set_rate(world: WorldState, name: str, ppm: int) -> bool:
 
 HANDLERS: dict[str, Callable[..., bool]] = {
     **registrations.HANDLERS,
-    "trouble": trouble,
+    "trouble": _trouble,
     "calm": calm,
-    "freeze": freeze,
+    "freeze": _freeze,
     "thaw": thaw,
-    "kill": kill,
-    "agent-restart": agent_restart,
-    "agent-down": agent_down,
+    "kill": _kill,
+    "agent-restart": _agent_restart,
+    "agent-down": _agent_down,
     "agent-up": agent_up,
     "reboot": _reboot(keeps_disk=True),
     "reimage": _reboot(keeps_disk=False),
-    "other-directory": other_directory,
-    "other-machine": other_machine,
-    "clock": set_clock,
-    "rate": set_rate,
+    "other-directory": _other_directory,
+    "other-machine": _other_machine,
+    "clock": _set_clock,
+    "rate": _set_rate,
 }

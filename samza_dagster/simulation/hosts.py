@@ -14,8 +14,8 @@ from enum import StrEnum
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.simulation.clocks import HostClocks, LeaseGrant
+from samza_dagster.simulation.copies import copied
 from samza_dagster.simulation.host_messages import HostCommand, Report, Reserve, Saying
-from samza_dagster.simulation.twins import twin
 
 
 class Life(StrEnum):
@@ -85,8 +85,8 @@ class VirtualHost:
     `begun_with` are the fault domain and the room, in containers, that it had at first. An agent
     of an `older_release` tells no id of its directory; `unnamed` until one that does has registered.
 
-    A shade is what goes on under the name of another: `shade_of` is that host while it
-    shares its machine, "" when it has one of its own.
+    A former host is what goes on when another has taken its name: `shares_machine_of` is that
+    one while both are on one machine, "" when the former has a machine of its own.
     """
 
     name: str
@@ -108,7 +108,7 @@ class VirtualHost:
     begun_with: tuple[str, int] = ("", 4)
     older_release: bool = False
     unnamed: bool = False
-    shade_of: str = ""
+    shares_machine_of: str = ""
     grant: LeaseGrant | None = None
     late_grant: LeaseGrant | None = None
     troubles: frozenset[Trouble] = frozenset()
@@ -121,16 +121,8 @@ class VirtualHost:
 
     def copy(self) -> VirtualHost:
         """An independent one."""
-        return twin(
-            self,
-            clock=self.clock.copy(),
-            books={key: twin(entry) for key, entry in self.books.items()},
-            ledger=dict(self.ledger),
-            commands=list(self.commands),
-            unacknowledged=list(self.unacknowledged),
-            reports=list(self.reports),
-            late=list(self.late),
-        )
+        books = {key: copied(entry) for key, entry in self.books.items()}
+        return copied(self, clock=self.clock.copy(), books=books)
 
     # -- what is so --------------------------------------------------------------------
 
@@ -311,20 +303,20 @@ class VirtualHost:
     def replaced(self, true_ms: int, *, by_a_machine: bool) -> VirtualHost:
         """Another agent takes the name, with an empty directory; what was there goes on.
 
-        Returns it: wardens and containers, with the lease that they have, or that is on its
+        Returns the former host: wardens and containers, with the lease that they have, or that is on its
         way to them. On a machine of its own (`by_a_machine`: the name went to another one) the
         agent lives on, too, and no leader answers it any more.
         """
-        shade = self.copy()
-        shade.name = f"{self.name} before {self.directory + 1}"
-        shade.shade_of = "" if by_a_machine else self.name
-        shade.agent_up = by_a_machine and self.agent_up
-        shade.fault_domain = ""
-        shade.cut_in = shade.cut_out = True
-        if shade.agent_up and self.late_grant is not None:
-            shade.take_grant(true_ms, self.late_grant)
-        shade.late_grant = None
-        for queue in (shade.commands, shade.unacknowledged, shade.reports, shade.late):
+        former = self.copy()
+        former.name = f"{self.name} before {self.directory + 1}"
+        former.shares_machine_of = "" if by_a_machine else self.name
+        former.agent_up = by_a_machine and self.agent_up
+        former.fault_domain = ""
+        former.cut_in = former.cut_out = True
+        if former.agent_up and self.late_grant is not None:
+            former.take_grant(true_ms, self.late_grant)
+        former.late_grant = None
+        for queue in (former.commands, former.unacknowledged, former.reports, former.late):
             queue.clear()
         self.books, self.ledger, self.grant, self.late_grant = {}, {}, None, None
         self.directory += 1
@@ -337,7 +329,7 @@ class VirtualHost:
             self.clock = HostClocks(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
             self.frozen, self.stale, self.missed_until = None, False, None
         self.begin_anew()
-        return shade
+        return former
 
     def begin_anew(self) -> None:
         """An agent starts: it does again what it can't know was acknowledged, and registers."""

@@ -43,19 +43,19 @@ def advance(world: WorldState, until_ms: int, *, busy: bool = False) -> None:
         world.true_ms = max(world.true_ms, due)
         ended = world.true_ms >= until_ms
         world.touched()
-        renew(world)
+        _renew(world)
         for host in world.machines():
             stir(world, host)
             if host.lease_left(world.true_ms) <= 0:
                 host.wardens_look(world.true_ms)
-        world.shades = {n: s for n, s in world.shades.items() if any(s.live())}
+        world.former_hosts = {n: s for n, s in world.former_hosts.items() if any(s.live())}
         if world.leader.standing is Standing.LEADING and (ended or not busy):
             _look_at_deadlines(world)
         if ended:
             return
 
 
-def renew(world: WorldState) -> None:
+def _renew(world: WorldState) -> None:
     """Every host that is in touch with a coordinator has asked it just now."""
     leader, old = world.leader, world.old
     if leader.answers:
@@ -79,7 +79,7 @@ def renew(world: WorldState) -> None:
                 grant_now(world, old, host)
 
 
-def next_due_ms(world: WorldState) -> int | None:
+def _next_due_ms(world: WorldState) -> int | None:
     """The true time at which something is due by time alone; None when nothing waits."""
     return min(_due_times(world, busy=False), default=None)
 
@@ -149,30 +149,30 @@ def expire(world: WorldState, request_id: str) -> None:
     handle(world, ev.RequestExpired(world.now_ms, request_id, "no host has room"))
 
 
-def tick(world: WorldState) -> bool:
+def _tick(world: WorldState) -> bool:
     """Time goes on to whatever is due next; False when nothing is.
 
     Then all that may still happen is that hosts say the same again, and are corrected.
     """
-    due = next_due_ms(world)
+    due = _next_due_ms(world)
     if due is None:
         before = sum(len(host.commands) for host in world.hosts.values())
-        renew(world)
+        _renew(world)
         return sum(len(host.commands) for host in world.hosts.values()) != before
     advance(world, max(due, world.true_ms))
     return True
 
 
-def wait(world: WorldState, ms: int) -> bool:
+def _wait(world: WorldState, ms: int) -> bool:
     """So much time passes, and everything that is due in it happens on time."""
     advance(world, world.true_ms + ms)
     return True
 
 
-def leap(world: WorldState, ms: int) -> bool:
+def _leap(world: WorldState, ms: int) -> bool:
     """So much time passes in which the leader looks at none of its deadlines."""
     advance(world, world.true_ms + ms, busy=True)
     return True
 
 
-HANDLERS: dict[str, Callable[..., bool]] = {"tick": tick, "wait": wait, "leap": leap}
+HANDLERS: dict[str, Callable[..., bool]] = {"tick": _tick, "wait": _wait, "leap": _leap}

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from samza_dagster.placement.commands import ReleaseResource, RequestResource
+from samza_dagster.simulation.copies import copied
 from samza_dagster.simulation.host_messages import Reserve
 from samza_dagster.simulation.hosts import VirtualHost
-from samza_dagster.simulation.twins import twin
 
 ASK_AGAIN_MS = 500
 """A host that refused although it seemed to have room is asked again after this."""
@@ -41,10 +41,7 @@ class Requests:
 
     def copy(self) -> Requests:
         """An independent one."""
-        pending = {
-            key: twin(open_, again_at=dict(open_.again_at)) for key, open_ in self.pending.items()
-        }
-        return Requests(pending, dict(self.held), dict(self.used_by), set(self.ended))
+        return copied(self, pending={key: copied(open_) for key, open_ in self.pending.items()})
 
     def begin(self, now_ms: int, ask: RequestResource) -> bool:
         """Opens a request; False when it is held already."""
@@ -75,7 +72,7 @@ class Requests:
             self.held.pop(request_id, None)
 
     def answered(self, now_ms: int, request_id: str, host: str, *, ok: bool) -> bool:
-        """An agent held it, or refused; True when that is news for the heart, or is so again."""
+        """An agent held it, or refused; True when that is news for the reducer, or is so again."""
         pending = self.pending.get(request_id)
         if pending is None or pending.asked_of != host:
             return ok and self.held.get(request_id) == host
@@ -96,7 +93,7 @@ class Requests:
         return True
 
     def found(self, request_id: str, host: str, send: Send) -> bool:
-        """A host holds it for nobody; True when the heart is to be told."""
+        """A host holds it for nobody; True when the reducer is to be told."""
         pending = self.pending.get(request_id)
         if pending is not None and pending.asked_of is None:
             ask = pending.ask

@@ -65,7 +65,7 @@ def play(
     setup: Setup,
     moves: Iterable[Move],
     *,
-    heart: Reducer = step,
+    reducer: Reducer = step,
     told: list[str] | None = None,
 ) -> Played:
     """Does every move that is possible, then lets the world settle, under all judges.
@@ -76,7 +76,7 @@ def play(
     applied: list[Move] = []
     world: World | None = None
     try:
-        world = setup.build(judge, heart)
+        world = setup.build(judge, reducer)
         if told is not None:
             world.heard = lambda event, taken: told.extend(_lines(event, taken))
         for move in moves:

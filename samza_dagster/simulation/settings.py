@@ -15,7 +15,7 @@ from samza_dagster.placement.logins import launched_without
 from samza_dagster.placement.state import Fencing, JobState, Limits
 
 FAULT_DOMAINS = "fault_domains"
-"""Whether what agents tell of their fault domain counts: no limit of the heart, which is told none then."""
+"""Whether what agents tell of their fault domain counts: no limit of the reducer, which is told none then."""
 
 OWN: dict[str, tuple[int | str | bool, ...]] = {
     "start_timeout_ms": (20_000, 60_000),

@@ -43,7 +43,7 @@ class Setup:
         members = [tuple(group.split(",")) for group in self.layout.split(";")]
         return {group[0]: group for group in members}
 
-    def build(self, judge: Referee | None = None, heart: Reducer = step) -> World:
+    def build(self, judge: Referee | None = None, reducer: Reducer = step) -> World:
         """The world, its hosts registered and its job deployed; nothing has started yet."""
         world = World.of(
             self.host_names,
@@ -52,7 +52,7 @@ class Setup:
             skews=self.skews,
             job=self.job,
             judge=judge,
-            heart=heart,
+            reducer=reducer,
         )
         world.emitted = None
         values: dict[str, Any] = dict(self.limits)

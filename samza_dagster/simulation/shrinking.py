@@ -10,7 +10,9 @@ from samza_dagster.simulation.script import Script, play
 from samza_dagster.simulation.world_state import Reducer
 
 
-def shrink(script: Script, invariant: str, *, heart: Reducer = step, tries: int = 2_000) -> Script:
+def shrink(
+    script: Script, invariant: str, *, reducer: Reducer = step, tries: int = 2_000
+) -> Script:
     """Leaves out moves for as long as `invariant` is still violated.
 
     A move that is impossible without another is skipped. At most `tries` replays.
@@ -20,7 +22,7 @@ def shrink(script: Script, invariant: str, *, heart: Reducer = step, tries: int 
     def breaks(moves: tuple[Move, ...]) -> tuple[Move, ...] | None:
         nonlocal left
         left -= 1
-        played = play(script.setup, moves, heart=heart)
+        played = play(script.setup, moves, reducer=reducer)
         if played.violation is None or played.violation.invariant != invariant:
             return None
         return played.applied

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from samza_dagster.model import naming
 from samza_dagster.placement.state import Fencing, Limits, PlacementAsk
+from samza_dagster.simulation.client_events import label
 from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.wishes import label
 from samza_dagster.simulation.world import World
 
 DEPLOYMENT = "run-1"

@@ -15,7 +15,7 @@ from samza_dagster.simulation.judges.durability import passed_on
 from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.world_state import BEGAN_MS, WALL_MS, WorldState
 
-HEART_RAISED = "the-heart-raised"
+REDUCER_RAISED = "the-reducer-raised"
 
 
 def handle(world: WorldState, event: ev.Event) -> None:
@@ -26,12 +26,12 @@ def handle(world: WorldState, event: ev.Event) -> None:
     leader, before = world.leader, world.committed
     assert leader.standing is Standing.LEADING, f"{event} without a leader"
     try:
-        taken = world.heart(before, event)
+        taken = world.reducer(before, event)
     except InvariantViolated:
         raise
     except Exception as error:
         raise InvariantViolated(
-            HEART_RAISED, f"{type(error).__name__}: {error} at {event}"
+            REDUCER_RAISED, f"{type(error).__name__}: {error} at {event}"
         ) from error
     world.steps += 1
     if taken.commands or (taken.state.groups is not before.groups):

@@ -1,4 +1,4 @@
-"""A job's whole world around the heart, in which moves happen.
+"""A job's whole world around the reducer, in which moves happen.
 
 Deterministic: the same moves on the same world give the same world. Nothing here draws lots.
 """
@@ -11,7 +11,7 @@ from typing import Self, TypeVar
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Action, Limits, Phase, PlacementAsk, Stage
-from samza_dagster.simulation import faults, fingerprint, happenings, passing, wishes
+from samza_dagster.simulation import client_events, faults, fingerprint, happenings, passing
 from samza_dagster.simulation.clocks import HostClocks
 from samza_dagster.simulation.hosts import Entry, VirtualHost
 from samza_dagster.simulation.judges import quiescence
@@ -26,7 +26,7 @@ _HANDLERS: dict[str, Callable[..., bool]] = {
     **happenings.HANDLERS,
     **faults.HANDLERS,
     **passing.HANDLERS,
-    **wishes.HANDLERS,
+    **client_events.HANDLERS,
 }
 
 
@@ -43,7 +43,7 @@ class World(WorldState):
         skews: tuple[int, ...] = (),
         job: str = "demo",
         judge: Referee | None = None,
-        heart: Reducer = step,
+        reducer: Reducer = step,
     ) -> Self:
         """A world of hosts that are up and have room for `slots` containers each."""
         names = tuple(names)
@@ -59,7 +59,7 @@ class World(WorldState):
             )
             for name in names
         ]
-        return cls(made, skews=skews, job=job, judge=judge, heart=heart)
+        return cls(made, skews=skews, job=job, judge=judge, reducer=reducer)
 
     # -- what may happen ---------------------------------------------------------------
 
@@ -145,7 +145,7 @@ class World(WorldState):
         handle(self, ev.RequestArrived(self.now_ms, ask))
 
     def phases(self) -> dict[str, Phase]:
-        """Processor → phase, as the heart has it."""
+        """Processor → phase, as the reducer has it."""
         return {
             pid: processor.phase
             for group in self.committed.groups.values()

@@ -5,6 +5,7 @@ Nothing happens in it by itself: `steps` lets its leader decide, the modules of 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol, Self
 
@@ -24,14 +25,14 @@ BEGAN_MS, WALL_MS = 1_000, 1_000_000
 
 
 class Referee(Protocol):
-    """Who judges every step of the heart and every move of the world."""
+    """Who judges every step of the reducer and every move of the world."""
 
     def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
         """A step was committed with its projections; its effects haven't left yet."""
         ...
 
     def world_changed(self, truth: Truth) -> None:
-        """Something happened that the heart hasn't heard of."""
+        """Something happened that the reducer hasn't heard of."""
         ...
 
     def quiesced(self, state: JobState, truth: Truth) -> None:
@@ -49,19 +50,19 @@ class WorldState:
         skews: tuple[int, ...] = (),
         job: str = "demo",
         judge: Referee | None = None,
-        heart: Reducer = step,
+        reducer: Reducer = step,
     ) -> None:
         self.true_ms = BEGAN_MS
         self.skews = skews
         self.hosts = {host.name: host for host in hosts}
-        self.shades: dict[str, VirtualHost] = {}
+        self.former_hosts: dict[str, VirtualHost] = {}
         self.brokers = VirtualBrokers()
         self.committed = JobState(job)
         self.leader = Coordinator(1, self.committed, Clock(self.true_ms, WALL_MS))
         self.leader.last_commit_ms = WALL_MS
         self.old: Coordinator | None = None
         self.judge = judge
-        self.heart = heart
+        self.reducer = reducer
         self.steps = 0
         self.changes = 0
         self.emitted: list[cmd.Command] | None = []
@@ -71,22 +72,18 @@ class WorldState:
 
     def fork(self) -> Self:
         """An independent copy; a judge that has `fork` is copied too."""
-        kind = type(self)
-        twin = kind.__new__(kind)
-        twin.true_ms, twin.skews = self.true_ms, self.skews
-        twin.hosts = {name: host.copy() for name, host in self.hosts.items()}
-        twin.shades = {name: shade.copy() for name, shade in self.shades.items()}
-        twin.brokers = self.brokers.copy()
-        twin.committed = self.committed
-        twin.leader = self.leader.copy()
-        twin.old = None if self.old is None else self.old.copy()
+        other = copy.copy(self)
+        other.hosts = {name: host.copy() for name, host in self.hosts.items()}
+        other.former_hosts = {name: host.copy() for name, host in self.former_hosts.items()}
+        other.brokers = self.brokers.copy()
+        other.leader = self.leader.copy()
+        other.old = None if self.old is None else self.old.copy()
         fork = getattr(self.judge, "fork", None)
-        twin.judge = self.judge if fork is None else fork()
-        twin.heart, twin.heard = self.heart, None
-        twin.steps, twin.changes = self.steps, self.changes
-        twin.emitted = None if self.emitted is None else list(self.emitted)
-        twin.touched()
-        return twin
+        other.judge = self.judge if fork is None else fork()
+        other.heard = None
+        other.emitted = None if self.emitted is None else list(self.emitted)
+        other.touched()
+        return other
 
     # -- the coordinator ---------------------------------------------------------------
 
@@ -102,7 +99,7 @@ class WorldState:
 
     def machines(self) -> tuple[VirtualHost, ...]:
         """All on which something may run: the hosts, and what others took the name of."""
-        return (*self.hosts.values(), *self.shades.values())
+        return (*self.hosts.values(), *self.former_hosts.values())
 
     @property
     def now_ms(self) -> int:
@@ -168,7 +165,7 @@ def _seen(host: VirtualHost, entry: Entry, brokers: VirtualBrokers, *, lease_ove
         processor_id=entry.processor_id,
         group_id=naming.group_of(entry.processor_id),
         epoch=brokers.epochs.get(entry.execution_id, 0),
-        host=host.shade_of or host.name,
+        host=host.shares_machine_of or host.name,
         fault_domain=host.fault_domain,
         released=entry.released and not entry.doomed,
         checked_in=entry.life is Life.RUNNING,

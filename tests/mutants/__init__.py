@@ -1,1 +1,1 @@
-"""Bugs planted in the heart, one at a time: does the simulator find them, and how soon?"""
+"""Bugs planted in the reducer, one at a time: does the simulator find them, and how soon?"""

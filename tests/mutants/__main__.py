@@ -31,7 +31,7 @@ from samza_dagster.simulation.judges.violation import LAWS
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.hunt import DOES_NOT_LOAD
 from tests.mutants.operators import equivalents, operator_mutants
-from tests.mutants.patches import Mutant, copy_of_the_heart
+from tests.mutants.patches import Mutant, copy_of_placement
 from tests.mutants.reach import Reach
 from tests.mutants.verdict import Catch, asked_too_seldom, wrong_catches
 
@@ -46,8 +46,8 @@ OPERATOR_EVENTS = 24_000
 LONGER_EVENTS = 500_000
 
 
-class UnsoundHeart(Exception):
-    """The heart as it is breaks a rule: no mutant says anything before that is mended."""
+class UnsoundReducer(Exception):
+    """The reducer as it is breaks a rule: no mutant says anything before that is mended."""
 
 
 def hunt(
@@ -58,7 +58,7 @@ def hunt(
     by_law: bool = True,
     only: tuple[int, ...] | None = None,
 ) -> dict[str, Any]:
-    """One hunt in a copy of its own; None is the heart as it is.
+    """One hunt in a copy of its own; None is the reducer as it is.
 
     Without `by_law` the ten invariants judge alone: a planted bug is to be found by its own,
     so only one that names a law is hunted with them.
@@ -72,23 +72,23 @@ def hunt(
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         into = Path(name)
         if mutant is None:
-            copy_of_the_heart(into)
+            copy_of_placement(into)
         else:
-            copy_of_the_heart(into, mutant.file, mutant.text())
+            copy_of_placement(into, mutant.file, mutant.text())
         return _run(into, [str(seed), str(STEPS), str(events), *judges])
 
 
 def reached(events: int) -> Reach:
-    """Lines of the heart that each history runs through, within so many events.
+    """Lines of the reducer that each history runs through, within so many events.
 
-    Raises `UnsoundHeart` when one of them breaks a rule.
+    Raises `UnsoundReducer` when one of them breaks a rule.
     """
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
-        copy_of_the_heart(Path(name))
+        copy_of_placement(Path(name))
         arguments = [str(FIRST_SEED), str(STEPS), str(events), "--reached"]
         lines = _run(Path(name), arguments)
     if "invariant" in lines:
-        raise UnsoundHeart(f"{lines['invariant']}: {lines.get('what')}")
+        raise UnsoundReducer(f"{lines['invariant']}: {lines.get('what')}")
     return Reach(
         {
             int(seed): {file: frozenset(ran) for file, ran in files.items()}
@@ -235,10 +235,10 @@ def _hunt_all(
 
 
 def _assert_sound(seed: int, first: int, *, by_law: bool = True) -> None:
-    """Raises `UnsoundHeart` if that history breaks without a mutant: then it tells nothing."""
+    """Raises `UnsoundReducer` if that history breaks without a mutant: then it tells nothing."""
     sound = hunt(None, 1, seed=first, by_law=by_law, only=(seed,))
     if sound["invariant"] is not None:
-        raise UnsoundHeart(f"seed {seed}: {sound['invariant']}: {sound['what']}")
+        raise UnsoundReducer(f"seed {seed}: {sound['invariant']}: {sound['what']}")
 
 
 def _tell_catalogue(console: Console, catches: list[Catch]) -> None:

@@ -1,15 +1,20 @@
-"""The bugs that are planted: at least two against each invariant, and against some laws."""
+"""The bugs that are planted: at least two against each invariant, and one against each law."""
 
 from __future__ import annotations
 
 from samza_dagster.simulation.judges.violation import (
     ACTED_ONCE,
+    AUDIT_VERIFIES,
+    BOOKS_BALANCE,
     FAILURE_LEAVES_RUNNING,
+    FAIR_TURNS,
     NOT_KEPT_DOWN,
     NOTHING_FORGOTTEN,
+    ON_TIME,
     ONE_ACTION,
     ONE_OWNER,
     OTHER_DEPLOYMENT,
+    RECORDS_RESTORE,
     RECOVERY_EQUIVALENT,
     RESERVE_BEFORE_STOP,
     RIGHT_PLACE,
@@ -461,5 +466,47 @@ CATALOGUE: tuple[Mutant, ...] = (
         "    if not over:\n        return\n",
         "    if True:\n        return\n",
         ACTED_ONCE,
+    ),
+    Mutant(
+        "who has ended keeps its resource",
+        "containers.py",
+        "    draft.emit(\n        ReleaseResource(incarnation.request_id),\n",
+        "    draft.emit(\n",
+        BOOKS_BALANCE,
+    ),
+    Mutant(
+        "a start has longer than it is given",
+        "containers.py",
+        "            deadline_ms=draft.now_ms + draft.limits.start_timeout_ms,\n",
+        "            deadline_ms=draft.now_ms + draft.limits.start_timeout_ms + 7,\n",
+        ON_TIME,
+    ),
+    Mutant(
+        "who has waited longest goes last",
+        "summaries.py",
+        "                since = processor.waiting_since_ms\n",
+        "                since = -processor.waiting_since_ms\n",
+        FAIR_TURNS,
+    ),
+    Mutant(
+        "a place is held on a host that is lost",
+        "hosts.py",
+        "    if action.reservation.allocated_host == host:\n        actions.give_up(",
+        "    if False:\n        actions.give_up(",
+        NOT_KEPT_DOWN,
+    ),
+    Mutant(
+        "a lost host counts as alive once its record is read back",
+        "restoring.py",
+        'bool(value["alive"])',
+        "True",
+        RECORDS_RESTORE,
+    ),
+    Mutant(
+        "a record loses what came before it",
+        "audit_codec.py",
+        "    if record.previous_at_ms is None:\n",
+        "    if True:\n",
+        AUDIT_VERIFIES,
     ),
 )

@@ -2,11 +2,11 @@
 
     python hunt.py FIRST_SEED STEPS EVENTS [--reached] [--invariants] [--for=NAME] [--seeds=3,17,…]
 
-Prints one JSON object. The bound is in events that the heart takes, so that a busy machine
-finds the same. A history that doesn't end (by CPU time) and a heart that raises are found too.
+Prints one JSON object. The bound is in events that the reducer takes, so that a busy machine
+finds the same. A history that doesn't end (by CPU time) and a reducer that raises are found too.
 With `--invariants` the ten invariants judge alone. With `--for` a history that another breaks is no
 find: the hunt goes on, and what was found first is told only if the one named finds nothing. With `--reached` it prints instead, per seed,
-the lines of the heart that it runs through; with `--seeds` no other seeds are tried.
+the lines of the reducer that it runs through; with `--seeds` no other seeds are tried.
 """
 
 from __future__ import annotations
@@ -100,13 +100,13 @@ def _steps(number: int, steps: int) -> int:
 
 
 def reached(first: int, steps: int, most: int) -> dict[int, dict[str, list[int]]]:
-    """Per seed, the lines of each module of the heart that ran; 0 stands for the imports."""
+    """Per seed, the lines of each module of the reducer that ran; 0 stands for the imports."""
     lines: dict[str, set[int]] = {}
-    heart = f"samza_dagster{'/'}placement"
+    room = f"samza_dagster{'/'}placement"
 
     def trace(frame: FrameType, event: str, _arg: object) -> Any:
         path = frame.f_code.co_filename
-        if heart not in path:
+        if room not in path:
             return None
         ran = lines.setdefault(Path(path).name, set())
 

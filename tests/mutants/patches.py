@@ -1,4 +1,4 @@
-"""A bug as a change of the heart's text, and a copy of the product that has it."""
+"""A bug as a change of the reducer's text, and a copy of the product that has it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-HEART = Path("samza_dagster") / "placement"
+PLACEMENT = Path("samza_dagster") / "placement"
 # What the simulator imports; the rest of the product stays where it is.
 ROOMS = ("placement", "simulation", "model", "lag", "errors.py", "version.py", "__init__.py")
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`old` stands in `file` of the heart once, and becomes `new`; so does each pair of `more`.
+    """`old` stands in `file` of the reducer once, and becomes `new`; so does each pair of `more`.
 
     `invariant` is the one that should find it; "" when any may. A bug that two guards keep
     out takes both away. `make` gives the whole text instead.
@@ -31,10 +31,10 @@ class Mutant:
     make: Callable[[], str] | None = None
 
     def text(self) -> str:
-        """The whole module with the bug; raises `StaleMutant` when the heart has changed."""
+        """The whole module with the bug; raises `StaleMutant` when the reducer has changed."""
         if self.make is not None:
             return self.make()
-        source = (ROOT / HEART / self.file).read_text()
+        source = (ROOT / PLACEMENT / self.file).read_text()
         for old, new in ((self.old, self.new), *self.more):
             if source.count(old) != 1:
                 raise StaleMutant(
@@ -48,8 +48,8 @@ class StaleMutant(Exception):
     """The text that a mutant replaces isn't there, or not only once."""
 
 
-def copy_of_the_heart(into: Path, file: str = "", text: str = "") -> None:
-    """The rooms that the simulator needs, with one module of the heart replaced."""
+def copy_of_placement(into: Path, file: str = "", text: str = "") -> None:
+    """The rooms that the simulator needs, with one module of the reducer replaced."""
     package = into / "samza_dagster"
     package.mkdir(parents=True)
     for room in ROOMS:
@@ -59,4 +59,4 @@ def copy_of_the_heart(into: Path, file: str = "", text: str = "") -> None:
         else:
             shutil.copy(source, package / room)
     if file:
-        (into / HEART / file).write_text(text)
+        (into / PLACEMENT / file).write_text(text)

@@ -1,4 +1,4 @@
-"""Which histories run through a mutant's statement: in any other it is the heart as it is."""
+"""Which histories run through a mutant's statement: in any other it is the reducer as it is."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tests.mutants.patches import HEART, ROOT, Mutant
+from tests.mutants.patches import PLACEMENT, ROOT, Mutant
 
 AT_IMPORT = 0
 """Stands for a seed: lines that run before any history does."""
@@ -16,7 +16,7 @@ Lines = Mapping[int, Mapping[str, frozenset[int]]]
 
 @dataclass(frozen=True)
 class Reach:
-    """Per seed, the lines of each module of the heart that its history runs through."""
+    """Per seed, the lines of each module of the reducer that its history runs through."""
 
     lines: Lines
 
@@ -31,7 +31,7 @@ class Reach:
         All of them where that can't be told: what runs at import, and what is kept by
         `cache` from one history to the next.
         """
-        span = statement_of((ROOT / HEART / mutant.file).read_text(), mutant.line)
+        span = statement_of((ROOT / PLACEMENT / mutant.file).read_text(), mutant.line)
         if span is None:
             return self.seeds
         ran = {

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from samza_dagster.simulation.judges.violation import INVARIANTS
+from samza_dagster.simulation.judges.violation import INVARIANTS, JUDGES
 from tests.mutants.patches import Mutant
 
 AT_LEAST = 2
@@ -44,10 +44,11 @@ def wrong_catches(catches: Sequence[Catch]) -> list[str]:
 
 
 def asked_too_seldom(catalogue: Sequence[Mutant]) -> list[str]:
-    """A sentence for each invariant with too few planted bugs; a law may have any number."""
+    """A sentence for each judge with too few planted bugs; a law has one at least."""
     counts = Counter(mutant.invariant for mutant in catalogue)
+    wanted = {name: AT_LEAST if name in INVARIANTS else 1 for name in JUDGES}
     return [
-        f"{name}: {counts[name]} planted bugs, {AT_LEAST} are wanted"
-        for name in INVARIANTS
-        if counts[name] < AT_LEAST
+        f"{name}: {counts[name]} planted bugs, {least} wanted"
+        for name, least in wanted.items()
+        if counts[name] < least
     ]

@@ -18,13 +18,13 @@ from samza_dagster.simulation.faults import HANDLERS
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script, play
 from samza_dagster.simulation.shrinking import shrink
-from samza_dagster.simulation.steps import HEART_RAISED
+from samza_dagster.simulation.steps import REDUCER_RAISED
 
 pytestmark = pytest.mark.simulator
 
 
 def hates_failed_stops(state: JobState, event: ev.Event) -> Step:
-    """A heart that breaks when a process outlives its stop."""
+    """A reducer that breaks when a process outlives its stop."""
     if isinstance(event, ev.StopFailed):
         raise ValueError("it should be dead")
     return step(state, event)
@@ -58,21 +58,21 @@ def test_a_malformed_script_is_refused(text: str) -> None:
 
 def broken_history() -> tuple[int, Script]:
     for seed in range(33, 100):
-        history = simulate(seed, 250, heart=hates_failed_stops, by_law=False)
-        if history.violation is not None and history.violation.invariant == HEART_RAISED:
+        history = simulate(seed, 250, reducer=hates_failed_stops, by_law=False)
+        if history.violation is not None and history.violation.invariant == REDUCER_RAISED:
             return seed, history.script
     raise AssertionError("no process outlived its stop")
 
 
-def test_a_broken_heart_is_found_and_its_history_shortened() -> None:
+def test_a_broken_reducer_is_found_and_its_history_shortened() -> None:
     """A handful of moves is left of hundreds, and they still break it."""
     _, script = broken_history()
-    short = shrink(script, HEART_RAISED, heart=hates_failed_stops)
+    short = shrink(script, REDUCER_RAISED, reducer=hates_failed_stops)
     assert len(short.moves) <= 40 < len(script.moves)
     told: list[str] = []
-    played = play(short.setup, short.moves, heart=hates_failed_stops, told=told)
+    played = play(short.setup, short.moves, reducer=hates_failed_stops, told=told)
     assert played.violation is not None
-    assert played.violation.invariant == HEART_RAISED
+    assert played.violation.invariant == REDUCER_RAISED
     assert "it should be dead" in told[-1]
     assert any("stops-fail" in line for line in told)
 

@@ -59,7 +59,7 @@ def test_a_bound_ends_it_and_it_says_that_it_is_not_closed() -> None:
 
 
 def hasty(state: JobState, event: ev.Event) -> Step:
-    """A heart that says SUCCEEDED as soon as it begins."""
+    """A reducer that says SUCCEEDED as soon as it begins."""
     taken = step(state, event)
     return Step(taken.state, tuple(map(in_haste, taken.commands)))
 
@@ -76,7 +76,7 @@ def test_a_bug_is_found_on_the_shortest_way(monkeypatch: pytest.MonkeyPatch) -> 
 
     def begin_with_a_bug(config: SmallWorld) -> World:
         world = begin(config)
-        world.heart = hasty
+        world.reducer = hasty
         return world
 
     monkeypatch.setattr(SmallWorld, "begin", begin_with_a_bug)

@@ -12,6 +12,7 @@ from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import AskKind, Group, JobState, Phase, PlacementAsk, Stage
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
 from samza_dagster.simulation.judges.legality import subject_of
+from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.truth import Truth
 from samza_dagster.simulation.judges.violation import (
     ACTED_ONCE,
@@ -24,15 +25,12 @@ from samza_dagster.simulation.judges.violation import (
 _HARMLESS = (cmd.DeleteRequest, cmd.RequestResource, cmd.CountMetric)
 
 
-def judge_arrival(
-    chronicle: Chronicle, before: JobState, event: ev.RequestArrived, after: JobState,
-    commands: tuple[cmd.Command, ...],
-) -> None:  # fmt: skip
+def judge_arrival(chronicle: Chronicle, taken: Taken, event: ev.RequestArrived) -> None:
     """A request is taken off the stream; a stale or known one changes nothing else."""
-    ask = event.ask
+    ask, before = event.ask, taken.before
     stale = ask.deployment_id != before.deployment_id
     known = _is_known(chronicle, before, ask.uuid)
-    if cmd.DeleteRequest(ask.uuid, ask.own) not in commands:
+    if cmd.DeleteRequest(ask.uuid, ask.own) not in taken.commands:
         name = OTHER_DEPLOYMENT if stale else ACTED_ONCE
         raise InvariantViolated(name, f"request {ask.uuid} was read and isn't removed")
     if not stale and not known:
@@ -41,15 +39,15 @@ def judge_arrival(
     name = OTHER_DEPLOYMENT if stale else ACTED_ONCE
     chronicle.premises[name] += 1
     why = "of another deployment" if stale else "that is known"
-    for command in commands:
+    for command in taken.commands:
         if not isinstance(command, _HARMLESS) and command not in _by_time_alone(before, event):
             raise InvariantViolated(name, f"request {ask.uuid} {why} led to {command}")
-    if stale and ask.uuid in after.uuids and ask.uuid not in before.uuids:
+    if stale and ask.uuid in taken.after.uuids and ask.uuid not in before.uuids:
         raise InvariantViolated(name, f"request {ask.uuid} {why} is remembered")
 
 
 def take_refusal(chronicle: Chronicle, before: JobState, event: ev.RequestRefused) -> None:
-    """It was answered without the heart: whatever comes under its uuid is a duplicate."""
+    """It was answered without the reducer: whatever comes under its uuid is a duplicate."""
     if not _is_known(chronicle, before, event.uuid):
         chronicle.was_refused(event.uuid)
 
@@ -141,10 +139,12 @@ def judge_success(chronicle: Chronicle, asked: SeenRequest, after: JobState, tru
         )
 
 
-def judge_begin(
-    chronicle: Chronicle, uuid: str, before: Group | None, after: JobState, group: Group
-) -> None:
-    """An action begins: alone in its group, oldest first, within the job's bounds."""
+def judge_begin(chronicle: Chronicle, before: Group | None, group: Group, after: JobState) -> None:
+    """An action that begins is alone in its group, the oldest first, within the job's bounds."""
+    was = None if before is None else before.action
+    if group.action is None or (was is not None and was.ask.uuid == group.action.ask.uuid):
+        return
+    uuid = group.action.ask.uuid
     asked = chronicle.begun(uuid, group)
     limits = after.limits
     _judge_incarnation(before, asked.ask)

@@ -1,11 +1,10 @@
-"""What a deployment, a host's books, a sample of lag and a uuid change, and nothing besides."""
+"""What a host's books, a sample of lag and a uuid change, and nothing besides."""
 
 from __future__ import annotations
 
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.index import Heap
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Ghost, Incarnation, Phase, Processor, Role
@@ -13,16 +12,12 @@ from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.tally import stalls_in_a_row
-from samza_dagster.simulation.judges.violation import BOOKS_BALANCE, RECORDS_RESTORE, WELL_FORMED
+from samza_dagster.simulation.judges.violation import BOOKS_BALANCE, RECORDS_RESTORE
 
 
 def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:
     """By the kind of event."""
     event = taken.event
-    if isinstance(event, ev.JobDeployed):
-        _judge_deployment(taken, event)
-    elif taken.before.deployment_id != taken.after.deployment_id:
-        raise taken.broken(WELL_FORMED, "another deployment without one")
     if isinstance(event, ev.HostRegistered):
         _judge_books(taken, event)
     if isinstance(event, ev.StandbyStalled):
@@ -37,47 +32,6 @@ def judge_same_without_index(taken: Taken) -> None:
     again = step(rebuilt(taken.before), taken.event)
     if again.commands != taken.commands or again.state != taken.after:
         raise taken.broken(RECORDS_RESTORE, "read back, it takes another step")
-    index = taken.after.index
-    for heap in (index.deadlines, index.turns, index.pauses, index.asks):
-        _shortest_way_out(taken, heap)
-
-
-def _shortest_way_out(taken: Taken, heap: Heap) -> int:
-    """How far it is to an empty place: never less on the left, or a step costs as many as wait."""
-    if heap is None:
-        return 0
-    left, right = _shortest_way_out(taken, heap.left), _shortest_way_out(taken, heap.right)
-    if left < right:
-        raise taken.broken(WELL_FORMED, f"the heap leans to the right: {left} and {right}")
-    for below in (heap.left, heap.right):
-        if below is not None and below.entry < heap.entry:
-            raise taken.broken(WELL_FORMED, f"{heap.entry} is above {below.entry}")
-    return right + 1
-
-
-def _judge_deployment(taken: Taken, event: ev.JobDeployed) -> None:
-    """Whoever is in it is wanted and begins anew; whoever isn't goes; all requests are over."""
-    if not taken.redeployed:
-        if taken.before.groups is not taken.after.groups:
-            for old, new in taken.changed:
-                if old is not None and (new is None or set(old.processors) != set(new.processors)):
-                    raise taken.broken(WELL_FORMED, "the same deployment again changes it")
-        return
-    if taken.after.deployment_id != event.deployment_id:
-        raise taken.broken(WELL_FORMED, f"it is {taken.after.deployment_id}")
-    wanted = {pid for members in event.groups.values() for pid in members}
-    found: set[str] = set()
-    for group in taken.after.groups.values():
-        if group.action is not None or group.queue or group.failover is not None:
-            raise taken.broken(WELL_FORMED, f"{group.group_id} goes on from before")
-        for pid, processor in group.processors.items():
-            if processor.wanted != (pid in wanted):
-                raise taken.broken(WELL_FORMED, f"{pid} is wanted {processor.wanted}")
-            if processor.phase in (Phase.RUNNING, Phase.STARTING):
-                raise taken.broken(WELL_FORMED, f"{pid} is {processor.phase}, from before")
-            found.add(pid)
-    if wanted - found:
-        raise taken.broken(WELL_FORMED, f"{wanted - found} isn't there")
 
 
 def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
@@ -198,9 +152,9 @@ def _judge_lags(taken: Taken) -> None:
         if group is None or processor_id not in group.processors:
             expected = expected.delete(processor_id)
     if taken.after.lags is not taken.before.lags and taken.after.lags != expected:
-        raise taken.broken(WELL_FORMED, f"lags are {taken.after.lags}")
+        raise taken.broken(BOOKS_BALANCE, f"lags are {taken.after.lags}")
     if expected is not taken.before.lags and taken.after.lags != expected:
-        raise taken.broken(WELL_FORMED, f"lags are {taken.after.lags}, measured {expected}")
+        raise taken.broken(BOOKS_BALANCE, f"lags are {taken.after.lags}, measured {expected}")
 
 
 def _judge_stall(taken: Taken, event: ev.StandbyStalled) -> None:
@@ -225,7 +179,7 @@ def _judge_stall(taken: Taken, event: ev.StandbyStalled) -> None:
                 and not _is_left_alone(taken, p)
             ]
     if stopped != due:
-        raise taken.broken(WELL_FORMED, f"stopped are {stopped}, {due} should be")
+        raise taken.broken(BOOKS_BALANCE, f"stopped are {stopped}, {due} should be")
 
 
 def _is_left_alone(taken: Taken, processor: Processor) -> bool:
@@ -245,16 +199,16 @@ def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:
         return
     event, limit = taken.event, max(0, after.limits.remembered_uuids)
     if not isinstance(event, ev.RequestArrived):
-        raise taken.broken(WELL_FORMED, "requests are remembered or forgotten without one")
+        raise taken.broken(BOOKS_BALANCE, "requests are remembered or forgotten without one")
     kept = {uuid: place for uuid, place in before.uuids.items() if place >= after.next_uuid - limit}
     if limit:
         kept[event.ask.uuid] = before.next_uuid
     if after.next_uuid != before.next_uuid + 1 or dict(after.uuids) != kept:
-        raise taken.broken(WELL_FORMED, f"remembered are {dict(after.uuids)}, by count {kept}")
+        raise taken.broken(BOOKS_BALANCE, f"remembered are {dict(after.uuids)}, by count {kept}")
 
 
 def _judge_refused(chronicle: Chronicle, taken: Taken) -> None:
-    """What was answered without the heart is remembered apart, and displaces no outcome."""
+    """What was answered without the reducer is remembered apart, and displaces no outcome."""
     before, after, event = taken.before, taken.after, taken.event
     limit, kept, added = max(0, after.limits.remembered_uuids), dict(before.refused), 0
     if isinstance(event, ev.RequestRefused):
@@ -266,7 +220,7 @@ def _judge_refused(chronicle: Chronicle, taken: Taken) -> None:
     elif after.refused is before.refused:
         return
     if after.next_refused != before.next_refused + added or dict(after.refused) != kept:
-        raise taken.broken(WELL_FORMED, f"refused are {dict(after.refused)}, by count {kept}")
+        raise taken.broken(BOOKS_BALANCE, f"refused are {dict(after.refused)}, by count {kept}")
 
 
 def _judge_places(taken: Taken) -> None:

@@ -6,14 +6,25 @@ given back; each incarnation was started as the state has it, each end is cleare
 
 from __future__ import annotations
 
+from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Action, Fencing, Group, Phase, ResourceRequest, Stage
+from samza_dagster.placement.state import (
+    Action,
+    Fencing,
+    Group,
+    JobState,
+    Phase,
+    ResourceRequest,
+    Stage,
+)
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import requests_of, subject_of
 from samza_dagster.simulation.judges.taken import Taken, request_ids
 from samza_dagster.simulation.judges.violation import BOOKS_BALANCE
+
+_WITHOUT_PROCESS = {None, Phase.WAITING, Phase.REQUESTING, Phase.RESERVED}
 
 
 def judge_books(chronicle: Chronicle, taken: Taken) -> None:
@@ -39,6 +50,7 @@ def judge_books(chronicle: Chronicle, taken: Taken) -> None:
         _judge_stops(chronicle, taken)
         _judge_ends(taken)
         _judge_fences(taken)
+        _judge_ahead(taken)
 
 
 def judge_sums(taken: Taken) -> None:
@@ -54,7 +66,8 @@ def judge_sums(taken: Taken) -> None:
         raise taken.broken(BOOKS_BALANCE, f"the last record is of {last_ms}, not as the state says")
     count = after.next_request - before.next_request
     fresh = count and {r.request_id for r in taken.every(cmd.RequestResource)} & {
-        f"{safe(after.job)}-request-{n:06d}" for n in range(before.next_request, after.next_request)
+        f"{_safe(after.job)}-request-{n:06d}"
+        for n in range(before.next_request, after.next_request)
     }
     if (len(fresh) if fresh else 0) != count:
         raise taken.broken(BOOKS_BALANCE, f"next request {after.next_request}, new {fresh}")
@@ -202,7 +215,7 @@ def _judge_starts(taken: Taken) -> None:
         request = both.was.request if both.was is not None else None
         number = begun.request_id.rpartition("-")[2]
         processor = both.processor_id.replace("-", "_")
-        expected = f"{safe(taken.after.job)}-{processor}-{number}"
+        expected = f"{_safe(taken.after.job)}-{processor}-{number}"
         if begun.execution_id not in certified or begun.execution_id != expected:
             raise taken.broken(BOOKS_BALANCE, f"{begun} has no certificate")
         if begun.execution_id not in started:
@@ -330,6 +343,25 @@ def _judge_fences(taken: Taken) -> None:
             raise taken.broken(BOOKS_BALANCE, f"{command}, the ghost is {ghost}")
 
 
-def safe(name: str) -> str:
+def _judge_ahead(taken: Taken) -> None:
+    """A process is made ready for a request while the one that it replaces runs, and only then.
+
+    Where a step begins or ends with a process that doesn't run, it may have run within.
+    """
+    for said in taken.every(cmd.RequestResource):
+        phases = {_phase(state, said.processor_id) for state in (taken.before, taken.after)}
+        within = not phases <= _WITHOUT_PROCESS or isinstance(taken.event, ev.HostRegistered)
+        runs = phases == {Phase.RUNNING}
+        if runs > said.ahead or (said.ahead and not within):
+            raise taken.broken(BOOKS_BALANCE, f"{said}, its processor was and is {phases}")
+
+
+def _phase(state: JobState, processor_id: str) -> Phase | None:
+    group = state.groups.get(naming.group_of(processor_id))
+    processor = None if group is None else group.processors.get(processor_id)
+    return None if processor is None else processor.phase
+
+
+def _safe(name: str) -> str:
     """A job's name as ids begin with it: what isn't a letter, a digit or one of `._-` is `_`."""
     return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in name)

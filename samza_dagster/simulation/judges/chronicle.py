@@ -9,9 +9,10 @@ from dataclasses import dataclass, field, replace
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord
-from samza_dagster.placement.state import AskKind, Group, Limits, PlacementAsk
+from samza_dagster.placement.state import AskKind, Fencing, Group, Limits, Phase, PlacementAsk
+from samza_dagster.simulation.copies import copied
+from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import InvariantViolated
-from samza_dagster.simulation.twins import twin
 
 TERMINAL = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
 CONTROLS = frozenset({"commit", "release", "cancel"})
@@ -75,11 +76,10 @@ class Chronicle:
     host, `left_by` the processor; `beside` are the hosts that shared its host's fault domain when it started. `grants` is the last grant of each host lost in this
     term; `agents` the directory and boot of who registered last as a host, `strayed` until when
     others could renew the lease of what these don't list. `falling_back` has the source host of each container that a failed action
-    left down. `last_ends` are the records of how each
-    processor's newest incarnation ended; `host_dues` is until when hosts may take to register.
+    left down. `host_dues` is until when hosts may take to register.
     `kept_down` is since when a container that is down has waited for its action's destination.
     `overtaken` are fail-overs that waited while their active failed over by itself.
-    `refused` are the uuids of what was answered without the heart, by their order. Of
+    `refused` are the uuids of what was answered without the reducer, by their order. Of
     requests and refusals the first so many (`forgotten`, `forgotten_refusals`) were more than
     the memory had room for when the next one came; a limit that is raised later brings none back.
     `layout` says which tasks each group of the deployment has, `layouts` those that an incarnation began under.
@@ -114,10 +114,6 @@ class Chronicle:
     epoch: int = 0
     leased_epoch: int = 0
     trail: list[AuditRecord] = field(default_factory=list[AuditRecord])
-    last_ends: dict[str, tuple[AuditRecord, ...]] = field(
-        default_factory=dict[str, tuple[AuditRecord, ...]]
-    )
-    ever_removed: set[str] = field(default_factory=set[str])
     layout: frozenset[str] = frozenset()
     layouts: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     host_dues: set[int] = field(default_factory=set[int])
@@ -136,42 +132,7 @@ class Chronicle:
 
     def fork(self) -> Chronicle:
         """A copy that goes its own way."""
-        return twin(
-            self,
-            premises=Counter(self.premises),
-            asked=dict(self.asked),
-            newest=dict(self.newest),
-            started=dict(self.started),
-            ended=dict(self.ended),
-            overlapping=set(self.overlapping),
-            fenced=set(self.fenced),
-            unfenced=set(self.unfenced),
-            told_to_stop=set(self.told_to_stop),
-            ever_told=set(self.ever_told),
-            lost=set(self.lost),
-            checked_in=dict(self.checked_in),
-            requested=dict(self.requested),
-            held=dict(self.held),
-            falling_back=dict(self.falling_back),
-            left=dict(self.left),
-            left_by=dict(self.left_by),
-            beside=dict(self.beside),
-            groups=dict(self.groups),
-            removed=set(self.removed),
-            registered=set(self.registered),
-            domains=dict(self.domains),
-            agents=dict(self.agents),
-            strayed=dict(self.strayed),
-            grants=dict(self.grants),
-            trail=list(self.trail),
-            last_ends=dict(self.last_ends),
-            ever_removed=set(self.ever_removed),
-            layouts=dict(self.layouts),
-            host_dues=set(self.host_dues),
-            kept_down=dict(self.kept_down),
-            overtaken=set(self.overtaken),
-            refused=dict(self.refused),
-        )
+        return copied(self)
 
     def lease_over_ms(self, execution_id: str) -> int:
         """From when this leader may count every lease of a lost host as over.
@@ -183,6 +144,32 @@ class Chronicle:
         given = self.strayed.get(execution_id, self.grants.get(host, 0))
         last = max(given, self.term_began_ms)
         return last + self.limits.lease_ms + self.limits.lease_bound_ms
+
+    def begin(self, taken: Taken) -> None:
+        """What a step tells by its event and by who is a member of what, before it is judged.
+
+        A processor that was removed begins anew.
+        """
+        before, after, event = taken.before, taken.after, taken.event
+        self.limits = after.limits
+        if after.limits.fencing is Fencing.LEASE:
+            self.leased_epoch = self.epoch
+        self.hear(event)
+        if taken.redeployed:
+            self.falling_back.clear()
+        for both in taken.both:
+            pid = both.processor_id
+            if both.now is None or both.group is None:
+                self.removed.add(pid)
+                self.falling_back.pop(pid, None)
+            else:
+                self.groups[pid] = both.group.group_id
+                if both.now.phase is Phase.RUNNING:
+                    self.falling_back.pop(pid, None)
+        if isinstance(event, ev.TimePassed) and before.hosts is not after.hosts:
+            # Those that never registered with this leader.
+            silent = {host for host, it in before.hosts.items() if it.alive}
+            self.fell_silent({host for host in silent if not after.hosts[host].alive})
 
     def hear(self, event: ev.Event) -> None:
         """What an event tells, before the step that takes it is judged."""
@@ -264,7 +251,7 @@ class Chronicle:
         self.overtaken.discard(ask.uuid)
 
     def was_refused(self, uuid: str) -> None:
-        """A request was answered without the heart; nobody knew its uuid."""
+        """A request was answered without the reducer; nobody knew its uuid."""
         self.refused[uuid] = self.refusals
         self.refusals += 1
         limit = self.limits.remembered_uuids

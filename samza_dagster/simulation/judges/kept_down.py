@@ -1,10 +1,9 @@
-"""A container that is down waits for an action's destination no longer than for a rung of the ladder."""
+"""A container that is down waits for an action's destination no longer than for any other host."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samza_dagster.model import naming
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Group, ResourceRequest
 from samza_dagster.simulation.judges.chronicle import Chronicle
@@ -42,21 +41,6 @@ def judge_kept_down(chronicle: Chronicle, taken: Taken) -> None:
         for key, since_ms in since.items():
             if _latest_ms(taken, since_ms) <= taken.now_ms:
                 raise taken.broken(NOT_KEPT_DOWN, f"{key} has waited since {since_ms}")
-
-
-def may_be_down(taken: Taken, processor_id: str) -> tuple[bool, ...]:
-    """Whether a container whose destination isn't to be had is down although nothing stopped it.
-
-    Both where it may have ended, or been lost, in this very step.
-    """
-    group = taken.before.groups.get(naming.group_of(processor_id))
-    action = None if group is None else group.action
-    if group is None or action is None or subject_of(action) != processor_id:
-        return (False,)
-    if is_down(group, processor_id):
-        return (awaits_its_place(group, processor_id),)
-    ended = any(both.processor_id == processor_id and both.ended for both in taken.both)
-    return (False, True) if ended else (False,)
 
 
 def _judge(

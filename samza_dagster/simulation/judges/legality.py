@@ -35,7 +35,7 @@ def _adds(action: Action) -> bool:
     return action.ask.kind is AskKind.START_STANDBY
 
 
-def gives_way_to(group: Group, processor_id: str) -> str:
+def _gives_way_to(group: Group, processor_id: str) -> str:
     """The standby whose place this processor takes; "" for none."""
     failover, action = group.failover, group.action
     if failover is not None and failover.active_id == processor_id:
@@ -79,7 +79,7 @@ def holders(state: JobState, group: Group, processor_id: str) -> list[Reason]:
             found.append(Reason("same-host", pid, request.allocated_host, "has reserved"))
         elif request.host is not None:
             found.append(Reason("same-host", pid, request.host, "has requested"))
-    giving_way = gives_way_to(group, processor_id)
+    giving_way = _gives_way_to(group, processor_id)
     for pid, processor in group.processors.items():
         if pid not in (processor_id, giving_way) and processor.incarnation is not None:
             host = processor.incarnation.host

@@ -31,7 +31,7 @@ def as_known(event: ev.HostRegistered, incarnation: Incarnation) -> Incarnation:
     return incarnation.evolve(books=event.books, boot_id=event.boot_id)
 
 
-def is_elsewhere(host: Host | None, left: Incarnation) -> bool:
+def _is_elsewhere(host: Host | None, left: Incarnation) -> bool:
     """Whether its machine has lost its host's name: neither boot nor books are those."""
     if host is None or "" in (left.boot_id, host.boot_id) or left.boot_id == host.boot_id:
         return False
@@ -46,4 +46,4 @@ def is_left_behind(hosts: Mapping[str, Host], ghost: Ghost) -> bool:
     known = hosts.get(ghost.incarnation.host)
     if known is None or known.boot_id == "":
         return ghost.ended is not None and ghost.elsewhere
-    return ghost.ended is not None and is_elsewhere(known, ghost.incarnation)
+    return ghost.ended is not None and _is_elsewhere(known, ghost.incarnation)

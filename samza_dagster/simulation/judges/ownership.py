@@ -8,6 +8,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.state import Ended, Fencing, Group
 from samza_dagster.simulation.judges.chronicle import Chronicle, Started
+from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.truth import Process, Truth
 from samza_dagster.simulation.judges.violation import (
     ONE_OWNER,
@@ -89,7 +90,19 @@ def judge_order(chronicle: Chronicle, group: Group) -> None:
             )
 
 
-def judge_start(chronicle: Chronicle, command: cmd.StartContainer, truth: Truth) -> None:
+def judge_records(chronicle: Chronicle, taken: Taken, truth: Truth) -> None:
+    """Every record of the step, and that nothing starts without one."""
+    for command in taken.every(cmd.RecordCertificate):
+        _judge_record(chronicle, command.record, truth)
+    for start in taken.every(cmd.StartContainer):
+        known = chronicle.started.get(start.execution_id)
+        if known is None or known[1].host != start.host:
+            what = f"{start.execution_id} starts on {start.host}, unrecorded"
+            raise InvariantViolated(ONE_OWNER, what)
+        _judge_start(chronicle, start, truth)
+
+
+def _judge_start(chronicle: Chronicle, command: cmd.StartContainer, truth: Truth) -> None:
     """No process of the group is alive where another one of it is told to start.
 
     A start that is said again is judged as well: only its own process may be there. One that
@@ -119,7 +132,7 @@ def judge_start(chronicle: Chronicle, command: cmd.StartContainer, truth: Truth)
         chronicle.premises[STANDBY_DEAD_FIRST] += 1
 
 
-def judge_record(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
+def _judge_record(chronicle: Chronicle, record: AuditRecord, truth: Truth) -> None:
     """The chain is whole, and what the record says is so in the world."""
     if record.number != len(chronicle.trail) + 1 or record.previous_hash != chronicle.digest:
         raise InvariantViolated(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Group, JobState, Phase, Processor, Stage
 from samza_dagster.simulation.judges import origins
@@ -19,16 +17,10 @@ from samza_dagster.simulation.judges.violation import (
 OUTCOMES = frozenset({"SUCCEEDED", "FAILED", "BAD_REQUEST"})
 
 
-def judge_quiet(
-    chronicle: Chronicle, state: JobState, truth: Truth, room: Mapping[str, int] | None
-) -> None:
-    """Everybody runs and nothing is left over.
-
-    `room`: how many more containers each host that answers could take. Without it
-    every host that the state calls alive counts as having room.
-    """
+def judge_quiet(chronicle: Chronicle, state: JobState, truth: Truth) -> None:
+    """Everybody runs and nothing is left over: a mended world has room for all."""
     live = list(truth.processes())
-    waiting = _judge_processors(state, live, room)
+    waiting = _judge_processors(state, live)
     _judge_leftovers(state, truth, live, waiting)
     _judge_outcomes(chronicle, truth, _still_asked(state, waiting))
     locality = truth.locality()
@@ -60,10 +52,8 @@ def only_waits(state: JobState) -> bool:
     )
 
 
-def _judge_processors(
-    state: JobState, live: list[Process], room: Mapping[str, int] | None
-) -> frozenset[str]:
-    """Every wanted processor runs, or no legal host has room and it waits, to be seen."""
+def _judge_processors(state: JobState, live: list[Process]) -> frozenset[str]:
+    """Every wanted processor runs, or no host is legal and it waits, to be seen."""
     by_id = {process.execution_id: process for process in live}
     waiting: set[str] = set()
     for group in state.groups.values():
@@ -74,7 +64,7 @@ def _judge_processors(
             process = by_id.get(incarnation.execution_id) if incarnation is not None else None
             if processor.phase is Phase.RUNNING and process is not None and process.checked_in:
                 continue
-            where = _possible_host(state, group, processor, live, room)
+            where = _possible_host(state, group, processor, live)
             if processor.phase is Phase.RUNNING or where is not None:
                 raise InvariantViolated(
                     NOTHING_FORGOTTEN,
@@ -87,11 +77,7 @@ def _judge_processors(
 
 
 def _possible_host(
-    state: JobState,
-    group: Group,
-    processor: Processor,
-    live: list[Process],
-    room: Mapping[str, int] | None,
+    state: JobState, group: Group, processor: Processor, live: list[Process]
 ) -> str | None:
     if any(g.processor_id == processor.processor_id and g.ended is None for g in group.ghosts):
         return None
@@ -111,9 +97,7 @@ def _possible_host(
     for name, host in state.hosts.items():
         if not host.alive or not host.registered or name in taken:
             continue
-        if host.fault_domain in domains:
-            continue
-        if room is None or room.get(name, 0) > 0:
+        if host.fault_domain not in domains:
             return name
     return None
 

@@ -1,4 +1,4 @@
-"""Which requests are to be refused, and what the refusal has to name: the rules, read again."""
+"""Which requests are to be refused, and the rule that the refusal names: the rules, read again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
+from samza_dagster.simulation.judges.chronicle import CONTROLS
 from samza_dagster.simulation.judges.legality import reasons, subject_of
 from samza_dagster.simulation.judges.standby_places import may_give_way
 from samza_dagster.simulation.judges.taken import Taken
 
 _RESERVES_NOTHING = (naming.STANDBY, naming.FORCE_RESTART_LAST_SEEN)
 _NEEDS_A_PAST = (naming.STANDBY, naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)
+_UNTOUCHED = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 _A_DAY_MS = 86_400_000
 Words = tuple[str, ...]
 
@@ -27,16 +29,13 @@ Words = tuple[str, ...]
 def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
     """What a refusal of this request has to say; None when it is to be taken."""
     ask, state = event.ask, taken.before
-    if ask.kind in (AskKind.CANCEL, AskKind.COMMIT, AskKind.RELEASE):
+    if ask.kind in CONTROLS:
         return _of_control(state, ask)
     group = state.groups.get(naming.group_of(ask.processor_id))
     processor = None if group is None else group.processors.get(ask.processor_id)
     if group is None or processor is None or not processor.wanted:
-        known = [pid for g in state.groups.values() for pid, p in g.processors.items() if p.wanted]
-        change = f"; name one of {', '.join(sorted(known))}" if known else "; deploy the job first"
-        return ("invalid processor id", "; processor-known: ", ask.processor_id, change)
-    words = _of_expiry(ask) or _of_kind(state, group, processor.role, ask)
-    words = words or _of_destination(state, ask)
+        return ("processor-known: ", ask.processor_id)
+    words = _of_itself(state, group, processor.role, ask)
     if words is not None:
         return words
     runs = processor.incarnation
@@ -48,82 +47,57 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
 
 
 def _of_control(state: JobState, ask: PlacementAsk) -> Words | None:
-    target = ask.refers_to
+    target, commits = ask.refers_to, ask.kind is AskKind.COMMIT
     for group in state.groups.values():
         action = group.action
         if action is not None and action.ask.uuid == target:
-            if ask.kind is AskKind.COMMIT:
+            if commits:
                 waits = action.stage in (Stage.RESERVING, Stage.HELD) and action.ask.hold
-                return None if waits else _waits_for_none(action)
-            stopped = action.stage not in (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
-            return _too_late(group, action) if stopped else None
+                return None if waits else ("held-for-commit: ", target, action.stage.value)
+            return None if action.stage in _UNTOUCHED else _too_late(group, action)
         if any(queued.uuid == target for queued in group.queue):
-            early = ("reserved-before-commit: ", target, "queued", "; commit it once")
-            return early if ask.kind is AskKind.COMMIT else None
-    return ("request-under-way: ", target, "neither queued nor in flight", "; name one that is")
-
-
-def _waits_for_none(action: Action) -> Words:
-    change = "; wait for its end" if action.ask.hold else "; ask with hold"
-    return ("held-for-commit: ", action.ask.uuid, action.stage.value, "no commit", change)
+            return ("reserved-before-commit: ", target, "queued") if commits else None
+    return ("request-under-way: ", target)
 
 
 def _too_late(group: Group, action: Action) -> Words:
-    """What was begun with which container, and what undoes it."""
-    words = ("not-yet-touched: ", action.ask.uuid, action.stage.value, "too late, ")
+    """What was begun with which container."""
+    words = ("not-yet-touched: ", action.ask.uuid, action.stage.value)
     mover = subject_of(action)
     if action.stage in (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY):
-        return (*words, "it has FAILED", f"; wait until {mover} runs")
+        return (*words, "it has FAILED", mover)
     touched = action.standby_id if action.stage is Stage.STOPPING_STANDBY else mover
     runs = group.processors[touched]
     if runs.incarnation is None:
-        seen = f"{touched} has no process that is known of"
-    elif runs.phase is Phase.STOPPING:
-        seen = f"{touched} was told to stop"
-    else:
-        seen = f"{touched} starts on {runs.incarnation.host}"
-    stays = action.ask.destination_host in (naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN)
-    back = f"; ask to move {mover} back once it has ended"
-    change = {
-        AskKind.START_STANDBY: f"; ask to stop {mover} once it runs",
-        AskKind.STOP_STANDBY: "; ask for another standby",
-    }.get(action.ask.kind, f"; wait until {mover} runs again" if stays else back)
-    return (*words, seen, change)
+        return (*words, f"{touched} has no process that is known of")
+    if runs.phase is Phase.STOPPING:
+        return (*words, f"{touched} was told to stop")
+    return (*words, f"{touched} starts on {runs.incarnation.host}")
 
 
-def _of_expiry(ask: PlacementAsk) -> Words | None:
-    """A day at most: docs/placement.md."""
-    if (ask.expiry_ms or 0) <= _A_DAY_MS:
-        return None
-    return ("longest-expiry", "requestExpiry", str(ask.expiry_ms), str(_A_DAY_MS))
-
-
-def _of_kind(state: JobState, group: Group, role: Role, ask: PlacementAsk) -> Words | None:
-    pid = ask.processor_id
+def _of_itself(state: JobState, group: Group, role: Role, ask: PlacementAsk) -> Words | None:
+    """What no state of its containers makes legal."""
+    kind, pid, host = ask.kind, ask.processor_id, ask.destination_host
     standbys = [p for p in group.processors.values() if p.role is Role.STANDBY and p.wanted]
-    swaps = ask.destination_host == naming.STANDBY or ask.kind is AskKind.FAIL_OVER
-    if ask.kind is AskKind.STOP_STANDBY:
-        return ("standby-to-stop: ", pid, "active; ") if role is Role.ACTIVE else None
-    if role is Role.STANDBY and (swaps or ask.kind is AskKind.START_STANDBY):
-        return ("active-with-standby: ", pid, "is a standby; ", group.group_id)
-    if ask.kind is AskKind.START_STANDBY and len(standbys) >= state.limits.max_standbys:
-        return ("most-standbys: ", pid, f"has {len(standbys)} standbys", "; stop one")
+    swaps = host == naming.STANDBY or kind is AskKind.FAIL_OVER
+    adds = kind is AskKind.START_STANDBY
+    placed = kind not in (AskKind.STOP_STANDBY, AskKind.FAIL_OVER)
+    unknown = host not in naming.DESTINATION_WORDS and host not in state.hosts
+    if (ask.expiry_ms or 0) > _A_DAY_MS:  # docs/placement.md
+        return ("longest-expiry", str(ask.expiry_ms), str(_A_DAY_MS))
+    if kind is AskKind.STOP_STANDBY:
+        return ("standby-to-stop: ", pid) if role is Role.ACTIVE else None
+    if role is Role.STANDBY and (swaps or adds):
+        return ("active-with-standby: ", pid)
+    if adds and len(standbys) >= state.limits.max_standbys:
+        return ("most-standbys: ", pid, str(len(standbys)))
     if swaps and not standbys:
-        return ("active-with-standby: ", pid, "no standby; ")
-    if ask.hold and ask.destination_host in _RESERVES_NOTHING:
-        return ("reserves-first: ", ask.destination_host, "reserves nothing", "; name a host")
-    return None
-
-
-def _of_destination(state: JobState, ask: PlacementAsk) -> Words | None:
-    host = ask.destination_host
-    if ask.kind in (AskKind.STOP_STANDBY, AskKind.FAIL_OVER):
-        return None
-    if ask.kind is AskKind.START_STANDBY and host in _NEEDS_A_PAST:
-        return ("place-for-new: ", "new standby", host, "; name a host")
-    if host not in naming.DESTINATION_WORDS and host not in state.hosts:
-        return ("destination-known: ", "unknown destination host", host, *state.hosts, "; name one")
-    return None
+        return ("active-with-standby: ", pid)
+    if ask.hold and host in _RESERVES_NOTHING:
+        return ("reserves-first: ", host)
+    if adds and host in _NEEDS_A_PAST:
+        return ("place-for-new: ", host)
+    return ("destination-known: ", host) if placed and unknown else None
 
 
 def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
@@ -136,32 +110,24 @@ def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
     if now is not None and ask in now.queue:
         return None
     if ask.kind is AskKind.FAIL_OVER or (ask.kind is AskKind.PLACE and host == naming.STANDBY):
-        active = group.processors[pid]
-        if (
-            ask.execution_id
-            and active.incarnation is None
-            and not was_last(group, pid, ask.execution_id)
-        ):
-            return ("same-incarnation", ask.execution_id, "down")
+        active, named = group.processors[pid], ask.execution_id
+        if named and active.incarnation is None and not _was_last(group, pid, named):
+            return ("same-incarnation", named, "down")
         free = group.failover is None and any(
             may_give_way(state, group, active, standby) for standby in group.processors.values()
         )
-        if free:
-            return None
-        standbys = [one for one in group.processors.values() if one.role is Role.STANDBY]
-        return ("no standby container of", pid, *(one.processor_id for one in standbys))
+        return None if free else ("no standby container of", pid)
     if ask.kind is AskKind.STOP_STANDBY or host in naming.DESTINATION_WORDS:
         return None
-    mover = new_standby(group) if ask.kind is AskKind.START_STANDBY else pid
-    found = reasons(state, group, mover, host)
-    broken = {reason.rule for reason in found}
+    mover = _new_standby(group) if ask.kind is AskKind.START_STANDBY else pid
+    broken = {reason.rule for reason in reasons(state, group, mover, host)}
     # A lost host is waited for, whoever else is in its fault domain.
     if not broken or ("host-alive" in broken and broken <= {"host-alive", "same-fault-domain"}):
         return None
     return ("does not meet standby constraints", host)
 
 
-def was_last(group: Group, processor_id: str, execution_id: str) -> bool:
+def _was_last(group: Group, processor_id: str, execution_id: str) -> bool:
     """Whether this is the newest incarnation of a processor that is down, by what is on record."""
     known = [g.incarnation for g in group.ghosts if g.processor_id == processor_id]
     ended = group.processors[processor_id].last_end
@@ -171,7 +137,7 @@ def was_last(group: Group, processor_id: str, execution_id: str) -> bool:
     return execution_id in epochs and epochs[execution_id] == max(epochs.values())
 
 
-def new_standby(group: Group) -> str:
+def _new_standby(group: Group) -> str:
     """The first number that nobody of the group has, nor a ghost of it."""
     used = {*group.processors, *(ghost.processor_id for ghost in group.ghosts)}
     number = 0

@@ -55,10 +55,10 @@ def may_be_taken(state: JobState, group: Group, active: Processor, standby: Proc
             return False
         if subject_of(action) == pid and action.ask.kind is not AskKind.PLACE:
             return False
-    return not in_the_way(state, group, active, standby, host)
+    return not _in_the_way(state, group, active, standby, host)
 
 
-def in_the_way(
+def _in_the_way(
     state: JobState, group: Group, active: Processor, standby: Processor, host: str
 ) -> list[Reason]:
     """What keeps an active from a standby's host once that gives way; its ghosts don't.

@@ -28,7 +28,6 @@ _ACTIVE_FIRST_MS = 4_000
 
 def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
     """Counters of the job, and what each processor remembers of its own past."""
-    _hear_of_ends(chronicle, taken)
     failed, removed = {Role.ACTIVE: 0, Role.STANDBY: 0}, 0
     for both in taken.both:
         was, now = both.was, both.now
@@ -47,13 +46,12 @@ def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
             raise taken.broken(TALLIES, f"{both.processor_id} has failed {now.failures} times")
         _judge_memory(taken, both, was, now, failures)
         _judge_wait(taken, both, was, now)
-        _judge_last_end(chronicle, taken, now)
     if taken.changed or taken.commands:
         chronicle.premises[TALLIES] += 1
         _judge_counters(taken, failed, removed)
 
 
-def pause_ms(processor: Processor, state: JobState) -> int:
+def _pause_ms(processor: Processor, state: JobState) -> int:
     """docs/placement.md: half a second for each try, thirty while it flaps."""
     limits = state.limits
     recent = [at for at in processor.failed_at_ms if at > state.now_ms - limits.retry_window_ms]
@@ -230,7 +228,7 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
             displaced = displaced or (
                 old is not None and both.processor_id in (old.standby_id, subject_of(old))
             )
-            if pause_ms(now, taken.after) > 0 and not displaced and not free:
+            if _pause_ms(now, taken.after) > 0 and not displaced and not free:
                 raise taken.broken(TALLIES, f"{now} has to pause first")
         return
     if was.phase is Phase.WAITING:
@@ -251,7 +249,7 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
         # Its action had asked at once for the way back; an active has that place since.
         gave_way |= any(f.standby_id == both.processor_id for _, _, f in taken.failovers_begun)
     if both.ended is not None and not ours and not gave_way:
-        expected += max(pause_ms(now, taken.after), _ACTIVE_FIRST_MS * _makes_room(both))
+        expected += max(_pause_ms(now, taken.after), _ACTIVE_FIRST_MS * _makes_room(both))
         if was.phase is Phase.RUNNING and expected == now_ms:
             raise taken.broken(TALLIES, f"{now} ran, and waits without a pause")
     elif _no_place(taken, both) and was.request is not None:
@@ -270,30 +268,6 @@ def _makes_room(both: Both) -> bool:
     unseen = [ghost.incarnation for ghost in both.group.ghosts]
     down = active is not None and active.incarnation is None
     return down and place == (both.processor_id, ended.host) and ended not in unseen
-
-
-def _hear_of_ends(chronicle: Chronicle, taken: Taken) -> None:
-    for command in taken.every(cmd.RecordCertificate):
-        record = command.record
-        if record.kind != "end":
-            continue
-        known = chronicle.last_ends.get(record.processor_id, ())
-        if not known or known[0].epoch < record.epoch:
-            known = ()
-        if not known or known[0].epoch == record.epoch:
-            chronicle.last_ends[record.processor_id] = (*known, record)
-
-
-def _judge_last_end(chronicle: Chronicle, taken: Taken, now: Processor) -> None:
-    """The end of its newest incarnation, as one of the records of it says."""
-    records, last = chronicle.last_ends.get(now.processor_id, ()), now.last_end
-    if last is None:
-        if records and now.processor_id not in chronicle.ever_removed:
-            raise taken.broken(TALLIES, f"{now} had an end: {records}")
-        return
-    told = (last.execution_id, last.epoch, last.host, last.how.value, last.at_ms, last.evidence)
-    if told not in [(r.execution_id, r.epoch, r.host, r.how, r.at_ms, r.evidence) for r in records]:
-        raise taken.broken(TALLIES, f"{now} ended last as {records}")
 
 
 def _judge_counters(taken: Taken, failed: dict[Role, int], removed: int) -> None:
@@ -332,7 +306,7 @@ def _acting(taken: Taken) -> set[str]:
 
 
 def _judge_request_counters(taken: Taken) -> None:
-    """Requests of the ladder by name and for any host, those that expired, and failovers."""
+    """Requests of the fallbacks by name and for any host, those that expired, and failovers."""
     if isinstance(taken.event, ev.HostRegistered | ev.CoordinatorRestarted):
         return  # what is said again isn't counted again
     own, kept = of_actions(taken), set[str]()
@@ -368,7 +342,7 @@ def _judge_request_counters(taken: Taken) -> None:
 
 
 def _named_expired(taken: Taken, both: Both) -> bool:
-    """Its own request for a host by name has expired; one of an action's isn't of the ladder."""
+    """Its own request for a host by name has expired; one of an action's isn't of the fallbacks."""
     was, now, event = both.was, both.now, taken.event
     if was is None or was.request is None or was.request.host is None:
         return False

@@ -9,6 +9,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import (
     Action,
+    AskKind,
     Ended,
     Fencing,
     Group,
@@ -25,7 +26,6 @@ from samza_dagster.simulation.judges.legality import (
     is_forced_restart,
     requests_of,
 )
-from samza_dagster.simulation.judges.survivors import is_asked_to_stop, judge_survivor
 from samza_dagster.simulation.judges.taken import Both, Taken
 from samza_dagster.simulation.judges.violation import ON_TIME
 
@@ -39,7 +39,6 @@ def judge_timing(chronicle: Chronicle, taken: Taken) -> None:
     chronicle.premises[ON_TIME] += 1
     for both in taken.both:
         _judge_processor(taken, both)
-        judge_survivor(taken, both)
     for old, new in taken.changed:
         if new is not None:
             _judge_requests(taken, old, new)
@@ -51,7 +50,7 @@ def judge_timing(chronicle: Chronicle, taken: Taken) -> None:
     _judge_next(chronicle, taken.after, taken)
 
 
-def deadlines(group: Group, now_ms: int) -> Iterator[int]:
+def _deadlines(group: Group, now_ms: int) -> Iterator[int]:
     """All that a group waits for by time."""
     for processor in group.processors.values():
         if processor.deadline_ms is not None:
@@ -95,10 +94,18 @@ def _judge_processor(taken: Taken, both: Both) -> None:
         raise taken.broken(ON_TIME, f"{now} has until {expected}")
     if isinstance(taken.event, ev.TimePassed) and was is not None and was.deadline_ms is not None:
         failover = None if both.group is None else both.group.failover
-        due = was.deadline_ms <= now_ms or is_asked_to_stop(both)
+        due = was.deadline_ms <= now_ms or _is_asked_to_stop(both)
         due = due or (failover is not None and failover.standby_id == both.processor_id)
         if was.phase is Phase.STARTING and now.phase is Phase.STOPPING and not due:
             raise taken.broken(ON_TIME, f"{was} is stopped before its time")
+
+
+def _is_asked_to_stop(both: Both) -> bool:
+    """A request to stop this standby, which may be starting, has come to its turn."""
+    action = None if both.group is None else both.group.action
+    if action is None or action.ask.kind is not AskKind.STOP_STANDBY:
+        return False
+    return action.ask.processor_id == both.processor_id
 
 
 def _judge_requests(taken: Taken, old: Group | None, new: Group) -> None:
@@ -213,7 +220,7 @@ def _judge_passing(taken: Taken) -> None:
     """Nothing is overdue after time has passed, and nothing has expired before."""
     now_ms = taken.now_ms
     for group in taken.after.groups.values():
-        late = [due for due in deadlines(group, now_ms) if due <= now_ms]
+        late = [due for due in _deadlines(group, now_ms) if due <= now_ms]
         if late:
             raise taken.broken(ON_TIME, f"group {group.group_id} has waited for {late}")
     if taken.lost_now or (taken.before.regrouped_epoch and not taken.after.regrouped_epoch):
@@ -222,7 +229,7 @@ def _judge_passing(taken: Taken) -> None:
         if old is None:
             continue
         left = {} if new is None else {r.request_id: r for _, r in requests_of(new)}
-        due = [d for d in deadlines(old, taken.before.now_ms) if d <= now_ms]
+        due = [d for d in _deadlines(old, taken.before.now_ms) if d <= now_ms]
         turned = any(p.phase is Phase.WAITING for p in old.processors.values())
         if not due and not turned and not old.queue:
             raise taken.broken(ON_TIME, f"nothing of group {old.group_id} was due")
@@ -282,7 +289,7 @@ def _judge_next(chronicle: Chronicle, state: JobState, taken: Taken) -> None:
     now_ms, timeout = state.now_ms, state.limits.host_timeout_ms
     soonest: int | None = None
     for group in state.groups.values():
-        for due in deadlines(group, now_ms):
+        for due in _deadlines(group, now_ms):
             if soonest is None or due < soonest:
                 soonest = due
     if state.hosts is not taken.before.hosts:

@@ -1,4 +1,4 @@
-"""What is really so in the virtual world, for those who judge it. The heart never sees this."""
+"""What is really so in the virtual world, for those who judge it. The reducer never sees this."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from samza_dagster.placement.commands import WriteResponse
-from samza_dagster.placement.state import PlacementAsk
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +44,6 @@ class Truth(Protocol):
 
     def held_resources(self) -> Mapping[str, str]:
         """Request id → host of what is held for a start that hasn't come."""
-        ...
-
-    def asks(self) -> Mapping[str, PlacementAsk]:
-        """Every request that any client ever wrote, by uuid."""
         ...
 
     def responses(self) -> Iterable[WriteResponse]:

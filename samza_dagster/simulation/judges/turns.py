@@ -119,11 +119,11 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
     )
     if len(acting) < limits.max_concurrent_actions and not given_up:
         for group in state.groups.values():
-            ask = first_ready(group)
-            if ask is None or is_swap(ask):
+            ask = _first_ready(group)
+            if ask is None or _is_swap(ask):
                 continue
             before_starts = _before_starts(taken, group)
-            if not any(waits_for_host(state, it, ask) for it in (group, before_starts)):
+            if not any(_waits_for_host(state, it, ask) for it in (group, before_starts)):
                 raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
     for old, new in taken.changed:
         action = None if new is None else new.action
@@ -140,10 +140,10 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             if host in state.hosts and host is not None:
                 if action.ask.kind is AskKind.STOP_STANDBY and host != action.source_host:
                     continue
-                if is_swap(action.ask) and action.stage is Stage.STARTING:
+                if _is_swap(action.ask) and action.stage is Stage.STARTING:
                     continue  # the active is down already: nothing is touched where it was
-                if touching(state, host, truly=True) > limits.max_actions_per_host and (
-                    action.source_host == host or not is_swap(action.ask)
+                if _touching(state, host, truly=True) > limits.max_actions_per_host and (
+                    action.source_host == host or not _is_swap(action.ask)
                 ):
                     raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
 
@@ -171,14 +171,14 @@ def _judge_chosen(taken: Taken, old: Group | None, action: Action) -> None:
         return
     most = taken.after.limits.max_actions_per_host
     for host in set(action.chosen_hosts) - set(before.chosen_hosts):
-        if touching(taken.after, host, truly=True) > most:
+        if _touching(taken.after, host, truly=True) > most:
             raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
 
 
-def waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
+def _waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
     """A host that it touches is full, or those that it may choose from, with who is choosing."""
     most = state.limits.max_actions_per_host
-    if any(touching(state, host) >= most for host in hosts_of(group, ask)):
+    if any(_touching(state, host) >= most for host in _hosts_of(group, ask)):
         return True
     others = [other.action for other in state.groups.values() if other.action is not None]
     open_ = [r for a in others for r in (a.reservation, a.standby_reservation) if r is not None]
@@ -189,7 +189,7 @@ def waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
     for request in open_:
         hosts = {host for host in state.hosts if host not in request.excluded_hosts}
         left = _turns_left(state, hosts)
-        taken = len(hosts_of(group, ask) & hosts) + bool(legal)
+        taken = len(_hosts_of(group, ask) & hosts) + bool(legal)
         if left >= len(open_) and left - taken < len(open_):
             return True
     return False
@@ -197,7 +197,7 @@ def waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
 
 def _turns_left(state: JobState, hosts: set[str]) -> int:
     most = state.limits.max_actions_per_host
-    return sum(max(0, most - touching(state, host)) for host in hosts)
+    return sum(max(0, most - _touching(state, host)) for host in hosts)
 
 
 def _choice(state: JobState, group: Group, ask: PlacementAsk) -> set[str]:
@@ -215,7 +215,7 @@ def _choice(state: JobState, group: Group, ask: PlacementAsk) -> set[str]:
     }
 
 
-def first_ready(group: Group) -> PlacementAsk | None:
+def _first_ready(group: Group) -> PlacementAsk | None:
     """The request of the queue whose turn it is."""
     if group.action is not None or group.failover is not None:
         return None
@@ -237,14 +237,14 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
             return processor.phase is Phase.RUNNING
 
 
-def is_swap(ask: PlacementAsk) -> bool:
+def _is_swap(ask: PlacementAsk) -> bool:
     """It puts the active in a standby's place."""
     if ask.kind is AskKind.FAIL_OVER:
         return True
     return ask.kind is AskKind.PLACE and ask.destination_host == naming.STANDBY
 
 
-def hosts_of(group: Group, ask: PlacementAsk) -> set[str]:
+def _hosts_of(group: Group, ask: PlacementAsk) -> set[str]:
     """The hosts that a request would touch; of a swap not the standby's."""
     hosts: set[str] = set()
     processor = group.processors.get(ask.processor_id)
@@ -255,14 +255,14 @@ def hosts_of(group: Group, ask: PlacementAsk) -> set[str]:
     return hosts
 
 
-def touching(state: JobState, host: str, *, truly: bool = False) -> int:
+def _touching(state: JobState, host: str, *, truly: bool = False) -> int:
     """Actions under way that leave, take or name this host; a fail-over only names it in vain."""
     count = 0
     for group in state.groups.values():
         action = group.action
         if action is None or action.stage in _FALLBACK:
             continue
-        named = None if truly and is_swap(action.ask) else action.ask.destination_host
+        named = None if truly and _is_swap(action.ask) else action.ask.destination_host
         count += host in (action.source_host, action.target_host, named, *action.chosen_hosts)
     return count
 

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
+from samza_dagster.placement import events as ev
+from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor, Role
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle, SeenRequest
+from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import (
     FAILURE_LEAVES_RUNNING,
     NOTHING_FORGOTTEN,
@@ -19,33 +22,33 @@ from samza_dagster.simulation.judges.violation import (
 _STARTING = (Phase.REQUESTING, Phase.RESERVED, Phase.STARTING, Phase.STOPPING)
 
 
-def judge_stop(
-    chronicle: Chronicle,
-    command: cmd.StopContainer,
-    before: JobState,
-    after: JobState,
-    *,
-    stalled: str = "",
-) -> None:
+def judge_stops(chronicle: Chronicle, taken: Taken) -> None:
     """A container that runs is stopped for a move only when its destination is held.
 
     Exempt are a forced restart, the standby that gives way to its active, and what is
-    of no use: superseded, unwanted, never checked in, or a standby that stands still
-    (`stalled` is its execution id).
+    of no use: superseded, unwanted, never checked in, or a standby that stands still.
     """
+    if not taken.redeployed:
+        for command in taken.every(cmd.StopContainer):
+            _judge_stop(chronicle, taken, command)
+
+
+def _judge_stop(chronicle: Chronicle, taken: Taken, command: cmd.StopContainer) -> None:
     pid, execution_id = command.processor_id, command.execution_id
     if execution_id in chronicle.told_to_stop or execution_id not in chronicle.checked_in:
         return
     if not chronicle.is_current(pid, execution_id):
         return
     group_id = chronicle.groups.get(pid, "")
-    was, group = before.groups.get(group_id), after.groups.get(group_id)
+    was, group = taken.before.groups.get(group_id), taken.after.groups.get(group_id)
     processor = was.processors.get(pid) if was is not None else None
     if processor is None or processor.incarnation is None:
         return
     if processor.incarnation.execution_id != execution_id or processor.phase is Phase.STOPPING:
         return
-    if execution_id == stalled and processor.role is Role.STANDBY:
+    event = taken.event
+    stalled = isinstance(event, ev.StandbyStalled) and event.execution_id == execution_id
+    if stalled and processor.role is Role.STANDBY:
         return
     if group is None or _may_stop_at_once(group, pid, execution_id):
         return
@@ -61,19 +64,14 @@ def judge_stop(
 
 
 def judge_failure(
-    chronicle: Chronicle,
-    asked: SeenRequest,
-    after: JobState,
-    *,
-    stopped_now: frozenset[str],
-    new_deployment: bool,
+    chronicle: Chronicle, asked: SeenRequest, taken: Taken, *, stopped_now: frozenset[str]
 ) -> None:
     """FAILED leaves the container running, or on its way back."""
     ask = asked.ask
-    if not asked.begun or new_deployment:
+    if not asked.begun or taken.redeployed:
         return
     chronicle.premises[FAILURE_LEAVES_RUNNING] += 1
-    group = after.groups.get(asked.group_id)
+    group = taken.after.groups.get(asked.group_id)
     processor = group.processors.get(asked.subject) if group is not None else None
     if group is None or processor is None:
         if ask.kind is not AskKind.START_STANDBY:
@@ -109,17 +107,15 @@ def judge_failure(
         )
 
 
-def judge_way_back(
-    chronicle: Chronicle,
-    command: cmd.RequestResource,
-    before: JobState,
-    after: JobState,
-    commands: tuple[cmd.Command, ...],
-) -> None:
-    """After a failed action a container goes back to its source host while that is legal.
+def judge_ways_back(chronicle: Chronicle, taken: Taken) -> None:
+    """After a failed action a container goes back to its source host while that is legal."""
+    if chronicle.falling_back:
+        for command in taken.every(cmd.RequestResource):
+            _judge_way_back(chronicle, taken, command)
 
-    `commands` are all of the step's: what another gave back after this one was still in its way.
-    """
+
+def _judge_way_back(chronicle: Chronicle, taken: Taken, command: cmd.RequestResource) -> None:
+    before, after, commands = taken.before, taken.after, taken.commands
     source = chronicle.falling_back.get(command.processor_id)
     if not source:
         return
@@ -137,6 +133,7 @@ def judge_way_back(
     was = earlier.processors.get(command.processor_id) if earlier is not None else None
     if was is not None and was.incarnation is not None and was.incarnation.host == source:
         failed_there = True
+    # What another gave back after this request was still in its way.
     group = _before_given_back(group, earlier, commands[commands.index(command) + 1 :])
     if failed_there or source in _taken(group, command.processor_id, after, host):
         return
@@ -147,7 +144,19 @@ def judge_way_back(
     )
 
 
-def judge_group(chronicle: Chronicle, group: Group, after: JobState, due_ms: int | None) -> None:
+def judge_progress(chronicle: Chronicle, taken: Taken) -> None:
+    """Every group that changed leads on, and somebody has the turn that others wait for."""
+    if not taken.changed:
+        return
+    due_ms = next_deadline_ms(taken.after)
+    groups = [group for _, group in taken.changed if group is not None]
+    for group in groups:
+        _judge_group(chronicle, group, taken.after, due_ms)
+    if any(p.phase is Phase.WAITING for group in groups for p in group.processors.values()):
+        _judge_turns(taken.after, due_ms)
+
+
+def _judge_group(chronicle: Chronicle, group: Group, after: JobState, due_ms: int | None) -> None:
     """Each processor runs, or something is under way that leads there."""
     soonest: int | None = None
     for processor in group.processors.values():
@@ -178,7 +187,7 @@ def judge_group(chronicle: Chronicle, group: Group, after: JobState, due_ms: int
         )
 
 
-def judge_turns(after: JobState, due_ms: int | None) -> None:
+def _judge_turns(after: JobState, due_ms: int | None) -> None:
     """Somebody waits for its turn, so somebody else has it, or time will bring it."""
     if due_ms is not None:
         return

@@ -28,29 +28,23 @@ INVARIANTS = (
 """Every invariant by its name, in the order in which the docs number them."""
 
 BOOKS_BALANCE = "books-balance"
-WELL_FORMED = "well-formed"
 TALLIES = "tallies"
 ON_TIME = "on-time"
 NOT_KEPT_DOWN = "not-kept-down"
 FAIR_TURNS = "fair-turns"
 RIGHT_PLACE = "right-place"
 TRUE_WORDS = "true-words"
-TRUE_CERTIFICATES = "true-certificates"
-EXPLAINS_ITSELF = "explains-itself"
 RECORDS_RESTORE = "records-restore"
 AUDIT_VERIFIES = "audit-verifies"
 
 LAWS = (
     BOOKS_BALANCE,
-    WELL_FORMED,
     TALLIES,
     ON_TIME,
     NOT_KEPT_DOWN,
     FAIR_TURNS,
     RIGHT_PLACE,
     TRUE_WORDS,
-    TRUE_CERTIFICATES,
-    EXPLAINS_ITSELF,
     RECORDS_RESTORE,
     AUDIT_VERIFIES,
 )

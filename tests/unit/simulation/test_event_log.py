@@ -1,4 +1,4 @@
-"""A log of events steps the heart through the same states again, or says where it doesn't."""
+"""A log of events steps the reducer through the same states again, or says where it doesn't."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_a_log_is_followed_to_its_end(tmp_path: Path) -> None:
 
 
 def test_the_first_line_that_differs_is_named() -> None:
-    """A heart that decides otherwise is found out."""
+    """A reducer that decides otherwise is found out."""
     start, lines = recorded()
     line = json.loads(lines[20])
     line["state"] = "0" * 64

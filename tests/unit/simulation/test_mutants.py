@@ -1,4 +1,4 @@
-"""The catalogue of planted bugs fits the heart as it is, and asks each invariant twice."""
+"""The catalogue of planted bugs fits the reducer as it is, and asks each judge."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ pytestmark = pytest.mark.unit
 
 
 @pytest.mark.parametrize("mutant", CATALOGUE, ids=lambda mutant: mutant.name)
-def test_a_planted_bug_fits_the_heart(mutant: Mutant) -> None:
+def test_a_planted_bug_fits_the_reducer(mutant: Mutant) -> None:
     """Its text stands there once, and what comes of it is Python."""
     compile(mutant.text(), mutant.file, "exec")
 
 
-def test_each_invariant_has_two_bugs_that_it_should_find() -> None:
-    """One could be found by luck. An invariant that none is planted against is named."""
+def test_each_judge_has_bugs_that_it_should_find() -> None:
+    """An invariant two, a law one. A judge that none is planted against is named."""
     assert asked_too_seldom(CATALOGUE) == []
     assert len({mutant.name for mutant in CATALOGUE}) == len(CATALOGUE)
     without = [mutant for mutant in CATALOGUE if mutant.invariant != "acted-once"]
-    assert asked_too_seldom(without) == ["acted-once: 0 planted bugs, 2 are wanted"]
+    assert asked_too_seldom(without) == ["acted-once: 0 planted bugs, 2 wanted"]
 
 
 def test_a_bug_that_another_invariant_finds_is_as_wrong_as_one_that_survives() -> None:
@@ -44,12 +44,12 @@ def test_a_bug_that_another_invariant_finds_is_as_wrong_as_one_that_survives() -
 
 
 def test_a_bug_whose_place_is_gone_says_so() -> None:
-    """A heart that has changed doesn't pass for one that survived."""
+    """A reducer that has changed doesn't pass for one that survived."""
     with pytest.raises(StaleMutant, match="0 times"):
         Mutant("gone", "rules.py", "no such line", "").text()
 
 
-def test_operator_mutants_are_python_and_differ_from_the_heart() -> None:
+def test_operator_mutants_are_python_and_differ_from_the_reducer() -> None:
     """Those of one module; each names its line."""
     mutants = operator_mutants("leases.py")
     texts = {mutant.text() for mutant in mutants}

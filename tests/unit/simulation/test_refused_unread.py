@@ -1,4 +1,4 @@
-"""A request that is answered without the heart: histories have them, and a heart that forgets is found."""
+"""A request that is answered without the reducer: whatever comes under its uuid is a duplicate."""
 
 from __future__ import annotations
 
@@ -6,25 +6,20 @@ from dataclasses import replace
 
 import pytest
 
-from samza_dagster.placement import events as ev
-from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.reducer import Step, step
-from samza_dagster.placement.state import JobState, Limits, PlacementAsk
+from samza_dagster.placement.state import Limits, PlacementAsk
+from samza_dagster.simulation.client_events import label
 from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.judges.invariants import InvariantJudge
-from samza_dagster.simulation.judges.violation import ACTED_ONCE, WELL_FORMED, InvariantViolated
 from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.wishes import label
 from samza_dagster.simulation.world import World
-from samza_dagster.simulation.world_state import Reducer
 
 pytestmark = pytest.mark.unit
 
 HOSTS = ("host-1", "host-2", "host-3")
 
 
-def running(heart: Reducer = step, *, remembered: int = 20_000) -> World:
-    world = World.of(HOSTS, judge=InvariantJudge(), heart=heart)
+def running(*, remembered: int = 20_000) -> World:
+    world = World.of(HOSTS, judge=InvariantJudge())
     limits = Limits(remembered_uuids=remembered)
     world.committed = replace(world.committed, limits=limits)
     world.deploy({"0": ("0",)}, limits=limits)
@@ -85,30 +80,6 @@ def test_a_refusal_that_age_has_forgotten_is_a_new_request() -> None:
     assert world.told("u2") == []
     arrives(world, "u1")
     assert world.told("u1")
-
-
-def test_a_heart_that_remembers_no_refusal_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Within a few histories, by a response that follows."""
-
-    def forgets(_draft: Draft, _uuid: str) -> None:
-        return None
-
-    monkeypatch.setattr(Draft, "remember_refused", forgets)
-    found = (simulate(seed, 250, by_law=False).violation for seed in range(1, 40))
-    assert next((v.invariant for v in found if v is not None), "") == ACTED_ONCE
-
-
-def test_a_heart_that_remembers_another_is_found() -> None:
-    """The memory is counted from the events alone."""
-
-    def heart(state: JobState, event: ev.Event) -> Step:
-        if isinstance(event, ev.RequestRefused):
-            event = replace(event, uuid=f"{event.uuid}-not")
-        return step(state, event)
-
-    world = running(heart)
-    with pytest.raises(InvariantViolated, match=WELL_FORMED):
-        refused(world, "u1")
 
 
 def test_histories_have_requests_that_are_refused_unread() -> None:

@@ -222,7 +222,7 @@ def test_a_start_that_fails_is_reported_and_tried_elsewhere() -> None:
 
 
 def test_a_container_that_never_checks_in_is_stopped_in_the_end() -> None:
-    """The start's deadline is the heart's."""
+    """The start's deadline is the reducer's."""
     world = running(limits=Limits(start_timeout_ms=20_000))
     for host in HOSTS:
         did(world, "trouble", host, "no-check-in")
@@ -282,12 +282,12 @@ def test_a_fork_goes_its_own_way() -> None:
     """Nothing that happens to a copy happens to the world."""
     world = running()
     before = world.canonical()
-    twin = world.fork()
-    assert twin.canonical() == before
-    did(twin, "kill", "host-1", "0")
-    twin.settle()
+    other = world.fork()
+    assert other.canonical() == before
+    did(other, "kill", "host-1", "0")
+    other.settle()
     assert world.canonical() == before
-    assert world.true_ms <= twin.true_ms
+    assert world.true_ms <= other.true_ms
 
 
 def test_a_canonical_form_knows_no_epochs_and_no_times() -> None:

@@ -72,7 +72,7 @@ def ask(
     return True
 
 
-def refuse(world: WorldState, uuid: str) -> bool:
+def _refuse(world: WorldState, uuid: str) -> bool:
     """The leader answers what it can't read, or has no room for, and deletes it.
 
     It came under this uuid; what the leader has read of it already is delivered still.
@@ -84,7 +84,7 @@ def refuse(world: WorldState, uuid: str) -> bool:
     return True
 
 
-def lag(world: WorldState, processor_id: str, records: int, ready_in_ms: int) -> bool:
+def _lag(world: WorldState, processor_id: str, records: int, ready_in_ms: int) -> bool:
     """A sample of a standby's lag reaches the leader; a negative forecast is none."""
     if world.leader.standing is not Standing.LEADING:
         return False
@@ -94,7 +94,7 @@ def lag(world: WorldState, processor_id: str, records: int, ready_in_ms: int) ->
     return True
 
 
-def stall(world: WorldState, execution_id: str) -> bool:
+def _stall(world: WorldState, execution_id: str) -> bool:
     """A sample shows, rightly or not, that an incarnation lives and applies nothing."""
     if world.leader.standing is not Standing.LEADING:
         return False
@@ -102,7 +102,7 @@ def stall(world: WorldState, execution_id: str) -> bool:
     return True
 
 
-def deploy(
+def _deploy(
     world: WorldState, deployment_id: str, layout: str, grouping: str = "", changes: str = ""
 ) -> bool:
     """A new run of the job: its coordinator takes over and deploys. Layout: `0,0-0;1,1-0`.
@@ -127,7 +127,7 @@ def deploy(
     return True
 
 
-def restart(world: WorldState, changes: str) -> bool:
+def _restart(world: WorldState, changes: str) -> bool:
     """A coordinator with other settings of its own goes on with the deployment.
 
     It is started in the stead of one that is ended for it, or takes over from one that
@@ -143,9 +143,9 @@ def restart(world: WorldState, changes: str) -> bool:
 
 HANDLERS: dict[str, Callable[..., bool]] = {
     "ask": ask,
-    "refuse": refuse,
-    "lag": lag,
-    "stall": stall,
-    "deploy": deploy,
-    "restart": restart,
+    "refuse": _refuse,
+    "lag": _lag,
+    "stall": _stall,
+    "deploy": _deploy,
+    "restart": _restart,
 }

@@ -1,4 +1,4 @@
-"""What histories are rich in: faults, requests, deployments. A seed's temper is its turn in line."""
+"""What histories are rich in: faults, requests, deployments. A seed's emphasis is its turn in line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KINDS = (
     *((AskKind.CANCEL,) * 2),
 )
 SWAPS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
-TEMPERS: dict[str, tuple[str, ...]] = {
+EMPHASES: dict[str, tuple[str, ...]] = {
     "plain": (),
     "plain too": (),
     "crashes": ("crash", "zombie", "metastore away"),
@@ -40,13 +40,13 @@ TEMPERS: dict[str, tuple[str, ...]] = {
 """What a history is rich in, with the faults that half of its faults are."""
 
 EAGER = {"deploys": 2.0, "moves": 2.0, "stops": 2.0}
-"""How much likelier a wish is while none is unread; faults wait until one is acted on."""
+"""How much likelier a client event is while none is unread; faults wait until one is acted on."""
 
 DEPLOYS = {"deploys": 0.4, "moves": 0.132, "stops": 0.132}
-"""Below which of the lots for a wish it is a deployment."""
+"""Below which of the lots for a client event it is a deployment."""
 
 RESTARTS = 0.02
-"""How much of the lots for a wish it is a restart with other settings of the coordinator's own."""
+"""How much of the lots for a client event it is a restart with other settings of the coordinator's own."""
 OTHERS = 0.25
 """How many of those that take over were started with other settings of their own."""
 

@@ -50,7 +50,7 @@ def judge_places(chronicle: Chronicle, taken: Taken) -> None:
                 chronicle.premises[RIGHT_PLACE] += 1
                 _judge_excluded(taken, old, new, pid, request)
     for both in taken.both:
-        _judge_rung(taken, both)
+        _judge_fallback(taken, both)
         judge_cold(chronicle, taken, both)
     judge_failovers(taken)
 
@@ -181,8 +181,8 @@ def _held_elsewhere(state: JobState, group: Group, processor_id: str) -> set[str
     return {reason.host for reason in holders(state, group, processor_id)}
 
 
-def _judge_rung(taken: Taken, both: Both) -> None:
-    """A request of the processor's own, on its way up the ladder."""
+def _judge_fallback(taken: Taken, both: Both) -> None:
+    """A request of the processor's own, on its way from fallback to fallback."""
     was, now, group = both.was, both.now, both.group
     if now is None or now.request is None or group is None or now.phase is not Phase.REQUESTING:
         return
@@ -203,7 +203,7 @@ def _judge_rung(taken: Taken, both: Both) -> None:
     legal = home is not None and not reasons(state, group, both.processor_id, home)
     if request.host is not None and (request.host != home or not legal):
         raise taken.broken(RIGHT_PLACE, f"{request} of {both.processor_id}, its home is {home}")
-    fit = qualified(taken, both) if now.role is Role.ACTIVE else []
+    fit = _qualified(taken, both) if now.role is Role.ACTIVE else []
     runs = [pid for pid in fit if pid in _running(taken, both)]
     urgent = request.host is not None and bool(runs)
     if request.urgent is not urgent:
@@ -250,7 +250,7 @@ def _tried_home(taken: Taken, both: Both) -> bool:
     return action is not None and both.processor_id in (action.standby_id, subject_of(action))
 
 
-def qualified(taken: Taken, both: Both) -> list[str]:
+def _qualified(taken: Taken, both: Both) -> list[str]:
     """Standbys whose place the active could take as it asked, the best first."""
     group, state = both.group, taken.after
     if group is None or both.now is None:
