@@ -227,8 +227,11 @@ def test_what_two_owners_of_one_changelog_lose_is_held_against_no_run_that_is_to
     """The Joiner throws at a state that neither of them had, at every start; else nothing is lost."""
     mixed = overlap(100_200, 100_300)._replace(topic=demo_job.CHANGELOG_TOPIC)
     lost = [thawed(100.0), replace(thawed(200.0), rest_s=None)]
-    harmed = Report(1, "lease", lost, [mixed], missing=9, expects_overlaps=True)
+    harmed = Report(
+        1, "lease", lost, [mixed], missing=9, missing_in=[0, 2], expects_overlaps=True
+    )
     assert harmed.is_good
+    assert not replace(harmed, missing_in=[0, 1]).is_good, "active 1 has a state of its own"
     assert not replace(harmed, expects_overlaps=False).is_good
     assert not replace(harmed, overlaps=[overlap(100_200, 100_300)]).is_good
     assert not replace(harmed, unexplained=1).is_good
