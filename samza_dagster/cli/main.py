@@ -87,7 +87,7 @@ _COMMANDS: dict[str, tuple[str, str, str]] = {
         "sandbox",
     ),
     "demo": (
-        "samza_dagster.sandbox.demo_command:demo_command",
+        "samza_dagster.sandbox.demo.command:demo_command",
         "Show moves and a failover on the sandbox.",
         "sandbox",
     ),
