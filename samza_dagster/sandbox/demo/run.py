@@ -21,8 +21,8 @@ from samza_dagster.sandbox import lifecycle
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.demo.findings import Findings
-from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
 from samza_dagster.sandbox.demo.move import PROCESSOR, DemoMove
+from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
 from samza_dagster.sandbox.hosts import host_names
 from samza_dagster.sandbox.java_check import need_linux
 from samza_dagster.sandbox.judge import Judge, Verdict

@@ -16,9 +16,9 @@ import pytest
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.model import StatusCode
 from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
+from samza_dagster.sandbox.demo.restore import restored_records
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
-from samza_dagster.sandbox.demo.restore import restored_records
 from tests.rig.demo_sandbox import OPTIONS
 from tests.rig.job import alive
 from tests.rig.pace import PACE
