@@ -14,7 +14,6 @@ import pytest
 from samza_dagster.sandbox import demo_job, standby_lag
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load_plan import LoadPlan
-from tests.integration.job.test_moves import restored
 from tests.rig.at_rest import Processors
 from tests.rig.demo_sandbox import OPTIONS, demo_sandbox
 from tests.rig.kill_points import KilledJob
