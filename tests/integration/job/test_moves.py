@@ -8,8 +8,6 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
