@@ -44,9 +44,7 @@ class FrozenHost:
     def overlaps(self) -> list[broker_log.Overlap]:
         """Two owners of a partition of active 0."""
         topic = demo_job.CHANGELOG_TOPIC
-        return [
-            o for p in PARTITIONS_OF_0 for o in broker_log.overlaps(topic, p, self.batches(p))
-        ]
+        return [o for p in PARTITIONS_OF_0 for o in broker_log.overlaps(topic, p, self.batches(p))]
 
     def until_replaced(self) -> Mapping[str, Any]:
         """Active 0 runs elsewhere and has written to each of its partitions; who it is then."""
