@@ -54,7 +54,7 @@ _COMMANDS = {
     ),
     "demo": _Command(
         "Show moves and a failover on the sandbox.",
-        "samza_dagster.sandbox.demo_command:demo_command",
+        "samza_dagster.sandbox.demo.command:demo_command",
         "sandbox",
     ),
 }

@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequisite
@@ -29,7 +28,7 @@ from samza_dagster.sandbox.ports import LOOPBACK, free_ports, is_taken
 from samza_dagster.sandbox.process import ProcessRecord
 
 BROKER = "broker"
-ATTEMPTS = 5
+_ATTEMPTS = 5
 """How often a start looks for other ports than those that were taken meanwhile."""
 _ARCHIVE_DRAFT = "classes.jsa"
 _ARCHIVE_TARGET = "classes.target"
@@ -148,22 +147,12 @@ class Broker:
         after `deadline_s`, `ActionFailed` with the end of its log when it ended early,
         `MissingPrerequisite` without Java or when a port to be kept is taken.
         """
-        keep = self._ports is not None
-        for attempt in range(1, ATTEMPTS + 1):
-            self.launch()
-            try:
-                self.wait_until_ready()
-            except BaseException as error:
-                self.close(grace_s=0.0)
-                taken = self.taken_ports()
-                if not isinstance(error, ActionFailed) or not taken:
-                    raise
-                if keep or attempt == ATTEMPTS:
-                    raise ports_are_taken(taken) from error
-                self._ports = None
-            else:
-                return self
-        raise AssertionError("unreachable")
+        start_all((self,), self._on_other_ports if self._ports is None else None)
+        return self
+
+    def _on_other_ports(self) -> tuple[Self]:
+        self._ports = None
+        return (self,)
 
     def taken_ports(self) -> tuple[int, ...]:
         """Those of its ports that somebody listens at: another process, while it is ended."""
@@ -185,12 +174,7 @@ class Broker:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def launch(self) -> None:
@@ -303,13 +287,33 @@ def start_broker(directory: Path, *, settings: Mapping[str, str] | None = None) 
     return Broker(directory, settings=settings).start()
 
 
-def ports_are_taken(taken: Sequence[int]) -> MissingPrerequisite:
-    """The refusal to start a broker on ports that it can't change any more."""
-    return MissingPrerequisite(
-        "free ports for the broker",
-        seen=f"{tuple(taken)} taken by another process",
-        fix="end that process, or start the sandbox anew on other ports",
-    )
+def start_all(nodes: Sequence[Broker], again: Callable[[], Sequence[Broker]] | None) -> None:
+    """Starts the nodes of one cluster at once; returns when each answers and knows all the others.
+
+    `again` gives them other ports where theirs were taken meanwhile; None: they keep them. Raises
+    as `Broker.start` does; none is left running then.
+    """
+    for further in reversed(range(_ATTEMPTS)):
+        try:
+            for node in nodes:
+                node.launch()
+            for node in nodes:
+                node.wait_until_ready(len(nodes))
+        except BaseException as error:
+            for node in nodes:
+                node.close(grace_s=0.0)
+            taken = tuple(port for node in nodes for port in node.taken_ports())
+            if not isinstance(error, ActionFailed) or not taken:
+                raise
+            if again is None or not further:
+                raise MissingPrerequisite(
+                    "free ports for the broker",
+                    seen=f"{taken} taken by another process",
+                    fix="end that process, or start the sandbox anew on other ports",
+                ) from error
+            nodes = again()
+        else:
+            return
 
 
 def ports_of_one(*, authorizer: bool, job_address: str) -> int:

@@ -5,18 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
-from samza_dagster.errors import ActionFailed
-from samza_dagster.sandbox.broker import (
-    ATTEMPTS,
-    Broker,
-    Seat,
-    ports_are_taken,
-    ports_of_one,
-    short_uuid,
-)
+from samza_dagster.sandbox.broker import Broker, Seat, ports_of_one, short_uuid, start_all
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
 from samza_dagster.sandbox.process import ProcessRecord
 
@@ -83,27 +74,9 @@ class Brokers:
         The first start looks for other ports than those that were taken meanwhile. Raises
         as `Broker.start` does; none is left running then.
         """
-        if self._count == 1:
-            self.nodes[0].start()
-            return self
-        for attempt in range(1, ATTEMPTS + 1):
-            try:
-                for node in self.nodes:
-                    node.launch()
-                for node in self.nodes:
-                    node.wait_until_ready(self._count)
-            except BaseException as error:
-                self.close(grace_s=0.0)
-                taken = [port for node in self.nodes for port in node.taken_ports()]
-                if not isinstance(error, ActionFailed) or not taken:
-                    raise
-                if self._started or attempt == ATTEMPTS:
-                    raise ports_are_taken(taken) from error
-                self.nodes = self._seated()
-            else:
-                self._started = True
-                return self
-        raise AssertionError("unreachable")
+        start_all(self.nodes, None if self._started else self._anew)
+        self._started = True
+        return self
 
     def close(self, grace_s: float = 20.0) -> None:
         """Ends all at once and confirms that they are gone; killed after `grace_s`."""
@@ -117,13 +90,12 @@ class Brokers:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _anew(self) -> tuple[Broker, ...]:
+        self.nodes = self._seated()
+        return self.nodes
 
     def _seated(self) -> tuple[Broker, ...]:
         """As many that were never started, each with ports that were free a moment ago."""

@@ -39,6 +39,8 @@ class Verdict:
     """Outputs whose parts were never all in the input."""
     gaps: tuple[Gap, ...]
     seconds: float
+    missing_in: tuple[int, ...] = ()
+    """Partitions of the input in which something is missing."""
 
     @property
     def is_good(self) -> bool:
@@ -120,6 +122,7 @@ class Judge:
             len(self.ledger.early),
             tuple(gap for gap in gaps if gap is not None),
             round(self._clock() - started, 2),
+            self.ledger.partitions_of(missing),
         )
 
     def _read(self, topic: str, deadline: float, wait_s: float = 0.0) -> None:

@@ -126,6 +126,10 @@ class LoadLedger:
         )
         return [f"partition {number} key {key}… epoch {epoch}" for number, key, epoch in found]
 
+    def partitions_of(self, entries: Iterable[KeyEpoch]) -> tuple[int, ...]:
+        """The input partitions of their keys, in order."""
+        return tuple(sorted({self._partitions[number] for number, _ in entries}))
+
     def longest_gap(self, partition: int, from_ms: int, to_ms: int) -> Gap | None:
         """The longest silence that touches the window; None with less than three outputs.
 

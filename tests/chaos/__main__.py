@@ -106,7 +106,12 @@ def main(
         raise click.UsageError(f"one broker can't suffer {', '.join(beyond)}: --brokers 3")
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
     console = Console(stderr=True)
-    report = Report(seed, fencing, brokers=int(brokers), expects_overlaps=expect_overlaps)
+    report = Report(
+        *(seed, fencing),
+        actives=OPTIONS.actives,
+        brokers=int(brokers),
+        expects_overlaps=expect_overlaps,
+    )
     settings = {**SETTINGS, "samza.dagster.lease.ms": str(lease_ms)}
     planned = schedule(
         *(seed, faults, kinds or tuple(k for k in possible if skew_s or k not in SET)),

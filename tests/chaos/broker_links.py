@@ -11,7 +11,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from samza_dagster.agent import hosts_file
@@ -84,12 +83,7 @@ class BrokerLinks:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.heal()
         for proxy in self._proxies.values():
             proxy.close()

@@ -232,6 +232,7 @@ class ChaosRun:
         report = self._report
         report.inputs, report.completed = verdict.inputs, verdict.completed
         report.missing, report.unexplained = verdict.missing, verdict.unexplained
+        report.missing_in = list(verdict.missing_in)
         report.duplicates = verdict.duplicates
         if not self._load_lives():
             report.load = "dead at the end"

@@ -23,7 +23,7 @@ from samza_dagster.model.naming import (
 from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
-    from fake_placement import World
+    from fake_world import World
 
 REPORTS_AFTER = 2
 """Looks at the job from a SUCCEEDED until the container has written its host: 2 to 6 s."""

@@ -4,42 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Protocol
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.client.responses import terminal
-from samza_dagster.metadata.connection import Connection
 from tests.rig.job import alive
-
-Processors = dict[str, dict[str, Any]]
-
-
-class KillableJob(Protocol):
-    """What the matrix needs of a job: one of stubs (`Job`) or a sandbox's (`SandboxJob`)."""
-
-    coordinator: Any
-    actives: int
-    standbys: int
-    connection: Connection
-    memory_mb: int
-
-    @property
-    def host_names(self) -> list[str]: ...
-    @property
-    def kill_file(self) -> Path: ...
-    @property
-    def coordinator_log(self) -> Path: ...
-    def host_directory(self, host: str) -> Path: ...
-    def is_up(self, host: str) -> bool: ...
-    def status(self) -> dict[str, Any] | None: ...
-    def processors(self) -> Processors: ...
-    def client(self) -> PlacementClient: ...
-    def start_coordinator(self) -> Any: ...
-    def kill_agent(self, host: str) -> None: ...
-    def start_agent(self, host: str, *, memory_mb: int | None = None) -> None: ...
-    def journal(self) -> list[dict[str, Any]]:
-        """Each start of a container as an outsider saw it (`what`: `started`), and each `VIOLATION`."""
-        ...
+from tests.rig.running_job import Processors, RunningJob
 
 
 def unanswered(client: PlacementClient, uuid: str) -> str:
@@ -52,7 +21,7 @@ def unanswered(client: PlacementClient, uuid: str) -> str:
     return "" if ended else f"the request {uuid} has no end: {response}"
 
 
-def unsettled(job: KillableJob, extra: int = 0) -> str:
+def unsettled(job: RunningJob, extra: int = 0) -> str:
     """What isn't at rest yet, by the coordinator, the agents' records and the kernel; or "" ."""
     status = job.status()
     if status is None:

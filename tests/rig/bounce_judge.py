@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Self
 
 from samza_dagster.model.naming import is_standby
@@ -31,12 +30,7 @@ class BounceJudge:
         assert self.watch.down == frozenset()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.watch.close()
 
     def until_down(self, count: int) -> None:

@@ -15,7 +15,6 @@ import struct
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Self
 
 from tests.rig.waiting import until
@@ -73,12 +72,7 @@ class BrokerList:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)  # else who accepts keeps it open
         self._listener.close()

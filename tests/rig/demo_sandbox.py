@@ -10,16 +10,21 @@ from typing import Any
 
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox.demo.restore import restored_records
 from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
 from samza_dagster.sandbox.runner import OwnRunner
+from tests.rig.job import alive
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 OPTIONS = Options(name="job", state_mb=4.0, rate=200.0 / PACE)
 """The load asks as much of a slow machine as of the reference: one that it can't carry would
 keep every container behind for ever."""
+
+PARTITIONS_OF_0 = (0, 2)
 
 HostEnvironment = Callable[[str], Mapping[str, str]]
 
@@ -28,12 +33,8 @@ _HOSTS_FILE = "-Djdk.net.hosts.file="
 
 @dataclass(frozen=True)
 class _FilesWith(CoordinatorFiles):
-    """The coordinator's config has more settings than the demo's, JVMs another hosts file.
+    """JVMs have another hosts file, and `environment`, with the agents' placeholders."""
 
-    `environment` is every container's, with the agents' placeholders.
-    """
-
-    settings: Mapping[str, str] = field(default_factory=dict[str, str])
     hosts_file: str = ""
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -46,7 +47,7 @@ class _FilesWith(CoordinatorFiles):
         )
         environment = {**launch.environment, **self.environment}
         changed = launch.model_copy(update={"command": command, "environment": environment})
-        super().write({**config, **self.settings}, changed)
+        super().write(config, changed)
 
 
 class _RunnerWith(OwnRunner):
@@ -81,11 +82,40 @@ def demo_sandbox(
     """
     sandbox = Sandbox(OPTIONS.name, root=root)
     sandbox.own = _RunnerWith(sandbox.registry, environment)
-    sandbox.own.files = _FilesWith(
-        sandbox.files.directory, settings or {}, hosts_file, environment("{host}")
-    )
-    sandbox.up(replace(OPTIONS, **options), Phases(print))
+    sandbox.own.files = _FilesWith(sandbox.files.directory, hosts_file, environment("{host}"))
+    sandbox.up(replace(OPTIONS, settings=settings or {}, **options), Phases(print))
     try:
         yield sandbox
     finally:
         sandbox.down()
+
+
+def processors(sandbox: Sandbox) -> Mapping[str, Mapping[str, Any]]:
+    """As the coordinator's status tells them."""
+    return sandbox.status()["processors"]
+
+
+def all_run(sandbox: Sandbox) -> bool:
+    """Four containers, by the coordinator's word and the kernel's."""
+    found = processors(sandbox).values()
+    return len(found) == 4 and all(
+        p["state"] == "running" and p["pid"] and alive(p["pid"]) for p in found
+    )
+
+
+def restored(sandbox: Sandbox, processor: str) -> dict[int, int]:
+    """Partition → records that the processor's newest start restored, from its own log."""
+    now = processors(sandbox)[processor]
+    host = next(host for host in sandbox.hosts if host.name == now["host"])
+    return until(
+        f"{processor} restored",
+        lambda: (
+            found
+            if len(
+                found := restored_records(sandbox.runner.container_log(host, now["execution_id"]))
+            )
+            == 2
+            else None
+        ),
+        seconds=40,
+    )

@@ -7,7 +7,6 @@ stopped by the process ids that were started here.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import os
 import signal
@@ -18,11 +17,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
-from tests.rig.nursery import Born, Nursery
+from samza_dagster.sandbox import process
+from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
+from samza_dagster.sandbox.hosts import SimulatedHost, host_names, stop_hosts
+from samza_dagster.sandbox.registry import Registry
+from tests.rig.nursery import Born
 from tests.rig.pace import PACE
+from tests.rig.running_job import Processors, RunningJob
 from tests.rig.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -53,7 +57,7 @@ def parent_of(pid: int) -> int:
 
 
 @dataclass
-class Job:
+class Job(RunningJob):
     """One job; `start` brings it up, `close` leaves nothing behind."""
 
     directory: Path
@@ -75,19 +79,15 @@ class Job:
     def __post_init__(self) -> None:
         self.lease_ms = round(self.lease_ms * PACE)
         self.host_timeout_ms = round(self.host_timeout_ms * PACE)
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self.agents: dict[str, subprocess.Popen[bytes]] = {}
-        self.coordinator: subprocess.Popen[bytes] | Born | None = None
+        self.directory = self.directory.absolute()
+        self.files = CoordinatorFiles(self.directory)
+        self.registry = Registry("processes", root=self.directory)
+        self._on(SimulatedHost(name, self.directory / name) for name in host_names(self.hosts))
         self._coordinators: list[subprocess.Popen[bytes] | Born] = []
-        self._nursery: Nursery | None = None
         self._journal: list[dict[str, Any]] = []
         self._journalled: dict[str, int] = {}
         self.connection = Connection(
             bootstrap_servers=self.bootstrap_servers, job_name=self.name, job_id=self.job_id
-        )
-        (self.directory / "token").write_text("t" * 32)
-        (self.directory / "launch.json").write_text(
-            json.dumps({"command": [sys.executable, "-I", str(STUB)], "stop_grace_s": 2})
         )
         self.properties = {
             "job.name": self.name,
@@ -114,30 +114,8 @@ class Job:
 
     def configure(self) -> None:
         """Writes `properties` to the file that the next coordinator reads."""
-        text = "".join(f"{key}={value}\n" for key, value in self.properties.items())
-        (self.directory / "job.properties").write_text(text)
-
-    @property
-    def host_names(self) -> list[str]:
-        """`host-1` and so on."""
-        return [f"host-{number + 1}" for number in range(self.hosts)]
-
-    def host_directory(self, host: str) -> Path:
-        """What the agent of a host keeps."""
-        return self.directory / host
-
-    def is_up(self, host: str) -> bool:
-        """Its agent runs."""
-        return self.agents[host].poll() is None
-
-    @property
-    def coordinator_log(self) -> Path:
-        """Of all coordinators."""
-        return self.directory / "coordinator.log"
-
-    def state_dir(self, host: str) -> Path:
-        """Where the containers of a host keep their stores."""
-        return self.directory / host / "state"
+        launch = LaunchTemplate(command=(sys.executable, "-I", str(STUB)), stop_grace_s=2)
+        self.files.write(self.properties, launch)
 
     def start(self) -> Job:
         """Agents, coordinator, and every processor checked in."""
@@ -147,68 +125,32 @@ class Job:
         self.wait_until_running()
         return self
 
-    def start_agent(self, host: str, *, memory_mb: int | None = None) -> None:
-        """The agent of one simulated host; it adopts what runs there."""
-        directory = self.directory / host
-        self.state_dir(host).mkdir(parents=True, exist_ok=True)
-        with (directory / "agent.log").open("ab") as output:
-            self.agents[host] = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    str(ROOT / "samza_dagster" / "agent" / "main.py"),
-                    *("--host", host, "--directory", str(directory)),
-                    *("--state-dir", str(self.state_dir(host))),
-                    *("--memory-mb", str(memory_mb or self.memory_mb), "--cores", "8"),
-                    *("--coordinator-url-file", str(self.directory / "coordinator.url")),
-                    *("--token-file", str(self.directory / "token")),
-                ],
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
     @property
     def coordinators(self) -> list[subprocess.Popen[bytes] | Born]:
         """All that were started and haven't ended."""
-        return [process for process in self._coordinators if process.poll() is None]
+        return [each for each in self._coordinators if each.poll() is None]
 
     def start_coordinator(self, *options: str) -> subprocess.Popen[bytes] | Born:
         """A coordinator process: the command's, or one of a module of the rig in its place."""
-        arguments = [
-            *("--config", str(self.directory / "job.properties")),
-            *("--launch", str(self.directory / "launch.json")),
-            *("--token-file", str(self.directory / "token")),
-            *("--url-file", str(self.directory / "coordinator.url")),
-            *self.options,
-            *options,
-        ]
-        environment = {**self.environment, "SAMZA_DAGSTER_KILL_FILE": str(self.kill_file)}
         if self.coordinator_module == COMMAND:
             with self.coordinator_log.open("ab") as output:
                 self.coordinator = subprocess.Popen(
-                    [sys.executable, "-m", COMMAND, "coordinator", "run", *arguments],
+                    [
+                        *(sys.executable, "-m", COMMAND, "coordinator", "run"),
+                        *self._coordinator_arguments((*self.options, *options)),
+                    ],
                     cwd=ROOT,
-                    env={**os.environ, **environment},
+                    env={**os.environ, **self.environment},
                     stdout=output,
                     stderr=output,
                     start_new_session=True,
                 )
         else:
-            self._nursery = self._nursery or Nursery(self.coordinator_module, environment)
-            self.coordinator = self._nursery.start(arguments, self.coordinator_log)
+            self.coordinator = self._born(
+                self.coordinator_module, self.environment, (*self.options, *options)
+            )
         self._coordinators.append(self.coordinator)
         return self.coordinator
-
-    @property
-    def kill_file(self) -> Path:
-        """What arms `crashing_coordinator`."""
-        return self.directory / "kill.json"
-
-    def kill_agent(self, host: str) -> None:
-        """SIGKILL, and its death awaited; its containers run on."""
-        self.agents[host].kill()
-        self.agents[host].wait(timeout=10 * PACE)
 
     def kill_host(self, host: str) -> None:
         """SIGKILL of all processes of a host: agent, wardens, containers."""
@@ -222,15 +164,6 @@ class Job:
         self.coordinator.send_signal(signal.SIGKILL)
         self.coordinator.wait(timeout=10 * PACE)
 
-    def status(self) -> dict[str, Any] | None:
-        """`GET /status`, None while no coordinator answers."""
-        try:
-            url = (self.directory / "coordinator.url").read_text().strip()
-            with urllib.request.urlopen(f"{url.rstrip('/')}/status", timeout=2 * PACE) as answer:
-                return json.loads(answer.read())
-        except (OSError, ValueError, http.client.HTTPException):
-            return None
-
     def metrics(self) -> str:
         """`GET /metrics` of the coordinator that leads."""
         url = (self.directory / "coordinator.url").read_text().strip()
@@ -238,20 +171,15 @@ class Job:
             assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
             return answer.read().decode()
 
-    def processors(self) -> dict[str, dict[str, Any]]:
-        """Processor id → host, pid, execution id, mode, state."""
-        status = self.status()
-        return status["processors"] if status else {}
-
-    def wait_until_running(
-        self, seconds: float = 40.0, *, extra: int = 0
-    ) -> dict[str, dict[str, Any]]:
+    def wait_until_running(self, seconds: float = 40.0, *, extra: int = 0) -> Processors:
         """Every processor running with a live pid, and every host registered.
 
         `extra`: so many standbys more than the deployment plans.
         """
 
-        def settled() -> dict[str, dict[str, Any]] | None:
+        started = {name for name in self.host_names if self.host_directory(name).is_dir()}
+
+        def settled() -> Processors | None:
             found = self.processors()
             wanted = self.actives * (1 + self.standbys) + extra
             running = [
@@ -260,17 +188,13 @@ class Job:
                 if p["state"] == "running" and p["pid"] and alive(p["pid"])
             ]
             status = self.status()
-            quiet = (
-                status is not None
-                and not status["actions"]
-                and set(status["hosts"]) >= self.agents.keys()
-            )
+            quiet = status is not None and not status["actions"] and set(status["hosts"]) >= started
             return found if len(running) == wanted == len(found) and quiet else None
 
         try:
             return until("every processor running", settled, seconds=seconds)
         except AssertionError as error:
-            log = (self.directory / "coordinator.log").read_text()[-3000:]
+            log = self.coordinator_log.read_text()[-3000:]
             raise AssertionError(f"{error}\n{self.status()}\n{log}") from None
 
     def journal(self) -> list[dict[str, Any]]:
@@ -288,10 +212,6 @@ class Job:
                 self._journal.sort(key=lambda line: line["at"])
         return list(self._journal)
 
-    def client(self) -> PlacementClient:
-        """A client of this job."""
-        return PlacementClient(self.connection)
-
     def metadata(self) -> KafkaMetadataStore:
         """The job's coordinator stream, as a stranger may write it."""
         return KafkaMetadataStore(self.bootstrap_servers, self.connection.coordinator_stream_topic)
@@ -302,22 +222,6 @@ class Job:
             if coordinator.poll() is None:
                 coordinator.kill()
                 coordinator.wait(timeout=10 * PACE)
-        if self._nursery is not None:
-            self._nursery.close()
-        stops = [
-            subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    str(ROOT / "samza_dagster" / "agent" / "main.py"),
-                    *("--directory", str(self.directory / host), "--stop-all"),
-                ],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            for host in self.agents
-        ]
-        for stop in stops:
-            stop.wait(timeout=30 * PACE)
-        for agent in self.agents.values():
-            agent.wait(timeout=10 * PACE)
+        super().close()
+        stop_hosts(tuple(map(self.simulated, self.host_names)))
+        process.stop_all(self.registry.live())

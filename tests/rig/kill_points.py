@@ -20,9 +20,10 @@ from typing import Any
 from samza_dagster.client.audit_history import read_history
 from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.verification import verify
-from tests.rig.at_rest import KillableJob, Processors, unanswered, unsettled
+from tests.rig.at_rest import unanswered, unsettled
 from tests.rig.crashing_points import same_in_each_run
 from tests.rig.job import alive
+from tests.rig.running_job import Processors, RunningJob
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
 
@@ -71,7 +72,7 @@ class Scenario:
 class KilledJob:
     """A job whose coordinators are killed; one that waits takes over from each."""
 
-    job: KillableJob
+    job: RunningJob
     spare: Any = None
     patience_s: float = 60.0
     arms: int = 0

@@ -4,51 +4,51 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.rig.at_rest import KillableJob, Processors
 from tests.rig.job import Job, kill
 from tests.rig.kill_points import GONE, Scenario
 from tests.rig.pace import PACE
+from tests.rig.running_job import Processors, RunningJob
 from tests.rig.waiting import until
 
 
-def free_host(job: KillableJob, processors: Processors, group: str = "0") -> str:
+def free_host(job: RunningJob, processors: Processors, group: str = "0") -> str:
     """A host without a member of the group."""
     return free_hosts(job, processors, group)[0]
 
 
-def free_hosts(job: KillableJob, processors: Processors, group: str = "0") -> list[str]:
+def free_hosts(job: RunningJob, processors: Processors, group: str = "0") -> list[str]:
     """All such hosts."""
     taken = {p["host"] for name, p in processors.items() if name.split("-")[0] == group}
     return [host for host in job.host_names if host not in taken]
 
 
-def _ask(job: KillableJob, how: str, *arguments: str, **more: Any) -> str:
+def _ask(job: RunningJob, how: str, *arguments: str, **more: Any) -> str:
     with job.client() as client:
         return getattr(client, how)(*arguments, **more).uuid
 
 
-def _done(job: KillableJob, uuid: str) -> None:
+def _done(job: RunningJob, uuid: str) -> None:
     with job.client() as client:
         assert client.wait(uuid, timeout_s=60 * PACE).status_code == "SUCCEEDED"
 
 
-def _kill_active(_job: KillableJob, before: Processors) -> None:
+def _kill_active(_job: RunningJob, before: Processors) -> None:
     kill(before["0"]["pid"])
 
 
-def swapped(_job: KillableJob, before: Processors) -> dict[str, str | None]:
+def swapped(_job: RunningJob, before: Processors) -> dict[str, str | None]:
     """The active in its standby's place, the standby anywhere legal."""
     return {"0": before["0-0"]["host"], "0-0": None}
 
 
-def _fill_up(job: KillableJob, before: Processors) -> None:
+def _fill_up(job: RunningJob, before: Processors) -> None:
     """The active's host has no room but for what runs there, and then the active dies."""
     host = before["0"]["host"]
     _resize(job, host, 1)
     _kill_active(job, before)
 
 
-def _resize(job: KillableJob, host: str, memory_mb: int) -> None:
+def _resize(job: RunningJob, host: str, memory_mb: int) -> None:
     job.kill_agent(host)
     job.start_agent(host, memory_mb=memory_mb)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import os
+import signal
+from collections.abc import Collection, Generator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +19,40 @@ from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.lifecycle import Sandbox
+from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY
+from samza_dagster.sandbox.yarn.containers import containers
 from tests.rig.am_rules import NAMESPACE, REQUEST, RESPONSE
+from tests.rig.job import alive
 from tests.rig.pace import PACE
 from tests.rig.topic_records import timed_records_of
+from tests.rig.waiting import until
 
+OPTIONS = Options(name="yarn", yarn=True, state_mb=4.0, rate=200.0 / PACE)
 MASTER = b"org.apache.samza.clustermanager.ClusterBasedJobCoordinatorRunner"
+
+
+@contextlib.contextmanager
+def yarn_sandbox(root: Path, **options: Any) -> Generator[Sandbox]:
+    """2 actives, 2 standbys, 4 nodes, a steady load, `options` on top; standbys have caught up.
+
+    It is ended by its record, as where whoever started it was killed.
+    """
+    box = Sandbox(OPTIONS.name, root=root)
+    box.up(replace(OPTIONS, **options), Phases(print))
+    try:
+        yield box
+    finally:
+        started, ran = box.registry.live(), box.yarn.processors().values()
+        for each in ran:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each["pid"], signal.SIGCONT)
+        Sandbox(OPTIONS.name, root=root).down()
+    assert not [record for record in started if record.is_alive]
+    # Each host's processes end with its first one, by the kernel.
+    until("no container is left", lambda: not any(alive(each["pid"]) for each in ran))
+    assert containers(box.directory / "yarn") == {}
 
 
 class Jobs:

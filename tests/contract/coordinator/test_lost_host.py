@@ -11,7 +11,6 @@ from collections.abc import Callable
 import pytest
 
 from tests.rig.job import Job, alive
-from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
@@ -19,9 +18,7 @@ pytestmark = pytest.mark.contract
 
 def kill_host(job: Job, host: str) -> None:
     """SIGKILL of its agent, its wardens and their containers, as a power failure would."""
-    agent = job.agents[host]
-    agent.send_signal(signal.SIGKILL)
-    agent.wait(timeout=10 * PACE)
+    job.kill_agent(host)
     for record in (job.directory / host / "incarnations").glob("*/warden.json"):
         for part in json.loads(record.read_text()).values():
             if isinstance(part, dict) and alive(part["pid"]):

@@ -14,9 +14,8 @@ import pytest
 from samza_dagster.sandbox import demo_job, standby_lag
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load_plan import LoadPlan
-from tests.integration.job.test_moves import restored
 from tests.rig.at_rest import Processors
-from tests.rig.demo_sandbox import OPTIONS, demo_sandbox
+from tests.rig.demo_sandbox import OPTIONS, demo_sandbox, restored
 from tests.rig.kill_points import KilledJob
 from tests.rig.kill_scenarios import FAILOVER, free_host
 from tests.rig.pace import PACE

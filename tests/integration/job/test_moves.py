@@ -8,8 +8,6 @@ from __future__ import annotations
 import shutil
 import signal
 import time
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
 
@@ -18,21 +16,14 @@ from samza_dagster.model import StatusCode
 from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
-from samza_dagster.sandbox.restore_log import restored_records
-from tests.rig.demo_sandbox import OPTIONS
+from tests.rig.demo_sandbox import OPTIONS, PARTITIONS_OF_0, processors, restored
 from tests.rig.job import alive
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
 
-PARTITIONS_OF_0 = (0, 2)
 COMMIT_S = int(demo_job.job_config("")["task.commit.ms"]) / 1000
-
-
-def processors(sandbox: Sandbox) -> Mapping[str, Mapping[str, Any]]:
-    """As the coordinator's status tells them."""
-    return sandbox.status()["processors"]
 
 
 def free_host(sandbox: Sandbox, group: str) -> str:
@@ -46,20 +37,6 @@ def place(client: PlacementClient, processor: str, destination: str) -> None:
     request = client.place(processor, destination)
     answer = client.wait(request.uuid, timeout_s=60 * PACE)
     assert answer.status_code is StatusCode.SUCCEEDED, answer
-
-
-def restored(sandbox: Sandbox, processor: str) -> dict[int, int]:
-    """Partition → records that the processor's newest start restored, from its own log."""
-    now = processors(sandbox)[processor]
-    host = next(host for host in sandbox.hosts if host.name == now["host"])
-    log = host.directory / "incarnations" / now["execution_id"] / "container.log"
-    return until(
-        f"{processor} restored",
-        lambda: (
-            found if len(found := restored_records(log.read_text(errors="replace"))) == 2 else None
-        ),
-        seconds=40,
-    )
 
 
 def test_an_active_moves_onto_its_standbys_host_and_restores_only_the_difference(

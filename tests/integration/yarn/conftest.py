@@ -11,33 +11,14 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.lifecycle import Options, Sandbox
-from samza_dagster.sandbox.progress import Phases
-from samza_dagster.sandbox.yarn.containers import containers
-from tests.rig.job import alive
-from tests.rig.pace import PACE
-from tests.rig.waiting import until
-from tests.rig.yarn_job import Jobs
+from samza_dagster.sandbox.lifecycle import Sandbox
+from tests.rig.yarn_job import Jobs, yarn_sandbox
 
 
 @pytest.fixture(scope="package")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """2 actives, 2 standbys, 4 nodes, a steady load; standbys have caught up.
-
-    It is ended by its record, as where whoever started it was killed.
-    """
-    root = tmp_path_factory.mktemp("sandboxes")
-    box = Sandbox("yarn", root=root)
-    box.up(Options(name="yarn", yarn=True, state_mb=4.0, rate=200.0 / PACE), Phases(print))
-    try:
+    with yarn_sandbox(tmp_path_factory.mktemp("sandboxes")) as box:
         yield box
-    finally:
-        started, ran = box.registry.live(), box.yarn.processors().values()
-        Sandbox("yarn", root=root).down()
-    assert not [record for record in started if record.is_alive]
-    # Each host's processes end with its first one, by the kernel.
-    until("no container is left", lambda: not any(alive(each["pid"]) for each in ran))
-    assert containers(box.directory / "yarn") == {}
 
 
 @pytest.fixture(scope="package")

@@ -19,8 +19,7 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.lifecycle import Options, Sandbox
-from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.chaos.am_faults import (
     ACTIVES,
     BLIND,
@@ -43,7 +42,7 @@ from tests.chaos.am_faults import (
 from tests.rig.am_watching import Watcher
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
-from tests.rig.yarn_job import application_master, master_host, places
+from tests.rig.yarn_job import application_master, master_host, places, yarn_sandbox
 
 pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
 YARNS_OWN = {"yarn.nm.liveness-monitor.expiry-interval-ms": "600000"}
@@ -54,25 +53,10 @@ DEAD_THREAD = "Exception in reading sideInputs"
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """Four actives with a standby each, in a ring of hosts."""
-    box = Sandbox("faults", root=tmp_path_factory.mktemp("sandboxes"))
-    box.up(
-        Options(
-            name="faults",
-            yarn=True,
-            actives=ACTIVES,
-            hosts=ACTIVES,
-            state_mb=1.0,
-            rate=80.0 / PACE,
-            settings=YARNS_OWN,
-        ),
-        Phases(print),
-    )
-    try:
+    options = {"actives": ACTIVES, "hosts": ACTIVES, "state_mb": 1.0, "rate": 80.0 / PACE}
+    root = tmp_path_factory.mktemp("sandboxes")
+    with yarn_sandbox(root, **options, settings=YARNS_OWN) as box:
         yield box
-    finally:
-        for each in box.yarn.processors().values():
-            os.kill(each["pid"], signal.SIGCONT)
-        box.down()
 
 
 def arrange(client: PlacementClient, sandbox: Sandbox) -> None:

@@ -22,14 +22,12 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.lifecycle import Options, Sandbox
-from samza_dagster.sandbox.progress import Phases
+from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.chaos.am_judge import problems
 from tests.chaos.am_requests import drawn
 from tests.rig.am_asking import Asking, Witness, at_rest, read_stream
-from tests.rig.pace import PACE
 from tests.rig.waiting import until
-from tests.rig.yarn_job import Jobs
+from tests.rig.yarn_job import Jobs, yarn_sandbox
 
 # Two runs at a time that capture their output would leave this process without its own.
 UNCAPTURED = {
@@ -48,23 +46,9 @@ MANY_STOPS = {"cluster-manager.container.retry.count": "60"}
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """A node more than the others have: one is lost, and requests still have a choice."""
-    box = Sandbox("requests", root=tmp_path_factory.mktemp("sandboxes"))
-    box.up(
-        Options(
-            name="requests",
-            yarn=True,
-            actives=ACTIVES,
-            hosts=5,
-            state_mb=4.0,
-            rate=200.0 / PACE,
-            settings=MANY_STOPS,
-        ),
-        Phases(print),
-    )
-    try:
+    root = tmp_path_factory.mktemp("sandboxes")
+    with yarn_sandbox(root, actives=ACTIVES, hosts=5, settings=MANY_STOPS) as box:
         yield box
-    finally:
-        box.down()
 
 
 def test_the_application_master_survives_all_requests_and_every_word_is_true(

@@ -45,8 +45,3 @@ def test_without_what_fetches_the_library_a_run_says_what_to_install(
     monkeypatch.setattr(faketime.shutil, "which", lambda _: None)
     with pytest.raises(MissingPrerequisite, match="fix: apt-get and dpkg, with Debian's package"):
         HostClocks(tmp_path / "clocks", ["a"], 100.0).environment("a")
-
-
-def test_without_a_skew_nothing_stands_before_the_clock(tmp_path: Path) -> None:
-    """And the library isn't asked for."""
-    assert HostClocks(tmp_path, ["a"], 0.0).environment("a") == {}

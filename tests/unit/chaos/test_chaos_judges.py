@@ -25,7 +25,6 @@ from tests.chaos.report import (
     CarriedOut,
     Report,
     befell,
-    nearest_rank,
     same_host,
 )
 from tests.chaos.schedule import Fault
@@ -50,11 +49,6 @@ def batch(
     return struct.pack(">qi", first, len(body)) + body
 
 
-def test_one_writer_after_another_is_no_overlap() -> None:
-    """Each has one run; a successor may have successors."""
-    assert overlaps("t", 0, written_by(1, 1, 2, 2, 2, 3)) == []
-
-
 def test_who_comes_back_after_another_has_written_was_a_second_owner() -> None:
     """Told with the place in the log."""
     (found,) = overlaps("t", 3, written_by(1, 2, 1))
@@ -77,15 +71,11 @@ def test_batches_are_read_as_the_broker_writes_them() -> None:
     assert parse(batch(0, 1, 7, by_broker=True)) == [Batch(0, 1, 7, 9, True)]
 
 
-def test_a_log_whose_batches_name_nobody_cannot_be_judged() -> None:
-    """All of them without a producer's id look like one owner's."""
+def test_a_log_without_names_or_thinned_out_by_compaction_cannot_be_judged() -> None:
+    """All batches without a producer's id look like one owner's; of three owners one has left none."""
     assert overlaps("t", 0, written_by(-1, -1, -1)) == []
     assert "3 of 3 batches name no producer" in unjudged("t", 0, written_by(-1, -1, -1), 1)
     assert unjudged("t", 0, written_by(1, 1, 2), 2) == ""
-
-
-def test_a_log_that_compaction_has_thinned_out_cannot_be_judged() -> None:
-    """Of three owners one has left no batch; the log of none is empty."""
     assert "2 producers, but 3 owners" in unjudged("t", 0, written_by(1, 3), 3)
     assert unjudged("t", 0, [], 1)
 
@@ -127,16 +117,13 @@ def test_joined_faults_share_one_downtime_and_no_replaced_active() -> None:
     assert first.group == second.group == 4
     report = Report(1, "broker", [first, second, befallen(5)])
     assert (report.downtime(0.5), report.downtime(1.0)) == (5, 9_000)
-    assert report.to_json()["together"] == 1
+    told = report.to_json()
+    assert (told["together"], told["failovers"], told["kinds"]) == (1, 3, {"kill host": 3})
+    (unknown,) = befell([carried_out(1, 0)], [started("0", "a")], {}, 3.0)
+    assert (unknown.replaced, unknown.downtime_ms) == (("0",), None), "nobody could tell"
 
 
-def test_a_downtime_that_nobody_could_tell_is_none() -> None:
-    """And no downtime of 0 ms."""
-    (told,) = befell([carried_out(1, 0)], [started("0", "a")], {}, 3.0)
-    assert (told.replaced, told.downtime_ms) == (("0",), None)
-
-
-def test_two_of_a_group_on_one_host_fail_the_run() -> None:
+def test_two_of_a_group_on_one_host_are_told() -> None:
     """The kernel's word; one that is frozen elsewhere while its successor runs is none of it."""
 
     def seen(processor: str, host: str) -> SimpleNamespace:
@@ -146,7 +133,6 @@ def test_two_of_a_group_on_one_host_fail_the_run() -> None:
     beside = {"what": "VIOLATION", "one": seen("0", "a"), "other": seen("0-0", "a")}
     found = same_host([started("0", "a"), apart, beside])
     assert found == ["0 (pid 1) and 0-0 (pid 1) on a"]
-    assert not Report(1, "lease", [befallen(5)], same_host=found).is_good
 
 
 def befallen(downtime_ms: int | None, rest_s: float | None = 1.0, number: int = 1) -> Befallen:
@@ -154,20 +140,30 @@ def befallen(downtime_ms: int | None, rest_s: float | None = 1.0, number: int = 
     return Befallen(number, number, "kill host", "host-1", rest_s, ("0",), (), downtime_ms)
 
 
-def test_a_run_is_good_only_when_every_judge_agrees() -> None:
-    """An overlap is what leases can't exclude, and the broker's fence does."""
-    (returned,) = overlaps("t", 0, written_by(1, 2, 1))
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"missing": 1},
+        {"unexplained": 1},
+        {"history": "a hash"},
+        {"load": "dead"},
+        {"unjudged": ["a log"]},
+        {"cut_short": ["KeyboardInterrupt"]},
+        {"same_host": ["0 and 0-0 on a"]},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_run_is_good_only_when_every_judge_agrees(wrong: dict[str, Any]) -> None:
     assert Report(1, "broker", [befallen(5)]).is_good
-    assert not Report(1, "broker", [befallen(5)], missing=1).is_good
-    assert not Report(1, "broker", [befallen(5)], unexplained=1).is_good
-    assert not Report(1, "broker", [befallen(5)], history="a hash").is_good
-    assert not Report(1, "broker", [befallen(5)], load="dead").is_good
-    assert not Report(1, "lease", [befallen(5)], unjudged=["a log"]).is_good
+    assert not Report(1, "broker", [befallen(5)], **wrong).is_good
+
+
+def test_an_overlap_is_what_leases_cannot_exclude_and_the_brokers_fence_does() -> None:
+    """And whoever never rests fails with either."""
+    (returned,) = overlaps("t", 0, written_by(1, 2, 1))
     assert not Report(1, "broker", [befallen(5, None)]).is_good
-    assert not Report(1, "broker", [befallen(5)], [returned]).is_good
     assert not Report(1, "broker", [thawed(0.0)], [returned]).is_good
     assert Report(1, "lease", [thawed(0.0)], [returned]).is_good
-    assert not Report(1, "broker", [befallen(5)], cut_short=["KeyboardInterrupt"]).is_good
 
 
 def thawed(at_s: float, kind: str = "freeze host") -> Befallen:
@@ -227,21 +223,12 @@ def test_what_two_owners_of_one_changelog_lose_is_held_against_no_run_that_is_to
     """The Joiner throws at a state that neither of them had, at every start; else nothing is lost."""
     mixed = overlap(100_200, 100_300)._replace(topic=demo_job.CHANGELOG_TOPIC)
     lost = [thawed(100.0), replace(thawed(200.0), rest_s=None)]
-    harmed = Report(1, "lease", lost, [mixed], missing=9, expects_overlaps=True)
+    harmed = Report(1, "lease", lost, [mixed], missing=9, missing_in=[0, 2], expects_overlaps=True)
     assert harmed.is_good
+    assert not replace(harmed, missing_in=[0, 1]).is_good, "active 1 has a state of its own"
     assert not replace(harmed, expects_overlaps=False).is_good
     assert not replace(harmed, overlaps=[overlap(100_200, 100_300)]).is_good
     assert not replace(harmed, unexplained=1).is_good
-
-
-def test_the_verdict_names_faults_failovers_downtime_missing_overlaps_and_seed() -> None:
-    """Counted; each single one is in the file."""
-    told = Report(7, "broker", [befallen(5), befallen(9, number=2)], missing=3).verdict()
-    wanted = {"seed": 7, "faults": 2, "failovers": 2, "missing": 3, "overlaps": 0}
-    assert {name: told[name] for name in wanted} == wanted
-    assert told["kinds"] == {"kill host": 2}
-    assert told["downtime_ms"] == {"p50": 5, "p99": 9}
-    assert json.loads(json.dumps(told)) == told
 
 
 @pytest.mark.parametrize("ends", [AssertionError("no log"), KeyboardInterrupt()])
@@ -262,11 +249,3 @@ def test_what_ends_a_run_early_leaves_its_report_and_the_reason(
     assert told["cut_short"][0].startswith(type(ends).__name__)
     kept = json.loads((tmp_path / "results" / "chaos.json").read_text())
     assert [each["number"] for each in kept["each_fault"]] == [1]
-
-
-def test_quantiles_are_of_what_was_measured() -> None:
-    """No fault that replaced nobody counts; the nearest rank, never between two."""
-    downtimes = (40, 10, 30, 20, None)
-    report = Report(1, "broker", [befallen(ms, number=n) for n, ms in enumerate(downtimes)])
-    assert (report.downtime(0.5), report.downtime(0.99)) == (20, 40)
-    assert nearest_rank([], 0.5) is None

@@ -67,29 +67,16 @@ def test_no_log4j_1_reaches_a_container() -> None:
     assert {"slf4j-simple", "snappy-java", "lz4-java", "zstd-jni"} <= names
 
 
-def test_resolves_in_class_path_order_and_tells_each_jar(
-    tmp_path: Path, repository: Repository
-) -> None:
-    """Equal names of two groups stay apart; progress ends at the total."""
+def test_asks_only_for_what_is_missing(tmp_path: Path, repository: Repository) -> None:
+    """In class path order, each jar told; one lost jar costs one download, none costs nothing."""
     told: list[ArtifactProgress] = []
     paths = jar_paths("kafka", progress=told.append, directory=tmp_path)
     assert [path.read_bytes() for path in paths] == list(JARS.values())
-    assert [progress.done for progress in told] == [0, 1, 2]
-    assert told[-1].current == "org.two:a:2"
-
-
-def test_asks_nothing_the_second_time(tmp_path: Path, repository: Repository) -> None:
-    """What was verified once is served from disk."""
-    jar_paths("kafka", directory=tmp_path)
-    jar_paths("kafka", directory=tmp_path)
-    assert len(repository.asked) == 1
-
-
-def test_asks_only_for_what_is_missing(tmp_path: Path, repository: Repository) -> None:
-    """One lost jar costs one download."""
-    jar_paths("kafka", directory=tmp_path)[0].unlink()
-    jar_paths("kafka", directory=tmp_path)
-    assert repository.asked[1] == [("org.one", "a", "1")]
+    assert [(progress.done, progress.current) for progress in told][-1] == (2, "org.two:a:2")
+    paths[0].unlink()
+    for _ in range(2):
+        jar_paths("kafka", directory=tmp_path)
+    assert repository.asked[1:] == [[("org.one", "a", "1")]]
 
 
 def test_refuses_a_jar_that_is_not_the_pinned_one(tmp_path: Path, repository: Repository) -> None:
@@ -103,21 +90,16 @@ def test_refuses_a_jar_that_is_not_the_pinned_one(tmp_path: Path, repository: Re
 
 
 def test_a_download_that_broke_off_leaves_nothing(tmp_path: Path, repository: Repository) -> None:
-    """The next run starts clean and ends well."""
+    """The next run starts clean, also where a killed one has left half a jar, and ends well."""
+    left = ivy.retrieved_path(tmp_path / "stage", "org.one", "a", "1")
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half")
     repository.fail_after = 1
     with pytest.raises(Unreachable):
         jar_paths("kafka", directory=tmp_path)
     assert not (tmp_path / "stage").exists()
     repository.fail_after = None
     assert all(path.is_file() for path in jar_paths("kafka", directory=tmp_path))
-
-
-def test_what_a_killed_run_left_is_not_taken(tmp_path: Path, repository: Repository) -> None:
-    """A stage that nobody cleaned is thrown away, whatever it holds."""
-    left = ivy.retrieved_path(tmp_path / "stage", "org.one", "a", "1")
-    left.parent.mkdir(parents=True)
-    left.write_bytes(b"half")
-    assert jar_paths("kafka", directory=tmp_path)[0].read_bytes() == b"first jar"
 
 
 def test_many_at_once_download_once(tmp_path: Path, repository: Repository) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from samza_dagster.model import naming
 from samza_dagster.sandbox import kafka_client
+from samza_dagster.sandbox.demo.restore import Restored, RestoreWatch
 from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME, STORE
-from samza_dagster.sandbox.demo_restore import Restored, RestoreWatch
 
 pytestmark = pytest.mark.unit
 

@@ -13,58 +13,22 @@ from samza_dagster.sandbox.load import Sender
 from samza_dagster.sandbox.load_plan import LoadPlan, Part
 
 pytestmark = pytest.mark.unit
+ALL = 100
 
 
-class SlowBroker:
-    """Acknowledges so many of what was sent in each flush."""
+class Producer:
+    """Takes so many records as it has `room` for, and acknowledges `each_time` in a flush.
 
-    def __init__(self, each_time: int) -> None:
-        self._each_time = each_time
-        self._waiting: list[Any] = []
+    `from_flush`: from its so manieth on; `polls`: all of them in each poll as well.
+    """
 
-    def produce(self, *_: object, on_delivery: Any, **__: object) -> None:
-        self._waiting.append(on_delivery)
-
-    def poll(self, _: float) -> None:
-        return
-
-    def flush(self, _: float) -> int:
-        for _ in range(min(self._each_time, len(self._waiting))):
-            self._waiting.pop()(None, None)
-        return len(self._waiting)
-
-
-def sender(each_time: int, monkeypatch: pytest.MonkeyPatch) -> Sender:
-    monkeypatch.setattr(kafka_client, "producer", lambda *_: SlowBroker(each_time))
-    made = Sender("nowhere", LoadPlan.for_state(0.5, actives=1))
-    for number in range(5):
-        made.send(Part(number, 0, 0))
-    return made
-
-
-def test_a_fill_is_waited_for_while_its_records_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many they are: none of it is a deadline for the whole."""
-    slow = sender(2, monkeypatch)
-    with pytest.raises(DeadlineExceeded, match="3 records"):
-        slow.flush()
-    slow.flush_all()
-    assert slow.acknowledged == 5
-
-
-def test_a_broker_that_acknowledges_nothing_is_not_waited_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Told with what is left."""
-    with pytest.raises(DeadlineExceeded, match="5 records"):
-        sender(0, monkeypatch).flush_all()
-
-
-class LostProducer:
-    """Takes records and acknowledges none but, where `comes_back`, in the second flush."""
-
-    def __init__(self, *, comes_back: bool = False, room: int = 5) -> None:
+    def __init__(
+        self, each_time: int = 0, *, from_flush: int = 1, polls: bool = False, room: int = 5
+    ) -> None:
         self.keys: list[str] = []
-        self._comes_back = comes_back
+        self._each_time = each_time
+        self._from_flush = from_flush
+        self._polls = polls
         self._room = room
         self._flushes = 0
         self._waiting: list[Any] = []
@@ -76,38 +40,30 @@ class LostProducer:
         self._waiting.append(on_delivery)
 
     def poll(self, _: float) -> None:
-        return
+        if self._polls:
+            self._end(None, ALL)
 
     def flush(self, _: float) -> None:
         self._flushes += 1
-        if self._comes_back and self._flushes == 2:
-            self._end(None)
+        if self._flushes >= self._from_flush:
+            self._end(None, self._each_time)
 
     def purge(self) -> None:
-        self._end("purged")
+        self._end("purged", ALL)
 
     def close(self) -> None:
         return
 
-    def _end(self, error: str | None) -> None:
-        while self._waiting:
-            self._waiting.pop(0)(error, None)
-
-
-class AnsweringProducer(LostProducer):
-    """Acknowledges in each poll and flush."""
-
-    def poll(self, _: float) -> None:
-        self._end(None)
-
-    def flush(self, _: float) -> None:
-        self._end(None)
+    def _end(self, error: str | None, most: int) -> None:
+        ended, self._waiting = self._waiting[:most], self._waiting[most:]
+        for tell in ended:
+            tell(error, None)
 
 
 class Rig:
     """A sender of five records to the first of `producers`; `now_s` is its clock."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *producers: LostProducer) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *producers: Producer) -> None:
         self.now_s = 0.0
         self.broker_answers = True
         self.left = list(producers)
@@ -126,11 +82,22 @@ class Rig:
             self.sender.send(Part(number, 0, 0))
 
 
+def test_a_fill_is_waited_for_while_its_records_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many they are: none of it is a deadline for the whole. Else what is left is told."""
+    slow = Rig(monkeypatch, Producer(2)).sender
+    with pytest.raises(DeadlineExceeded, match="3 records"):
+        slow.flush()
+    slow.flush_all()
+    assert slow.acknowledged == 5
+    with pytest.raises(DeadlineExceeded, match="5 records"):
+        Rig(monkeypatch, Producer()).sender.flush_all()
+
+
 def test_a_lost_producer_is_replaced_and_what_waited_is_sent_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In its order; that the lost one's were purged is no failure."""
-    lost, new = LostProducer(), AnsweringProducer()
+    lost, new = Producer(), Producer(ALL, polls=True)
     rig = Rig(monkeypatch, lost, new)
     with pytest.raises(DeadlineExceeded, match="5 records"):
         rig.sender.flush()
@@ -142,7 +109,7 @@ def test_a_lost_producer_is_replaced_and_what_waited_is_sent_again(
 
 def test_a_lost_producer_whose_queue_is_full_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the load would wait there for ever."""
-    lost, new = LostProducer(), AnsweringProducer(room=6)
+    lost, new = Producer(), Producer(ALL, polls=True, room=6)
     rig = Rig(monkeypatch, lost, new)
     rig.now_s = 20.0
     rig.sender.send(Part(5, 0, 0))
@@ -152,7 +119,7 @@ def test_a_lost_producer_whose_queue_is_full_is_replaced(monkeypatch: pytest.Mon
 
 def test_a_producer_is_kept_while_the_broker_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long: a new one would find nothing either."""
-    rig = Rig(monkeypatch, LostProducer())
+    rig = Rig(monkeypatch, Producer())
     rig.broker_answers = False
     for rig.now_s in (20.0, 500.0, 90_000.0):
         with pytest.raises(DeadlineExceeded, match="5 records"):
@@ -161,7 +128,7 @@ def test_a_producer_is_kept_while_the_broker_is_away(monkeypatch: pytest.MonkeyP
 
 def test_a_producer_that_finds_the_broker_again_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who looked for the broker may be the first that it answers."""
-    rig = Rig(monkeypatch, LostProducer(comes_back=True))
+    rig = Rig(monkeypatch, Producer(ALL, from_flush=2))
     rig.now_s = 20.0
     rig.sender.flush()
     assert rig.sender.acknowledged == 5

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.process import ProcessRecord, spawn_with_default_signals
 from samza_dagster.sandbox.process_group import is_group_alive, stop_groups
@@ -71,11 +70,3 @@ def test_sigint_ends_one_that_was_started_with_sigint_ignored(tmp_path: Path) ->
     leader.send(signal.SIGINT)
     assert leader.wait(10)
     assert "KeyboardInterrupt" in (tmp_path / "log").read_text()
-
-
-def test_names_a_program_that_is_not_there(tmp_path: Path) -> None:
-    """As `spawn` does."""
-    with pytest.raises(MissingPrerequisite, match="no-such-program"):
-        spawn_with_default_signals(
-            "test", ["/no-such-program"], log=tmp_path / "log", environment={}
-        )

@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from samza_dagster.cli.main import cli
 from samza_dagster.errors import ActionFailed, MissingPrerequisite, Refused
-from samza_dagster.sandbox import demo
-from samza_dagster.sandbox.demo import checkout_workspace
+from samza_dagster.sandbox.demo import run as demo_run
+from samza_dagster.sandbox.demo.run import checkout_workspace
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.registry import Registry
@@ -144,8 +144,8 @@ def test_a_demo_without_a_checkout_is_refused_before_anything_starts(
     def refuse() -> Path:
         return checkout_workspace(site_packages)
 
-    monkeypatch.setattr(demo, "checkout_workspace", refuse)
-    one = demo.Demo("one", print)
+    monkeypatch.setattr(demo_run, "checkout_workspace", refuse)
+    one = demo_run.Demo("one", print)
     with pytest.raises(MissingPrerequisite):
         one.run(Options())
     one.close()

@@ -15,7 +15,7 @@ import pytest
 from samza_dagster.agent.procfs import ProcessHandle, ProcessName
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
 from samza_dagster.sandbox import process
-from samza_dagster.sandbox.process import ProcessRecord, interrupts_deferred, spawn
+from samza_dagster.sandbox.process import ProcessRecord, spawn, spawn_with_default_signals
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.unit
@@ -34,14 +34,6 @@ def _wait_for_log(tmp_path: Path, text: str) -> None:
         time.sleep(0.01)
 
 
-def test_ends_by_sigterm_and_is_seen_dead(tmp_path: Path) -> None:
-    """The usual way; a dead child doesn't count as alive while it is a zombie."""
-    record = _python("import time; time.sleep(60)", tmp_path)
-    assert record.is_alive
-    assert record.stop(grace_s=10)
-    assert not record.is_alive
-
-
 def test_sigkill_ends_one_that_ignores_sigterm(tmp_path: Path) -> None:
     """And the answer says that it didn't end by itself."""
     record = _python(STUBBORN, tmp_path)
@@ -51,14 +43,18 @@ def test_sigkill_ends_one_that_ignores_sigterm(tmp_path: Path) -> None:
 
 
 def test_a_later_process_with_the_same_id_is_left_alone(tmp_path: Path) -> None:
-    """The start time differs: it is a stranger."""
+    """The start time differs, or the boot: it is a stranger. The very one ends by a SIGTERM."""
     record = _python("import time; time.sleep(60)", tmp_path)
     stranger = dataclasses.replace(record, start_ticks=record.start_ticks - 1)
     assert not stranger.is_alive
     assert not stranger.send(signal.SIGKILL)
     assert stranger.stop()
+    assert not dataclasses.replace(record, boot="another").is_alive
     assert record.is_alive
-    record.stop()
+    assert record.stop(grace_s=10)
+    assert not record.is_alive
+    with pytest.raises(ActionFailed):
+        ProcessRecord.of("gone", record.pid)
 
 
 def test_an_id_that_a_thread_of_a_stranger_has_by_now_names_nobody() -> None:
@@ -79,13 +75,6 @@ def test_an_id_that_a_thread_of_a_stranger_has_by_now_names_nobody() -> None:
     finally:
         stay.set()
         stranger.join()
-
-
-def test_a_record_of_another_boot_names_nobody() -> None:
-    """After a reboot the same numbers mean nothing."""
-    own = ProcessRecord.of("self", os.getpid())
-    assert own.is_alive
-    assert not dataclasses.replace(own, boot="another").is_alive
 
 
 def test_survives_its_way_through_json() -> None:
@@ -125,27 +114,11 @@ def test_tells_the_record_before_a_ctrl_c_comes_in_between(tmp_path: Path) -> No
     told[0].stop()
 
 
-def test_a_deferred_interrupt_comes_after_the_block() -> None:
-    """It is late, not lost."""
-    steps: list[str] = []
-
-    def interrupted() -> None:
-        with interrupts_deferred():
-            signal.raise_signal(signal.SIGINT)
-            steps.append("went on")
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert steps == ["went on"]
-
-
 def test_names_a_program_that_is_not_there(tmp_path: Path) -> None:
     """Instead of a traceback."""
     with pytest.raises(MissingPrerequisite, match="no-such-program"):
         spawn("test", ["/no-such-program"], log=tmp_path / "log")
-
-
-def test_a_process_that_has_ended_can_not_be_recorded() -> None:
-    """No record of nobody."""
-    with pytest.raises(ActionFailed):
-        ProcessRecord.of("gone", 2**22 + 1)
+    with pytest.raises(MissingPrerequisite, match="no-such-program"):
+        spawn_with_default_signals(
+            "test", ["/no-such-program"], log=tmp_path / "log", environment={}
+        )

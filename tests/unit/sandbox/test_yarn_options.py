@@ -10,18 +10,12 @@ import pytest
 
 from samza_dagster.errors import Refused
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.ports import free_ports
 from samza_dagster.sandbox.yarn.cluster import YarnCluster
 from samza_dagster.sandbox.yarn.job import YarnJob
 
 pytestmark = pytest.mark.unit
-
-
-def test_nobody_logs_in_there() -> None:
-    assert Options().is_fenced
-    assert not Options(yarn=True).is_fenced
-    assert not Options(fencing="lease").is_fenced
 
 
 def test_a_host_that_doesnt_run_cant_be_lost(tmp_path: Path) -> None:

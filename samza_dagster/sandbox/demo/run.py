@@ -20,15 +20,15 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import lifecycle
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.dagster_stack import DagsterStack
-from samza_dagster.sandbox.demo_findings import Findings
+from samza_dagster.sandbox.demo.findings import Findings
+from samza_dagster.sandbox.demo.move import PROCESSOR, DemoMove
 from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
-from samza_dagster.sandbox.demo_move import PROCESSOR, DemoMove
 from samza_dagster.sandbox.hosts import host_names
 from samza_dagster.sandbox.java_check import need_linux
 from samza_dagster.sandbox.judge import Judge, Verdict
 from samza_dagster.sandbox.progress import Phases, artifact_progress
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def checkout_workspace(root: Path = ROOT) -> Path:

@@ -17,9 +17,9 @@ from samza_dagster.model import PlacementResponse
 from samza_dagster.model.placement_messages import StatusCode
 from samza_dagster.placement.state import Stage
 from samza_dagster.sandbox.dagster_runs import DagsterRuns
-from samza_dagster.sandbox.demo_findings import Findings
-from samza_dagster.sandbox.demo_map import host_map, hosts_of
-from samza_dagster.sandbox.demo_restore import Restored, RestoreWatch
+from samza_dagster.sandbox.demo.findings import Findings
+from samza_dagster.sandbox.demo.host_map import host_map, hosts_of
+from samza_dagster.sandbox.demo.restore import Restored, RestoreWatch
 from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.progress import Phases

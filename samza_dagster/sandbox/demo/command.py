@@ -13,7 +13,7 @@ from rich.console import Console
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.interrupts import interrupts_deferred, interrupts_raise
-from samza_dagster.sandbox.demo import Demo
+from samza_dagster.sandbox.demo.run import Demo
 from samza_dagster.sandbox.lifecycle import Options
 from samza_dagster.sandbox.load_plan import RATE
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from samza_dagster.sandbox import kafka_client, standby_lag
 from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC
-from samza_dagster.sandbox.restore_log import restored_records
+
+# `KeyValueStorageEngine` of Samza 1.8.0, at the end of each store's restore.
+_RESTORED = re.compile(r"(\d+) total entries restored for store: .*?/Partition_(\d+)\b")
+
+
+def restored_records(log: str) -> dict[int, int]:
+    """Partition → records read from the changelog by the container's start, by its own log.
+
+    Empty when the container hasn't finished its restore yet.
+    """
+    return {int(partition): int(count) for count, partition in _RESTORED.findall(log)}
 
 
 @dataclass(frozen=True)
