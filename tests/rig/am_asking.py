@@ -19,6 +19,9 @@ import dagster as dg
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata import connection as settings
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.planning import PLAN
+from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.chaos.am_judge import LOOK_MS, Claim, Fault, Outcome, Process, Rest, Stream, Word
 from tests.chaos.am_requests import (
@@ -237,8 +240,11 @@ def _claims(
     if ask.kind == "drain_host":
         return (Claim(host=ask.host),)
     if ask.kind == "reconcile":
+        # Groups in which an action is under way are left alone, and told of as that.
+        plan: UnitsPlan = result.output_for_node("plan_reconcile", PLAN)
+        groups = {unit.group for unit in plan.units}
         pins = wanted(ask, actives=actives, hosts=hosts)
-        return tuple(Claim(processor, host, anew=False) for processor, host in pins.items())
+        return tuple(Claim(p, h, anew=False) for p, h in pins.items() if group_of(p) in groups)
     if ask.kind == "rolling_bounce":
         return tuple(Claim(p) for n in range(actives) for p in (str(n), f"{n}-0"))
     there = Claim(ask.processor, str(result.output_for_node("verify_placement")))

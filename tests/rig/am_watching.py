@@ -24,6 +24,7 @@ class Watcher:
         self.errors: list[str] = []
         self.open: set[str] = set()
         """What was told and isn't over yet."""
+        self._began = time.monotonic()
         self._told: list[tuple[float, str, str]] = []
         self._samza = SamzaClientResource(
             bootstrap_servers=connection.bootstrap_servers,
@@ -74,7 +75,10 @@ class Watcher:
             instance.report_runless_asset_event(event)
             signal, subject = (str(event.metadata[key].value) for key in ("signal", "subject"))
             is_new = "verdict" in event.metadata
-            print(f"  {self.name}: {signal} {subject}{'' if is_new else ' is over'}", flush=True)
+            at = f"{time.monotonic() - self._began:5.0f} s"
+            print(
+                f"  {at} {self.name}: {signal} {subject}{'' if is_new else ' is over'}", flush=True
+            )
             if is_new:
                 self.open.add(f"{signal} {subject}")
                 self._told.append((time.monotonic(), signal, subject))

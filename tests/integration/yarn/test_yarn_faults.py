@@ -192,7 +192,7 @@ def test_each_fault_is_told_in_time_and_nothing_else(sandbox: Sandbox) -> None:
                 faults.mend(fault)
             until(f"all is well after wave {number}", is_well, seconds=180)
             found += problems(wave, told(began), faults.chosen)
-    assert found == []
+    assert found == [], "\n".join(found)
     assert [error for watcher in watchers for error in watcher.errors] == []
 
 
