@@ -37,8 +37,8 @@ def test_a_cursor_that_cannot_be_read_is_a_fresh_one(text: str | None) -> None:
 
 def test_a_cursor_of_another_job_is_a_fresh_one() -> None:
     """A position in another stream means nothing here."""
-    text = Cursor("a/1", 5).to_text()
-    assert Cursor.read(text, "a/1") == Cursor("a/1", 5)
+    text = Cursor("a/1", 5, 7).to_text()
+    assert Cursor.read(text, "a/1") == Cursor("a/1", 5, 7)
     assert Cursor.read(text, "b/1") is None
 
 
