@@ -39,9 +39,9 @@ def incidents(
       samza-dagster incidents --job-name orders
       samza-dagster incidents --job-name orders --json | jq .summary
     """
-    from samza_dagster.orchestration.failover.reading import InstanceEvents
-    from samza_dagster.orchestration.failover.score import incidents as incidents_of
-    from samza_dagster.orchestration.failover.score import summary
+    from samza_dagster.orchestration.watch.stored import InstanceEvents
+    from samza_dagster.orchestration.watch.score import incidents as incidents_of
+    from samza_dagster.orchestration.watch.score import summary
     from samza_dagster.orchestration.history.events import HISTORY
     from samza_dagster.orchestration.names import asset_key
 

@@ -22,9 +22,9 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from fake_lookout import LOOKOUTS, FakeWatch, Lookout
 
 from samza_dagster.orchestration.assets.standby_readiness import outside_checks_now
-from samza_dagster.orchestration.checks import tick as check_tick
-from samza_dagster.orchestration.checks.sensors import invariants_sensor
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch import tick as check_tick
+from samza_dagster.orchestration.watch.check_sensors import invariants_sensor
+from samza_dagster.orchestration.watch.check_settings import Invariants, LagSlo
 from samza_dagster.orchestration.policies import PlacementPolicies
 
 Evaluation = dg.AssetCheckEvaluation

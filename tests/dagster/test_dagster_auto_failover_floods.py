@@ -8,11 +8,11 @@ import dagster as dg
 import pytest
 from fake_lookout import DictKeeper, Lookout, LookoutClient
 
-from samza_dagster.orchestration.failover import reading
-from samza_dagster.orchestration.failover.log import acknowledgement
-from samza_dagster.orchestration.failover.policy import Mode, Rules
-from samza_dagster.orchestration.failover.reading import InstanceEvents
-from samza_dagster.orchestration.failover.tick import Tick
+from samza_dagster.orchestration.watch import reading
+from samza_dagster.orchestration.watch.reported import acknowledgement
+from samza_dagster.orchestration.watch.policy import Mode, Rules
+from samza_dagster.orchestration.watch.stored import InstanceEvents
+from samza_dagster.orchestration.watch.failover_tick import Tick
 from samza_dagster.orchestration.history.events import KEY
 from samza_dagster.orchestration.tags import EVENT
 

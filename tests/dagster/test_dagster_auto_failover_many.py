@@ -10,10 +10,10 @@ import pytest
 from fake_lookout import DictKeeper, ListEvents, Lookout, LookoutClient
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.policy import Mode, Rules
-from samza_dagster.orchestration.failover.signals import Limits
-from samza_dagster.orchestration.failover.tick import Tick, quiet
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.policy import Mode, Rules
+from samza_dagster.orchestration.watch.signals import Limits
+from samza_dagster.orchestration.watch.failover_tick import Tick, quiet
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster

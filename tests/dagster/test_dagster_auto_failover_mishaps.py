@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.failover.log import acknowledgement
-from samza_dagster.orchestration.failover.policy import HOUR_MS, Mode, Rules
-from samza_dagster.orchestration.failover.settings import AutoFailover
-from samza_dagster.orchestration.failover.signals import Limits
-from samza_dagster.orchestration.failover.tick import Tick, watch
+from samza_dagster.orchestration.watch.reported import acknowledgement
+from samza_dagster.orchestration.watch.policy import HOUR_MS, Mode, Rules
+from samza_dagster.orchestration.watch.settings import AutoFailover
+from samza_dagster.orchestration.watch.signals import Limits
+from samza_dagster.orchestration.watch.failover_tick import Tick, watch
 
 pytestmark = pytest.mark.dagster
 LOOKS = AutoFailover.model_validate({"look_for_s": 2})

@@ -17,14 +17,14 @@ from samza_dagster.orchestration.assets.standby_readiness import (
     ReadinessConfig,
     standby_readiness,
 )
-from samza_dagster.orchestration.checks import lag_objectives
-from samza_dagster.orchestration.checks.findings import NOT_JUDGED, Board
-from samza_dagster.orchestration.checks.names import OBJECTIVE
-from samza_dagster.orchestration.checks.sensors import lag_slo_sensor
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.checks.tick import CheckTick, invariants_tick, lag_slo_tick
-from samza_dagster.orchestration.failover.policy import Mode, Rules
-from samza_dagster.orchestration.failover.tick import Tick
+from samza_dagster.orchestration.watch import lag_objectives
+from samza_dagster.orchestration.watch.findings import NOT_JUDGED, Board
+from samza_dagster.orchestration.watch.names import OBJECTIVE
+from samza_dagster.orchestration.watch.check_sensors import lag_slo_sensor
+from samza_dagster.orchestration.watch.check_settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch.check_tick import CheckTick, invariants_tick, lag_slo_tick
+from samza_dagster.orchestration.watch.policy import Mode, Rules
+from samza_dagster.orchestration.watch.failover_tick import Tick
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster

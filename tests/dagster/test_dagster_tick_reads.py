@@ -13,10 +13,10 @@ from fleet import ACTIVES, HOSTS, Ticks
 from reporting_fleet import BEHIND, COMMITS, RECORDS, ReportingFleet, leaders_page
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
-from samza_dagster.orchestration.failover.settings import AutoFailover
+from samza_dagster.orchestration.watch.check_sensors import invariants_sensor, lag_slo_sensor
+from samza_dagster.orchestration.watch.check_settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch.sensor import auto_failover_sensor
+from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.checks import names, outside
-from samza_dagster.orchestration.checks.events import evaluation
-from samza_dagster.orchestration.checks.findings import (
+from samza_dagster.orchestration.watch import invariants as outside, names
+from samza_dagster.orchestration.watch.check_events import evaluation
+from samza_dagster.orchestration.watch.findings import (
     NOTE,
     Board,
     Finding,
     Samples,
     looked,
 )
-from samza_dagster.orchestration.checks.lag_objectives import (
+from samza_dagster.orchestration.watch.lag_objectives import (
     breaches,
     followed,
     forecast,
@@ -27,14 +27,14 @@ from samza_dagster.orchestration.checks.lag_objectives import (
     timed,
     why_not_known,
 )
-from samza_dagster.orchestration.checks.settings import LagSlo
-from samza_dagster.orchestration.checks.tick import (
+from samza_dagster.orchestration.watch.check_settings import LagSlo
+from samza_dagster.orchestration.watch.check_tick import (
     invariant_findings,
     read_lags,
     under,
 )
 from samza_dagster.orchestration.follow import errors_as_failures
-from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.resource import SamzaClientResource

@@ -11,8 +11,8 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.orchestration.assets.readiness_config import ReadinessConfig
-from samza_dagster.orchestration.checks import names
-from samza_dagster.orchestration.checks.settings import LagSlo
+from samza_dagster.orchestration.watch import names
+from samza_dagster.orchestration.watch.check_settings import LagSlo
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.policies import PlacementPolicies

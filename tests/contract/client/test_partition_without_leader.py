@@ -16,11 +16,11 @@ from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
 from samza_dagster.metadata.topics import retained
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
-from samza_dagster.orchestration.checks.findings import NOTE, Board
-from samza_dagster.orchestration.checks.names import LAG, OBJECTIVE, ONE_OWNER, SAME_HOST
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.checks.tick import invariants_tick, lag_slo_tick
-from samza_dagster.orchestration.failover.tick import look
+from samza_dagster.orchestration.watch.findings import NOTE, Board
+from samza_dagster.orchestration.watch.names import LAG, OBJECTIVE, ONE_OWNER, SAME_HOST
+from samza_dagster.orchestration.watch.check_settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch.check_tick import invariants_tick, lag_slo_tick
+from samza_dagster.orchestration.watch.failover_tick import look
 from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import (
     Group,

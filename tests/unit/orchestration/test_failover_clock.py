@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from samza_dagster.orchestration.failover.memory import Acted, Memory
-from samza_dagster.orchestration.failover.policy import (
+from samza_dagster.orchestration.watch.memory import Acted, Memory
+from samza_dagster.orchestration.watch.policy import (
     HOUR_MS,
     Decision,
     Mode,
@@ -16,8 +16,8 @@ from samza_dagster.orchestration.failover.policy import (
     remembered,
     still_blocking,
 )
-from samza_dagster.orchestration.failover.sight import ContainerSeen, LeaderSeen, Sight
-from samza_dagster.orchestration.failover.signals import Limits, judge
+from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Sight
+from samza_dagster.orchestration.watch.signals import Limits, judge
 
 pytestmark = pytest.mark.unit
 BEGIN = 1_700_000_000_000

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from samza_dagster.client.views import JobView
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.policy import Decision, Mode, Rules, decide, remembered
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight, sight_of
-from samza_dagster.orchestration.failover.signals import judge
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.thresholds import Limits
+from samza_dagster.orchestration.watch.policy import Decision, Mode, Rules, decide, remembered
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Sight, sight_of
+from samza_dagster.orchestration.watch.signals import judge
 
 pytestmark = pytest.mark.unit
 MINUTE = 60_000

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import Limits, judge
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Sight
+from samza_dagster.orchestration.watch.signals import Limits, judge
 
 pytestmark = pytest.mark.unit
 BEGIN = 1_700_000_000_000

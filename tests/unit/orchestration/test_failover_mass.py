@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 import pytest
 
-from samza_dagster.orchestration.failover.lost_hosts import TOGETHER_MS
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.policy import Decision, Mode, Rules, decide, remembered
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import judge
+from samza_dagster.orchestration.watch.hosts import TOGETHER_MS
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.policy import Decision, Mode, Rules, decide, remembered
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Sight
+from samza_dagster.orchestration.watch.signals import judge
 
 pytestmark = pytest.mark.unit
 BEGIN = 1_700_000_000_000

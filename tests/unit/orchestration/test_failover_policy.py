@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from samza_dagster.coordinator.command import run_command
-from samza_dagster.orchestration.failover.cases import request_uuid
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.cases import request_uuid
+from samza_dagster.orchestration.watch.memory import (
     MOST_SUSPECTS,
     Acted,
     Memory,
 )
-from samza_dagster.orchestration.failover.policy import (
+from samza_dagster.orchestration.watch.policy import (
     HOUR_MS,
     Decision,
     Mode,
@@ -23,8 +23,8 @@ from samza_dagster.orchestration.failover.policy import (
     decide,
     remembered,
 )
-from samza_dagster.orchestration.failover.sight import ContainerSeen, LeaderSeen, Sight
-from samza_dagster.orchestration.failover.signals import Limits, judge
+from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Sight
+from samza_dagster.orchestration.watch.signals import Limits, judge
 
 pytestmark = pytest.mark.unit
 BEGIN = 1_700_000_000_000

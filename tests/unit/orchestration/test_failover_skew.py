@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.policy import Mode, Rules, decide, remembered
-from samza_dagster.orchestration.failover.sight import ContainerSeen, LeaderSeen, Sight
-from samza_dagster.orchestration.failover.signals import Limits, judge
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.policy import Mode, Rules, decide, remembered
+from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Sight
+from samza_dagster.orchestration.watch.signals import Limits, judge
 
 pytestmark = pytest.mark.unit
 BEGIN = 1_700_000_000_000

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.views import ReplicaLag
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.failover.memory import JOB_DEAD, Memory
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import judge
+from samza_dagster.orchestration.watch.memory import JOB_DEAD, Memory
+from samza_dagster.orchestration.watch.thresholds import Limits
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Sight
+from samza_dagster.orchestration.watch.signals import judge
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000

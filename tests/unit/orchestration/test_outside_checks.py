@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView, ReplicaLag
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.checks import outside as outside_checks
-from samza_dagster.orchestration.checks.events import evaluation
-from samza_dagster.orchestration.checks.findings import (
+from samza_dagster.orchestration.watch import outside as outside_checks
+from samza_dagster.orchestration.watch.check_events import evaluation
+from samza_dagster.orchestration.watch.findings import (
     MOST_OF_A_CHECK,
     NOTE,
     Board,
@@ -23,9 +23,9 @@ from samza_dagster.orchestration.checks.findings import (
     is_due,
     looked,
 )
-from samza_dagster.orchestration.checks.names import LAG
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.names import LAG
+from samza_dagster.orchestration.watch.check_settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 
 pytestmark = pytest.mark.unit
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.checks.findings import Board, Standing, Told
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.findings import Board, Standing, Told
+from samza_dagster.orchestration.watch.memory import (
     Acted,
     LeaderMark,
     Memory,

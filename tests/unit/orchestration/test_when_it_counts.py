@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.checks.findings import Board, Finding, looked
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import judge
-from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.findings import Board, Finding, looked
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.thresholds import Limits
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Sight
+from samza_dagster.orchestration.watch.signals import judge
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000

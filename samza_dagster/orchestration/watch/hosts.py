@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from samza_dagster.orchestration.failover.memory import HOST_LOST, Memory, Signal
-from samza_dagster.orchestration.failover.sight import LOST, Sight
+from samza_dagster.orchestration.watch.memory import HOST_LOST, Memory, Signal
+from samza_dagster.orchestration.watch.observation import LOST, Sight
 
 TOGETHER_MS = 900_000
 """One cause shows within this: a host is lost after half a minute, a standby stands after four."""

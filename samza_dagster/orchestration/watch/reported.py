@@ -9,10 +9,10 @@ from uuid import uuid4
 import dagster as dg
 
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.failover.became import outcome_of
-from samza_dagster.orchestration.failover.cases import told_as
-from samza_dagster.orchestration.failover.memory import Acted, Memory, Suspect
-from samza_dagster.orchestration.failover.policy import Decision, Verdict
+from samza_dagster.orchestration.watch.outcomes import outcome_of
+from samza_dagster.orchestration.watch.cases import told_as
+from samza_dagster.orchestration.watch.memory import Acted, Memory, Suspect
+from samza_dagster.orchestration.watch.policy import Decision, Verdict
 from samza_dagster.orchestration.history.events import KEY
 from samza_dagster.orchestration.tags import EVENT
 

@@ -4,8 +4,8 @@
 
 import dagster as dg
 
-from samza_dagster.orchestration.checks import names
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch import names
+from samza_dagster.orchestration.watch.check_settings import Invariants, LagSlo
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import least_seconds
@@ -25,7 +25,7 @@ def invariants_sensor(settings: Invariants) -> dg.SensorDefinition:
         samza: SamzaClientResource,
         samza_policies: PlacementPolicies,
     ) -> dg.SensorResult | dg.SkipReason:
-        from samza_dagster.orchestration.checks.tick import evaluated, invariants_tick
+        from samza_dagster.orchestration.watch.check_tick import evaluated, invariants_tick
 
         limit = samza_policies.lag_limit
         return evaluated(
@@ -49,7 +49,7 @@ def lag_slo_sensor(settings: LagSlo) -> dg.SensorDefinition:
     def lag_slo(
         context: dg.SensorEvaluationContext, samza: SamzaClientResource
     ) -> dg.SensorResult | dg.SkipReason:
-        from samza_dagster.orchestration.checks.tick import evaluated, lag_slo_tick
+        from samza_dagster.orchestration.watch.check_tick import evaluated, lag_slo_tick
 
         return evaluated(
             context, samza, lambda client, now: lag_slo_tick(client, settings, now, samza.prefix)

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.memory import (
     HOST_SICK,
     OF_NO_CONTAINER,
     SILENT,
     Suspect,
     urgency,
 )
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import FALLING_BEHIND, STANDBY_STANDS
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Sight
+from samza_dagster.orchestration.watch.signals import FALLING_BEHIND, STANDBY_STANDS
 
 NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
 FAIL_OVER = RequestKind.FAIL_OVER.value

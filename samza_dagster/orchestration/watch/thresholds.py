@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 from samza_dagster.readiness import silent_after_ms
 
 _MINUTE_MS = 60_000

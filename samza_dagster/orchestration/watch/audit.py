@@ -32,7 +32,7 @@ from samza_dagster.orchestration.tags import ACTION, GROUP, WHO, WHY, group_tag,
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.failover.cases import Case
+    from samza_dagster.orchestration.watch.cases import Case
 
 JOB = "audit_failover"
 MOVE_JOB = "move_with_standby"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from samza_dagster.orchestration.failover.lost_hosts import TOGETHER_MS
-from samza_dagster.orchestration.failover.memory import HOST_SICK, Memory, Signal
-from samza_dagster.orchestration.failover.sight import LOST, Sight
+from samza_dagster.orchestration.watch.hosts import TOGETHER_MS
+from samza_dagster.orchestration.watch.memory import HOST_SICK, Memory, Signal
+from samza_dagster.orchestration.watch.observation import LOST, Sight
 
 
 def went_bad(sight: Sight, memory: Memory, signals: Iterable[Signal]) -> dict[str, tuple[int, ...]]:

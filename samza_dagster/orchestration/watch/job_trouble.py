@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.memory import (
     COORDINATOR_REPLACED,
     JOB_DEAD,
     Memory,
 )
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.sight import Sight
+from samza_dagster.orchestration.watch.thresholds import Limits
+from samza_dagster.orchestration.watch.observation import Sight
 from samza_dagster.readiness import Heard, all_silent
 
 

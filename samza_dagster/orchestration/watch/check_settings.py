@@ -8,12 +8,12 @@ import dagster as dg
 from pydantic import Field
 
 from samza_dagster.orchestration.bounds import IntervalS, Within
-from samza_dagster.orchestration.checks import names
+from samza_dagster.orchestration.watch import names
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
-from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.checks.lag_objectives import Objective
+    from samza_dagster.orchestration.watch.lag_objectives import Objective
 
 MOST_OBJECTIVES = 100
 
@@ -92,7 +92,7 @@ class LagSlo(dg.Model, dg.Resolvable):
 
     def parsed(self) -> "list[Objective]":
         """As the rules take them."""
-        from samza_dagster.orchestration.checks.lag_objectives import Objective
+        from samza_dagster.orchestration.watch.lag_objectives import Objective
 
         return [
             Objective(o.standby, o.store, o.records, o.seconds, o.severity.upper())

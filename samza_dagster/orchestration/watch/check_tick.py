@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import MissingPrerequisite, Unreachable
-from samza_dagster.orchestration.checks import names, outside
-from samza_dagster.orchestration.checks.events import due, seeded
-from samza_dagster.orchestration.checks.findings import (
+from samza_dagster.orchestration.watch import invariants as outside, names
+from samza_dagster.orchestration.watch.check_events import due, seeded
+from samza_dagster.orchestration.watch.findings import (
     NOT_JUDGED,
     NOTE,
     Board,
@@ -20,14 +20,14 @@ from samza_dagster.orchestration.checks.findings import (
     Findings,
     looked,
 )
-from samza_dagster.orchestration.checks.lag_objectives import (
+from samza_dagster.orchestration.watch.lag_objectives import (
     breaches,
     followed,
     not_followed,
     timed,
 )
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.check_settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot, steady_now

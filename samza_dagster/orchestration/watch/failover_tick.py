@@ -17,10 +17,10 @@ import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.model.naming import LAST_SEEN, group_of
-from samza_dagster.orchestration.failover.audit import move_request, run_request
-from samza_dagster.orchestration.failover.cases import FAIL_OVER, MOVE_WITH_STANDBY, RESTART, Case
-from samza_dagster.orchestration.failover.keeping import InstanceKeeper, Keeper
-from samza_dagster.orchestration.failover.log import (
+from samza_dagster.orchestration.watch.audit import move_request, run_request
+from samza_dagster.orchestration.watch.cases import FAIL_OVER, MOVE_WITH_STANDBY, RESTART, Case
+from samza_dagster.orchestration.watch.keeping import InstanceKeeper, Keeper
+from samza_dagster.orchestration.watch.reported import (
     acknowledged,
     as_told,
     decision_event,
@@ -31,8 +31,8 @@ from samza_dagster.orchestration.failover.log import (
     told,
     with_episodes,
 )
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.policy import (
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.policy import (
     Decision,
     Mode,
     Rules,
@@ -44,13 +44,13 @@ from samza_dagster.orchestration.failover.policy import (
     remembered,
     still_blocking,
 )
-from samza_dagster.orchestration.failover.reading import Events, InstanceEvents, Log
-from samza_dagster.orchestration.failover.score import incidents, score_metadata
-from samza_dagster.orchestration.failover.settings import AutoFailover
-from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
-from samza_dagster.orchestration.failover.signals import Judged, judge
+from samza_dagster.orchestration.watch.stored import Events, InstanceEvents, Log
+from samza_dagster.orchestration.watch.score import incidents, score_metadata
+from samza_dagster.orchestration.watch.settings import AutoFailover
+from samza_dagster.orchestration.watch.observation import Sight, busy_groups, sight_of
+from samza_dagster.orchestration.watch.signals import Judged, judge
 from samza_dagster.orchestration.history.events import HISTORY, KEY
-from samza_dagster.orchestration.hysteresis import SAME_LOOK_MS
+from samza_dagster.orchestration.watch.hysteresis import SAME_LOOK_MS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.ticks import since_boot, steady_now

@@ -15,10 +15,10 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.failover.became import Outcome
-from samza_dagster.orchestration.failover.cases import NOTHING
-from samza_dagster.orchestration.failover.log import DECIDED, RECOVERED, number, text
-from samza_dagster.orchestration.failover.policy import Verdict
+from samza_dagster.orchestration.watch.outcomes import Outcome
+from samza_dagster.orchestration.watch.cases import NOTHING
+from samza_dagster.orchestration.watch.reported import DECIDED, RECOVERED, number, text
+from samza_dagster.orchestration.watch.policy import Verdict
 from samza_dagster.orchestration.pictures import clock, in_words, picture, svg_of
 from samza_dagster.orchestration.tables import table_within
 from samza_dagster.orchestration.tags import EVENT

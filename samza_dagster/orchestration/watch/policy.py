@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.failover.cases import (
+from samza_dagster.orchestration.watch.cases import (
     FAIL_OVER,
     MOVE_WITH_STANDBY,
     NOTHING,
@@ -18,8 +18,8 @@ from samza_dagster.orchestration.failover.cases import (
     suspects_about,
     told_as,
 )
-from samza_dagster.orchestration.failover.mass import together, went_bad
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.mass import together, went_bad
+from samza_dagster.orchestration.watch.memory import (
     COORDINATOR_GONE,
     COORDINATOR_REPLACED,
     FLAPPING,
@@ -30,9 +30,9 @@ from samza_dagster.orchestration.failover.memory import (
     Acted,
     Memory,
 )
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.sight import LOST, ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import Judged
+from samza_dagster.orchestration.watch.thresholds import Limits
+from samza_dagster.orchestration.watch.observation import LOST, ContainerSeen, Sight
+from samza_dagster.orchestration.watch.signals import Judged
 
 HOUR_MS = 3_600_000
 MOST_NEW_IN_A_LOOK = 20

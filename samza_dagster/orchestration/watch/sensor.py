@@ -7,8 +7,8 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.failover.audit import JOB
-from samza_dagster.orchestration.failover.settings import AutoFailover
+from samza_dagster.orchestration.watch.audit import JOB
+from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.waits.continuation import LaunchingSensor
@@ -25,7 +25,7 @@ def auto_failover_sensor(settings: AutoFailover, jobs: Sequence[Any] = ()) -> dg
     def auto_failover(
         context: dg.SensorEvaluationContext, samza: SamzaClientResource
     ) -> dg.SensorResult | dg.SkipReason:
-        from samza_dagster.orchestration.failover.tick import evaluated
+        from samza_dagster.orchestration.watch.failover_tick import evaluated
 
         return evaluated(context, samza, settings)
 

@@ -9,11 +9,11 @@ from pydantic import Field, model_validator
 
 from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
-from samza_dagster.orchestration.hysteresis import SAME_LOOK_MS
+from samza_dagster.orchestration.watch.hysteresis import SAME_LOOK_MS
 from samza_dagster.orchestration.ticks import least_seconds
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.failover.policy import Rules
+    from samza_dagster.orchestration.watch.policy import Rules
 
 _LOOP_S = 5
 """Dagster's daemon begins ticks of a sensor no more often."""
@@ -116,8 +116,8 @@ class AutoFailover(dg.Model, dg.Resolvable):
 
     def rules(self) -> "Rules":
         """As the policy takes them."""
-        from samza_dagster.orchestration.failover.pace import Limits
-        from samza_dagster.orchestration.failover.policy import Mode, Rules
+        from samza_dagster.orchestration.watch.thresholds import Limits
+        from samza_dagster.orchestration.watch.policy import Mode, Rules
 
         return Rules(
             mode=Mode(self.mode) if self.mode else None,

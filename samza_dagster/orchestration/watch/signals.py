@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from samza_dagster.metadata.resource_manager import RUNNING
-from samza_dagster.orchestration.failover.became import as_it_is, awaits_report, with_news
-from samza_dagster.orchestration.failover.job_trouble import job_trouble
-from samza_dagster.orchestration.failover.lost_hosts import lost_signals, lost_since
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.outcomes import as_it_is, awaits_report, with_news
+from samza_dagster.orchestration.watch.job_trouble import job_trouble
+from samza_dagster.orchestration.watch.hosts import lost_signals, lost_since
+from samza_dagster.orchestration.watch.memory import (
     COORDINATOR_GONE,
     FLAPPING,
     HOST_SICK,
@@ -25,8 +25,8 @@ from samza_dagster.orchestration.failover.memory import (
     Trend,
     weight,
 )
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.reports import (
+from samza_dagster.orchestration.watch.thresholds import Limits
+from samza_dagster.orchestration.watch.silence import (
     committed,
     in_time_ms,
     newest_report_ms,
@@ -35,8 +35,8 @@ from samza_dagster.orchestration.failover.reports import (
     silent_for_ms,
     silent_since,
 )
-from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
-from samza_dagster.orchestration.hysteresis import is_another_look
+from samza_dagster.orchestration.watch.observation import ALIVE, LOST, ContainerSeen, Sight
+from samza_dagster.orchestration.watch.hysteresis import is_another_look
 from samza_dagster.readiness import Heard
 
 FALLING_BEHIND = "falling-behind"

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.checks.findings import NOTE, Finding
-from samza_dagster.orchestration.checks.lag_objectives import why_not_known
+from samza_dagster.orchestration.watch.findings import NOTE, Finding
+from samza_dagster.orchestration.watch.lag_objectives import why_not_known
 from samza_dagster.orchestration.moves import LOST
 from samza_dagster.readiness import HostClock
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.memory import (
     COORDINATOR_REPLACED,
     HOST_LOST,
     HOST_SICK,
@@ -18,8 +18,8 @@ from samza_dagster.orchestration.failover.memory import (
     Memory,
     Suspect,
 )
-from samza_dagster.orchestration.failover.reports import newest_report_ms
-from samza_dagster.orchestration.failover.sight import Sight
+from samza_dagster.orchestration.watch.silence import newest_report_ms
+from samza_dagster.orchestration.watch.observation import Sight
 from samza_dagster.readiness import Heard
 
 _SILENCES = (SILENT, HOST_SICK, HOST_LOST, JOB_DEAD)

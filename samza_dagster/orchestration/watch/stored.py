@@ -7,7 +7,7 @@ from typing import Protocol
 
 import dagster as dg
 
-from samza_dagster.orchestration.failover.log import is_for_every_one
+from samza_dagster.orchestration.watch.reported import is_for_every_one
 from samza_dagster.orchestration.history.events import KEY
 
 LOOKED_BACK = 300

@@ -9,8 +9,8 @@ from typing import cast
 
 import dagster as dg
 
-from samza_dagster.orchestration.checks.evaluations import newest_evaluation
-from samza_dagster.orchestration.checks.findings import (
+from samza_dagster.orchestration.watch.evaluations import newest_evaluation
+from samza_dagster.orchestration.watch.findings import (
     Board,
     Result,
     Standing,

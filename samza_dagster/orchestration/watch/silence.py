@@ -5,9 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 
-from samza_dagster.orchestration.failover.memory import Memory, Trend
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
+from samza_dagster.orchestration.watch.memory import Memory, Trend
+from samza_dagster.orchestration.watch.thresholds import Limits
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Sight
 from samza_dagster.readiness import Heard, heard
 
 _SHORT = 0xFFF

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.hysteresis import Evidence, Hysteresis, is_another_look
+from samza_dagster.orchestration.watch.hysteresis import Evidence, Hysteresis, is_another_look
 from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.readiness import Applied, HostClock
 
