@@ -11,8 +11,8 @@ from check_stage import Stage, on_stage
 
 from samza_dagster.orchestration.watch.check_events import latest
 from samza_dagster.orchestration.watch.names import OBJECTIVE, SAME_HOST
-from samza_dagster.orchestration.watch.check_sensors import lag_slo_sensor
-from samza_dagster.orchestration.watch.check_settings import LagSlo
+from samza_dagster.orchestration.watch.sensors import lag_slo_sensor
+from samza_dagster.orchestration.watch.settings import LagSlo
 
 pytestmark = pytest.mark.dagster
 RECORDS = LagSlo.model_validate({"objectives": [{"records": 500, "severity": "error"}]})

@@ -7,6 +7,7 @@ import json
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -44,7 +45,7 @@ def _of_version_1(data: dict[str, Any]) -> dict[str, Any]:
     requests: dict[str, Any] = {}
     for number, count in enumerate(counts):
         statuses: list[Status] = []
-        for code, text, step in (next(rows) for _ in range(count)):
+        for code, text, step in islice(rows, count):
             at_ms += step
             statuses.append((words[code], words[text], at_ms))
         uuid = str(UUID(joined[number * 32 : number * 32 + 32]))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from samza_dagster.errors import Unreachable
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.history.events import (
     HISTORY,
@@ -30,7 +29,7 @@ from samza_dagster.orchestration.history.open_requests import (
 from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
+from samza_dagster.orchestration.ticks import answered, least_seconds, since_boot, steady_now
 
 NO_END = "no-end"
 REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
@@ -67,22 +66,21 @@ def placement_responses_sensor(
     ) -> dg.SensorResult | dg.SkipReason:
         cursor = Cursor.read(context.cursor, samza.job, context.log.warning)
         key = samza.asset_key(HISTORY)
-        try:
-            client = samza.open_client()
-        except Unreachable as error:
-            return dg.SkipReason(f"Kafka doesn't answer: {error}")
         marks = recorded_marks(context.instance, samza.job, key) if cursor is None else ()
         start, own_start = (cursor.position, cursor.own) if cursor is not None else (None, None)
         if marks:  # what was recorded tells where to go on
             start = own_start = 0
-        try:
-            responses, end = client.responses_since(start)
-            answers, own_end = client.own_responses_since(own_start)
-            view = client.view() if start is not None else None
-        except Unreachable as error:
-            return dg.SkipReason(f"Kafka doesn't answer: {error}")
-        finally:
-            client.close()
+        read_now = answered(
+            samza,
+            lambda client: (
+                client.responses_since(start),
+                client.own_responses_since(own_start),
+                client.view() if start is not None else None,
+            ),
+        )
+        if isinstance(read_now, dg.SkipReason):
+            return read_now
+        (responses, end), (answers, own_end), view = read_now
         if marks:
             cursor = resumed(samza.job, marks, responses, answers, (end, own_end))
             responses = [(at, r) for at, r in responses if at >= cursor.position]

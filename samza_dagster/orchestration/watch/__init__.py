@@ -1,1 +1,1 @@
-"""`auto_failover`: what it sees, decides and asks, and the run that follows."""
+"""The sensors that judge a job: read, judge, remember, tell; and the runs that follow."""

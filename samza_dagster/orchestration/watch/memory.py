@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
-from samza_dagster.orchestration.watch.hysteresis import Evidence
 from samza_dagster.orchestration.versioned import Versioned
+from samza_dagster.orchestration.watch.hysteresis import Evidence
 from samza_dagster.readiness import Heard
 
 MOST_SUSPECTS = 100
