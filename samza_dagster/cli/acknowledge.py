@@ -53,9 +53,9 @@ def acknowledge(
       samza-dagster acknowledge 0 --reason "looked at" --config job.properties --dry-run
     """
     from samza_dagster.orchestration.config import LONGEST_REASON, LONGEST_WHO
-    from samza_dagster.orchestration.failover.log import acknowledgement
     from samza_dagster.orchestration.history.events import HISTORY
     from samza_dagster.orchestration.names import asset_key
+    from samza_dagster.orchestration.watch.reported import acknowledgement
 
     _check("--reason", reason, 1, LONGEST_REASON)
     _check("--ticket", ticket, 0, LONGEST_WHO)

@@ -39,11 +39,11 @@ def incidents(
       samza-dagster incidents --job-name orders
       samza-dagster incidents --job-name orders --json | jq .summary
     """
-    from samza_dagster.orchestration.failover.reading import InstanceEvents
-    from samza_dagster.orchestration.failover.score import incidents as incidents_of
-    from samza_dagster.orchestration.failover.score import summary
     from samza_dagster.orchestration.history.events import HISTORY
     from samza_dagster.orchestration.names import asset_key
+    from samza_dagster.orchestration.watch.score import incidents as incidents_of
+    from samza_dagster.orchestration.watch.score import summary
+    from samza_dagster.orchestration.watch.stored import InstanceEvents
 
     job = f"{job_name}/{job_id}"
     with busy("Reading the Dagster instance …"), dagster_instance(dagster_home) as instance:

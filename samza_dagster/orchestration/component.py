@@ -27,15 +27,8 @@ from samza_dagster.orchestration.assets.standby_readiness import (
 from samza_dagster.orchestration.bounce.record import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
-from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.choices import choices_sensor
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
-from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
-from samza_dagster.orchestration.failover.audit import audit_job
-from samza_dagster.orchestration.failover.sensor import NAME as AUTO_FAILOVER
-from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
-from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.jobs import moving_job, placement_jobs, waiting_jobs
 from samza_dagster.orchestration.names import PREFIX_PATTERN
@@ -46,6 +39,15 @@ from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.waits.continuation import SENSOR as CONTINUATIONS
 from samza_dagster.orchestration.waits.continuation import continuations_sensor
+from samza_dagster.orchestration.watch.acknowledge import acknowledge_job
+from samza_dagster.orchestration.watch.audit import audit_job
+from samza_dagster.orchestration.watch.sensors import NAME as AUTO_FAILOVER
+from samza_dagster.orchestration.watch.sensors import (
+    auto_failover_sensor,
+    invariants_sensor,
+    lag_slo_sensor,
+)
+from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
 
 TYPE = "samza_dagster.SamzaJobComponent"
 

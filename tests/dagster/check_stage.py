@@ -22,10 +22,10 @@ from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from fake_lookout import LOOKOUTS, FakeWatch, Lookout
 
 from samza_dagster.orchestration.assets.standby_readiness import outside_checks_now
-from samza_dagster.orchestration.checks import tick as check_tick
-from samza_dagster.orchestration.checks.sensors import invariants_sensor
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.watch import check_tick
+from samza_dagster.orchestration.watch.sensors import invariants_sensor
+from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
 
 Evaluation = dg.AssetCheckEvaluation
 

@@ -36,8 +36,8 @@ from samza_dagster.model import (
 )
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.failover.reading import UNKNOWN, Log
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.watch.stored import UNKNOWN, Log
 
 BEGIN_MS = 1_700_000_000_000
 

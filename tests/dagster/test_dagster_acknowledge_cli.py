@@ -13,8 +13,8 @@ from fake_lookout import Lookout, LookoutClient
 
 from samza_dagster.cli.main import cli
 from samza_dagster.cli.options import Target
-from samza_dagster.orchestration.failover.log import acknowledged
-from samza_dagster.orchestration.failover.reading import InstanceEvents
+from samza_dagster.orchestration.watch.reported import acknowledged
+from samza_dagster.orchestration.watch.stored import InstanceEvents
 
 pytestmark = pytest.mark.dagster
 

@@ -12,14 +12,14 @@ from fake_placement import Killed
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.failover import tick as module
-from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
-from samza_dagster.orchestration.failover.audit import audit_job
-from samza_dagster.orchestration.failover.log import acknowledged, acknowledgement
-from samza_dagster.orchestration.failover.reading import InstanceEvents
-from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
-from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.tags import GROUP, JOB
+from samza_dagster.orchestration.watch import failover_tick as module
+from samza_dagster.orchestration.watch.acknowledge import acknowledge_job
+from samza_dagster.orchestration.watch.audit import audit_job
+from samza_dagster.orchestration.watch.reported import acknowledged, acknowledgement
+from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
+from samza_dagster.orchestration.watch.settings import AutoFailover
+from samza_dagster.orchestration.watch.stored import InstanceEvents
 
 pytestmark = pytest.mark.dagster
 

@@ -14,8 +14,8 @@ from watched_am import NODE_EXPIRY_MS, REPORT_MS, WatchedAm, Watching
 
 from samza_dagster.cli.main import cli
 from samza_dagster.model.naming import LAST_SEEN
-from samza_dagster.orchestration.failover.policy import Mode, Rules
-from samza_dagster.orchestration.failover.score import Incident, incidents, summary
+from samza_dagster.orchestration.watch.policy import Mode, Rules
+from samza_dagster.orchestration.watch.score import Incident, incidents, summary
 
 pytestmark = pytest.mark.dagster
 DEADLINE_MS = 3 * REPORT_MS

@@ -8,13 +8,13 @@ import dagster as dg
 import pytest
 from fake_lookout import DictKeeper, Lookout, LookoutClient
 
-from samza_dagster.orchestration.failover import reading
-from samza_dagster.orchestration.failover.log import acknowledgement
-from samza_dagster.orchestration.failover.policy import Mode, Rules
-from samza_dagster.orchestration.failover.reading import InstanceEvents
-from samza_dagster.orchestration.failover.tick import Tick
 from samza_dagster.orchestration.history.events import KEY
 from samza_dagster.orchestration.tags import EVENT
+from samza_dagster.orchestration.watch import stored
+from samza_dagster.orchestration.watch.failover_tick import Tick
+from samza_dagster.orchestration.watch.policy import Mode, Rules
+from samza_dagster.orchestration.watch.reported import acknowledgement
+from samza_dagster.orchestration.watch.stored import InstanceEvents
 
 pytestmark = pytest.mark.dagster
 FLOOD, PAGES = 400, 1_400
@@ -147,7 +147,7 @@ def test_more_than_is_read_back_is_said(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is behind it is unknown: a block stays."""
-    monkeypatch.setattr(reading, "MOST_READ", 500)
+    monkeypatch.setattr(stored, "MOST_READ", 500)
     sensor = Sensor(instance, KEY, cap=9)
     sensor.acts_on_0()
     sensor.acknowledge(KEY)

@@ -8,12 +8,11 @@ import dagster as dg
 import pytest
 from fake_lookout import Lookout, LookoutClient
 
-from samza_dagster.orchestration.failover.keeping import InstanceKeeper
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.reading import InstanceEvents
-from samza_dagster.orchestration.failover.settings import AutoFailover
-from samza_dagster.orchestration.failover.tick import Tick, watch
-from samza_dagster.orchestration.hysteresis import SAME_LOOK_MS
+from samza_dagster.orchestration.watch.failover_tick import Tick, watch
+from samza_dagster.orchestration.watch.hysteresis import SAME_LOOK_MS
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.settings import AutoFailover
+from samza_dagster.orchestration.watch.stored import InstanceEvents, InstanceKeeper
 
 pytestmark = pytest.mark.dagster
 

@@ -10,10 +10,10 @@ import pytest
 from fake_lookout import DictKeeper, ListEvents, Lookout, LookoutClient
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.policy import Mode, Rules
-from samza_dagster.orchestration.failover.signals import Limits
-from samza_dagster.orchestration.failover.tick import Tick, quiet
+from samza_dagster.orchestration.watch.failover_tick import Tick, quiet
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.policy import Mode, Rules
+from samza_dagster.orchestration.watch.signals import Thresholds
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster
@@ -26,8 +26,8 @@ class Watch:
     """A world and the sensor's ticks, one look each, 5 s apart; an active is stuck after a minute."""
 
     def __init__(self, world: Lookout, mode: Mode, cap: int = 1_000, mass: float = 1.0) -> None:
-        limits = Limits(stuck_ms=60_000, standby_down_ms=30_000)
-        self.rules = Rules(mode, limits, cap_per_hour=cap, mass_share=mass)
+        thresholds = Thresholds(stuck_ms=60_000, standby_down_ms=30_000)
+        self.rules = Rules(mode, thresholds, cap_per_hour=cap, mass_share=mass)
         self.world = world
         self.events, self.keeper = ListEvents(), DictKeeper()
         self.cursor: str | None = None

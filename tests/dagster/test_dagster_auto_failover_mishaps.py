@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.failover.log import acknowledgement
-from samza_dagster.orchestration.failover.policy import HOUR_MS, Mode, Rules
-from samza_dagster.orchestration.failover.settings import AutoFailover
-from samza_dagster.orchestration.failover.signals import Limits
-from samza_dagster.orchestration.failover.tick import Tick, watch
+from samza_dagster.orchestration.watch.failover_tick import Tick, watch
+from samza_dagster.orchestration.watch.policy import HOUR_MS, Mode, Rules
+from samza_dagster.orchestration.watch.reported import acknowledgement
+from samza_dagster.orchestration.watch.settings import AutoFailover
+from samza_dagster.orchestration.watch.signals import Thresholds
 
 pytestmark = pytest.mark.dagster
 LOOKS = AutoFailover.model_validate({"look_for_s": 2})
@@ -164,8 +164,8 @@ def test_nothing_is_done_twice_and_nothing_is_lost(
     steps: list[tuple[str, int, list[tuple[str, int]]]], bad_looks: int, cap: int
 ) -> None:
     """Over worlds and mishaps: one request a failure, the block, the cap, one run and one record of each."""
-    limits = Limits(bad_looks=bad_looks, good_looks=2, bad_within_ms=3_600_000)
-    story = Story(Rules(Mode.ACT, limits, cap_per_hour=cap, mass_share=0.5))
+    thresholds = Thresholds(bad_looks=bad_looks, good_looks=2, bad_within_ms=3_600_000)
+    story = Story(Rules(Mode.ACT, thresholds, cap_per_hour=cap, mass_share=0.5))
     story.tick()
     for what, where, ticks in steps:
         story.go(what, where)

@@ -18,7 +18,7 @@ from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.plan import Judge
 from samza_dagster.orchestration.bounce.record import check_result
-from samza_dagster.orchestration.checks.events import latest
+from samza_dagster.orchestration.watch.check_events import latest
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster

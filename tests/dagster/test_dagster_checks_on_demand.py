@@ -9,10 +9,10 @@ import dagster as dg
 import pytest
 from check_stage import Stage, on_stage
 
-from samza_dagster.orchestration.checks.events import latest
-from samza_dagster.orchestration.checks.names import OBJECTIVE, SAME_HOST
-from samza_dagster.orchestration.checks.sensors import lag_slo_sensor
-from samza_dagster.orchestration.checks.settings import LagSlo
+from samza_dagster.orchestration.watch.check_events import latest
+from samza_dagster.orchestration.watch.names import OBJECTIVE, SAME_HOST
+from samza_dagster.orchestration.watch.sensors import lag_slo_sensor
+from samza_dagster.orchestration.watch.settings import LagSlo
 
 pytestmark = pytest.mark.dagster
 RECORDS = LagSlo.model_validate({"objectives": [{"records": 500, "severity": "error"}]})

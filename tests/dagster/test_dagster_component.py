@@ -18,13 +18,12 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.bounds import Within
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
 from samza_dagster.orchestration.component import TYPE
-from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.naming_jobs import sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import least_seconds
+from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
 
 pytestmark = pytest.mark.dagster
 ROOT = Path(__file__).resolve().parents[2]

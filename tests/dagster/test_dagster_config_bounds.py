@@ -15,13 +15,12 @@ from samza_dagster import SamzaJobComponent, orchestration
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.checks.settings import LagObjective, LagSlo
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.drain.config import DrainHostConfig
-from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.reconcile.job import ReconcileConfig
 from samza_dagster.orchestration.units.plan import SeveralConfig
+from samza_dagster.orchestration.watch.settings import AutoFailover, LagObjective, LagSlo
 
 pytestmark = pytest.mark.dagster
 LISTS: list[tuple[type[BaseModel], str]] = [

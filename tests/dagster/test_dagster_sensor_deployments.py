@@ -14,7 +14,7 @@ from history_stream import STATE, STORES, Stream, deploy, response, under_samza
 
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.history.events import MOST_IN_A_TICK
+from samza_dagster.orchestration.history.events import MOST_IN_A_TICK, Cursor
 
 pytestmark = pytest.mark.dagster
 BEGIN_MS = response(0, StatusCode.ACCEPTED).timestamp
@@ -57,7 +57,9 @@ def test_a_request_that_dies_with_samza_s_am_is_named_once(stream: Stream) -> No
     assert "was in_progress: its deployment run-1 ended before an answer" in said(stream)
     assert "nobody goes on with it" in str(stream.events[0].metadata["what_to_do"].value)
     assert ticks(stream, 705, 4_000, 90_000) == {705: [], 4_000: [], 90_000: []}
-    assert json.loads(stream.cursor or "")["known"]["named"] == ""
+    cursor = Cursor.read(stream.cursor, "demo/1")
+    assert cursor is not None
+    assert not cursor.flight.requests
 
 
 def test_a_request_that_was_never_answered_is_named_when_its_deployment_is_over(
@@ -159,25 +161,30 @@ def test_a_thousand_that_are_lost_are_each_named_once(stream: Stream) -> None:
     ticks(stream, 5)
     deploy(stream, "run-2")
     ticks(stream, 30)
-    assert len(stream.cursor or "") < 60_000
+    assert len(stream.cursor or "") < 150_000
     told = ticks(stream, *range(700, 735, 5))
     assert [len(named) for named in told.values()] == [MOST_IN_A_TICK] * 5 + [0, 0]
     assert sorted(n for named in told.values() for n in named) == list(range(1_000))
 
 
-def test_a_cursor_of_an_older_release_goes_on(stream: Stream) -> None:
-    """It has statuses alone: what the job is still at is named as ever, with its whole time."""
+def test_a_cursor_of_the_release_before_goes_on(stream: Stream) -> None:
+    """Of it the statuses are read: what the job is still at is named as ever, with its whole time."""
     stream.respond(5, StatusCode.IN_PROGRESS)
     ticks(stream, 5)
     cursor = json.loads(stream.cursor or "")
-    cursor["known"]["packed"] = statuses_alone(cursor["known"]["packed"])
-    stream.cursor = json.dumps(cursor)
+    del cursor["flight"]
+    stream.cursor = json.dumps({**cursor, "version": 1, "known": packed(5)})
     ticks(stream, 10)
     deploy(stream, "run-2")
-    assert ticks(stream, 30, 700) == {30: [], 700: [5]}
+    assert ticks(stream, 30) == {30: []}
+    stream.respond(5, StatusCode.FAILED, after_ms=3_000)
+    assert ticks(stream, 40) == {40: [5]}
+    assert stream.events[0].metadata["seconds"].value == 3.0
 
 
-def statuses_alone(text: str) -> str:
-    """As an older release packed them: the first six columns."""
-    columns = json.loads(zlib.decompress(base64.b64decode(text)))[:6]
-    return base64.b64encode(zlib.compress(json.dumps(columns).encode())).decode()
+def packed(number: int) -> dict[str, str]:
+    """One status of a request, column by column, as that release kept it."""
+    told = response(number, StatusCode.IN_PROGRESS)
+    columns = [UUID(told.uuid).hex, [1], [0], [1], [told.timestamp], ["IN_PROGRESS", "text"]]
+    text = base64.b64encode(zlib.compress(json.dumps(columns).encode())).decode()
+    return {"packed": text, "clock": ""}

@@ -13,10 +13,6 @@ from fleet import ACTIVES, HOSTS, Ticks
 from reporting_fleet import BEHIND, COMMITS, RECORDS, ReportingFleet, leaders_page
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.orchestration.checks.sensors import invariants_sensor, lag_slo_sensor
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
-from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -24,6 +20,12 @@ from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.continuation import MOST_LAUNCHED, continuations_sensor
 from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
+from samza_dagster.orchestration.watch.sensors import (
+    auto_failover_sensor,
+    invariants_sensor,
+    lag_slo_sensor,
+)
+from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
 from samza_dagster.placement.state import Phase
 
 pytestmark = [pytest.mark.dagster, pytest.mark.longdagster]

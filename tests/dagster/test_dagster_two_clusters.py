@@ -18,14 +18,14 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.cli.main import cli
 from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.failover import tick as failover_tick
-from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
-from samza_dagster.orchestration.failover.log import acknowledgement
-from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
-from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.tags import GROUP, JOB, tags_from_run_config
+from samza_dagster.orchestration.watch import failover_tick
+from samza_dagster.orchestration.watch.acknowledge import acknowledge_job
+from samza_dagster.orchestration.watch.reported import acknowledgement
+from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
+from samza_dagster.orchestration.watch.settings import AutoFailover
 
 pytestmark = pytest.mark.dagster
 VIA = "move_via_new_standby"

@@ -27,8 +27,8 @@ from samza_dagster.client.views import (
 from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.model import PlacementRequest, TaskMode
 from samza_dagster.model.naming import LAST_SEEN, group_of, is_standby
-from samza_dagster.orchestration.failover.policy import Rules
-from samza_dagster.orchestration.failover.tick import Tick
+from samza_dagster.orchestration.watch.failover_tick import Tick
+from samza_dagster.orchestration.watch.policy import Rules
 
 BEGIN_MS = 1_700_000_000_000
 REPORT_MS = 60_000

@@ -8,9 +8,9 @@ import time
 import dagster as dg
 
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.orchestration.failover.sensor import auto_failover_sensor
-from samza_dagster.orchestration.failover.settings import AutoFailover
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
+from samza_dagster.orchestration.watch.settings import AutoFailover
 from tests.chaos.am_faults import Told
 
 EVERY_S = 5.0

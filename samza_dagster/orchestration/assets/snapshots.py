@@ -2,18 +2,20 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.assets.snapshot_pictures import lag_picture, map_metadata_of_rows
 from samza_dagster.orchestration.assets.snapshot_store import Rows, SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history.events import GROUP, HISTORY
+from samza_dagster.orchestration.map_picture import HostCell, natural, shown_map
 from samza_dagster.orchestration.names import asset_key, asset_path, named
+from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
@@ -33,6 +35,8 @@ DATASETS: Mapping[str, str] = {
 }
 LAG_CHECK = "standby_lag_within_limit"
 SHOWN_ROWS = 200
+NOWHERE = "(no host)"
+SNAPSHOTS_DRAWN = 100
 # The asset's page has room for some ten columns; the Parquet table has them all.
 _SHOWN: Mapping[str, Sequence[str]] = {
     LOCALITY: ("processor_id", "host", "mode", "tasks", "reported_at_ms"),
@@ -151,6 +155,60 @@ def snapshot_pictures(
             instance, asset_path(prefix, dataset), (taken.snapshot_ms, now), lag_limit
         )
     return {}
+
+
+def host_cells(rows: Sequence[Mapping[str, Any]]) -> list[HostCell]:
+    """Hosts with their containers, from rows of `container_locality`."""
+    here: dict[str, list[tuple[str, bool, str]]] = defaultdict(list)
+    for row in rows:
+        processor, host = str(row["processor_id"]), row.get("host")
+        state = "last-seen" if host else "unknown"
+        here[str(host or NOWHERE)].append((processor, "-" not in processor, state))
+    return [
+        HostCell(host, "last-seen", tuple(sorted(here[host], key=lambda c: _order(c[0]))))
+        for host in sorted(here, key=natural)
+    ]
+
+
+def map_metadata_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The map as a picture, and as a table in which a processor is found by its id."""
+    cells = host_cells(rows)
+    listed = [
+        {
+            "host": cell.host,
+            "containers": len(cell.containers),
+            "actives": ", ".join(p for p, active, _ in cell.containers if active),
+            "standbys": ", ".join(p for p, active, _ in cell.containers if not active),
+        }
+        for cell in cells
+    ]
+    return {
+        "map": dg.MetadataValue.md(shown_map(cells, has_table=True)),
+        "hosts": table(listed, ("host", "containers", "actives", "standbys")),
+    }
+
+
+def lag_picture(
+    instance: dg.DagsterInstance, asset: str, now: tuple[int, int], limit: int
+) -> dict[str, Any]:
+    """The largest lag of a standby at each of the last snapshots, with this one (ms, records)."""
+    records = instance.fetch_materializations(
+        dg.AssetKey(asset.split("/")), limit=SNAPSHOTS_DRAWN
+    ).records
+    line: list[tuple[int, float]] = [now]
+    for record in records:
+        event = record.asset_materialization
+        lag = event.metadata.get("max_standby_lag_records") if event is not None else None
+        at = event.metadata.get("snapshot_time") if event is not None else None
+        if lag is not None and at is not None and isinstance(lag.value, int):
+            line.append((int(float(str(at.value)) * 1000), float(lag.value)))
+    drawn = lag_svg({"furthest standby": sorted(line)}, limit=limit)
+    return {"lag_over_time": dg.MetadataValue.md(picture(drawn, "lag over time"))}
+
+
+def _order(processor_id: str) -> tuple[int, str]:
+    head = processor_id.partition("-")[0]
+    return (int(head) if head.isdigit() else 0, processor_id)
 
 
 def _hosts(rows: Rows) -> dict[str, str | None]:

@@ -1,6 +1,6 @@
 """`standby_readiness`: how many seconds each standby needs until it is warm, and the checks of a look.
 
-What their runs do is in `readiness_looks`, which only those runs import.
+What their runs do is in `readiness_now`, which only those runs import.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
@@ -9,18 +9,32 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
-from samza_dagster.orchestration.assets.readiness_config import ReadinessConfig
-from samza_dagster.orchestration.checks import names
-from samza_dagster.orchestration.checks.settings import LagSlo
+from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tags
+from samza_dagster.orchestration.watch import names
+from samza_dagster.orchestration.watch.settings import LagSlo
 
 READINESS = "standby_readiness"
 JOB = "forecast_readiness"
+
+
+class ReadinessConfig(SaidConfig):
+    """Who wants the forecast and why, and how long the standbys are looked at."""
+
+    samples: int = Field(default=4, ge=2, le=60, description="Looks at the lag.")
+    every_s: float | None = Field(
+        default=None,
+        ge=0,
+        le=600,
+        description="Seconds between them. Empty: the interval of the job's metrics reporter, and 5 at"
+        " least.",
+    )
 
 
 def standby_readiness(
@@ -47,7 +61,7 @@ def _standby_readiness(
     context: dg.AssetExecutionContext, config: ReadinessConfig, samza: SamzaClientResource
 ) -> dg.MaterializeResult[Any]:
     """Looks a few times and forecasts. Changes nothing in the job."""
-    from samza_dagster.orchestration.assets.readiness_looks import forecast_now
+    from samza_dagster.orchestration.assets.readiness_now import forecast_now
 
     return forecast_now(context, config, samza)
 
@@ -84,7 +98,7 @@ def outside_checks_now(
         samza: SamzaClientResource,
         samza_policies: PlacementPolicies,
     ) -> Iterator[dg.AssetCheckResult]:
-        from samza_dagster.orchestration.assets.readiness_looks import judged_now
+        from samza_dagster.orchestration.assets.readiness_now import judged_now
 
         limit = samza_policies.lag_limit
         yield from judged_now(job, slo, standbys, prefix, samza, limit, context.instance)

@@ -10,7 +10,7 @@ from dagster_shared.check import CheckError
 
 from samza_dagster.errors import InvalidInput, some_of
 from samza_dagster.orchestration.bounce.plan import Judge
-from samza_dagster.orchestration.checks.evaluations import newest_evaluation
+from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 
 
 def looked_up(context: dg.OpExecutionContext, judge: Judge) -> list[str]:

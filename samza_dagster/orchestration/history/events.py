@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, ClassVar
+from itertools import islice
+from typing import Any, ClassVar
+from uuid import UUID
 
 import dagster as dg
-from pydantic import PlainSerializer, PlainValidator
 
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.history.in_flight import LONGEST_MS, InFlight
-from samza_dagster.orchestration.history.packing import Status
+from samza_dagster.orchestration.history.open_requests import (
+    LONGEST_MS,
+    MOST_REQUESTS,
+    InFlight,
+    Status,
+)
 from samza_dagster.orchestration.pictures import picture, timeline_svg
 from samza_dagster.orchestration.requests import details_of
 from samza_dagster.orchestration.tables import table
@@ -23,27 +31,60 @@ KEY = dg.AssetKey(HISTORY)
 GROUP = "samza"
 MOST_IN_A_TICK = 200
 STREAM, STATE_TOPIC = "coordinator stream", "state topic"
+MOST_BYTES = 400_000
+"""Of a cursor: three statuses of each of `MOST_REQUESTS` have room in it."""
 UNKNOWN_BEGIN = "unknown: its first statuses were not kept, too many requests were in flight"
 UNKNOWN_ALL_BUT_END = "unknown: only its end was read"
 
 
+def _of_version_1(data: dict[str, Any]) -> dict[str, Any]:
+    """Statuses were packed column by column; what else was known of a request is read again."""
+    columns = json.loads(zlib.decompress(base64.b64decode(data["known"]["packed"])))
+    joined, counts, codes, texts, steps, words = columns[:6]
+    rows, at_ms = zip(codes, texts, steps, strict=True), 0
+    requests: dict[str, Any] = {}
+    for number, count in enumerate(counts):
+        statuses: list[Status] = []
+        for code, text, step in islice(rows, count):
+            at_ms += step
+            statuses.append((words[code], words[text], at_ms))
+        uuid = str(UUID(joined[number * 32 : number * 32 + 32]))
+        unknown = dict.fromkeys(
+            ("deployment_id", "processor_id", "destination", "stage", "kind"), ""
+        )
+        if statuses:
+            requests[uuid] = {
+                **unknown,
+                "uuid": uuid,
+                "since_ms": at_ms,
+                "expiry_ms": None,
+                "statuses": statuses,
+            }
+    return {**data, "flight": {"requests": requests, "clock": data["known"]["clock"]}}
+
+
 @dataclass(frozen=True)
 class Cursor(Versioned):
-    """Where the sensor goes on: a position in the coordinator stream of one job.
+    """Where the sensor goes on: positions in the coordinator stream of one job and in our state topic.
 
-    `own` is a position in our state topic, where requests of our own are answered; None
-    in a cursor that was written before there were any. `known`: what was seen so far of
-    requests in flight, and which were named as being without an end.
+    In the state topic requests of our own are answered. `flight`: requests that have no end yet.
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
+    FORMER: ClassVar = {1: _of_version_1}
 
     job: str
     position: int
-    own: int | None = None
-    known: Annotated[InFlight, PlainValidator(InFlight.of), PlainSerializer(InFlight.to_json)] = (
-        field(default_factory=InFlight)
-    )
+    own: int
+    flight: InFlight = field(default_factory=InFlight)
+
+    def bounded(self) -> Cursor:
+        """The same within `MOST_BYTES`, however long the messages are."""
+        kept = replace(self, flight=self.flight.newest(MOST_REQUESTS))
+        while len(kept.to_text()) > MOST_BYTES:
+            most = len(kept.flight.requests) * 3 // 4
+            kept = replace(kept, flight=kept.flight.newest(most))
+        return kept
 
 
 @dataclass(frozen=True)
@@ -86,8 +127,8 @@ def resumed(
     read += [r for at, r in answers if at < own_position]
     flight = InFlight().seen(read).ended(r.uuid for r in read if r.status_code.is_terminal)
     # What was lost before anything was recorded is no news.
-    asked = {u: a for u, a in flight.asked.items() if a.since_ms > marks[0].at_ms - LONGEST_MS}
-    return Cursor(job, position, own_position, replace(flight, asked=asked))
+    old = (u for u, r in flight.requests.items() if r.since_ms <= marks[0].at_ms - LONGEST_MS)
+    return Cursor(job, position, own_position, flight.with_named(old))
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,10 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import dagster as dg
 
-from samza_dagster.errors import Unreachable
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.history.asked import OpenRequest
 from samza_dagster.orchestration.history.events import (
     HISTORY,
     KEY,
@@ -23,19 +20,21 @@ from samza_dagster.orchestration.history.events import (
     next_batch,
     resumed,
 )
-from samza_dagster.orchestration.history.in_flight import (
-    MOST_NAMED,
+from samza_dagster.orchestration.history.open_requests import (
     InFlight,
+    OpenRequest,
     without_answer,
     without_end,
 )
 from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
+from samza_dagster.orchestration.ticks import answered, least_seconds, since_boot, steady_now
 
 NO_END = "no-end"
 REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
+READ_FOR_NAMES = 5_000
+"""Newest observations that are read before a request is named, whoever wrote them."""
 
 
 def placement_responses_sensor(
@@ -67,40 +66,35 @@ def placement_responses_sensor(
     ) -> dg.SensorResult | dg.SkipReason:
         cursor = Cursor.read(context.cursor, samza.job, context.log.warning)
         key = samza.asset_key(HISTORY)
-        try:
-            client = samza.open_client()
-        except Unreachable as error:
-            return dg.SkipReason(f"Kafka doesn't answer: {error}")
         marks = recorded_marks(context.instance, samza.job, key) if cursor is None else ()
         start, own_start = (cursor.position, cursor.own) if cursor is not None else (None, None)
-        if marks:
+        if marks:  # what was recorded tells where to go on
             start = own_start = 0
-        try:
-            responses, end = client.responses_since(start)
-            answers, own_end = client.own_responses_since(own_start)
-            view = client.view() if start is not None else None
-        except Unreachable as error:
-            return dg.SkipReason(f"Kafka doesn't answer: {error}")
-        finally:
-            client.close()
-        from_now = Cursor(samza.job, end, own_end)
-        if cursor is None:
-            named = named_requests(context.instance, key, MOST_NAMED)
-            from_now = replace(from_now, known=from_now.known.with_named(named))
+        read_now = answered(
+            samza,
+            lambda client: (
+                client.responses_since(start),
+                client.own_responses_since(own_start),
+                client.view() if start is not None else None,
+            ),
+        )
+        if isinstance(read_now, dg.SkipReason):
+            return read_now
+        (responses, end), (answers, own_end), view = read_now
         if marks:
             cursor = resumed(samza.job, marks, responses, answers, (end, own_end))
-            cursor = replace(cursor, known=replace(cursor.known, named=from_now.known.named))
             responses = [(at, r) for at, r in responses if at >= cursor.position]
-            answers = [(at, r) for at, r in answers if at >= (cursor.own or 0)]
+            answers = [(at, r) for at, r in answers if at >= cursor.own]
         if cursor is None:
             return dg.SensorResult(
-                skip_reason=f"starting from now, position {end}", cursor=from_now.to_text()
+                skip_reason=f"starting from now, position {end}",
+                cursor=Cursor(samza.job, end, own_end).to_text(),
             )
         anew: list[str] = []
         if end < cursor.position:
             anew.append(_made_anew(STREAM, end, cursor.position))
             responses = ()
-        if cursor.own is not None and own_end < cursor.own:
+        if own_end < cursor.own:
             anew.append(_made_anew(STATE_TOPIC, own_end, cursor.own))
             answers = ()
         batch, own = next_batch(responses, end), next_batch(answers, own_end)
@@ -110,7 +104,7 @@ def placement_responses_sensor(
         ]
         read = [r for at, r in responses if at < batch.next_position]
         read += [r for at, r in answers if at < own.next_position]
-        flight = replace(cursor.known, asked={}) if anew else cursor.known
+        flight = cursor.flight.of_no_deployment() if anew else cursor.flight
         flight = flight.seen(read)
         known = recorded_requests(context.instance, key) if outcomes else frozenset[str]()
         events: list[dg.AssetMaterialization | dg.AssetObservation] = [
@@ -119,9 +113,9 @@ def placement_responses_sensor(
                 position,
                 response,
                 topic,
-                flight.statuses.get(response.uuid, ()),
+                flight.requests[response.uuid].statuses,
                 key,
-                whole=flight.is_whole(response.uuid),
+                whole=flight.requests[response.uuid].whole,
             )
             for topic, position, response in outcomes
             if response.uuid not in known
@@ -130,7 +124,7 @@ def placement_responses_sensor(
         at_ms, clock = steady_now(flight.clock, now_ms(), *boot())
         flight = flight.by_clock(clock)
         if view is not None:
-            flight = flight.followed_in(view, at_ms).named_among(view)
+            flight = flight.followed_in(view, at_ms)
             lost = without_answer(flight, now_ms=at_ms, after_ms=no_end_s * 1000)
             if batch.more or own.more:
                 lost = ()  # their answers may be among the rest
@@ -138,7 +132,7 @@ def placement_responses_sensor(
             flight, late = newly_named(context.instance, flight, late, lost, key)
             ours = view.coordinator == OURS
             events += [no_end_event(samza.job, one, at_ms, key, ours=ours) for one in late]
-        went_on = Cursor(samza.job, batch.next_position, own.next_position, flight.bounded())
+        went_on = Cursor(samza.job, batch.next_position, own.next_position, flight).bounded()
         if not events:
             quiet = f"no new outcome up to position {batch.next_position}"
             return dg.SensorResult(skip_reason="; ".join(anew) or quiet, cursor=went_on.to_text())
@@ -206,22 +200,20 @@ def newly_named(
     """
     if lost:
         flight = flight.ended(recorded_requests(instance, key))
-    lost = [one for one in lost if one.uuid in flight.asked]
-    late = [*late, *(one for one in lost if not flight.is_named(one.uuid))]
+    lost = [one for one in lost if one.uuid in flight.requests]
+    late = [*late, *(one for one in lost if not one.named)]
     fresh: Sequence[OpenRequest] = ()
-    if late and flight.room_to_name(MOST_IN_A_TICK):
-        before = named_requests(instance, key)
-        flight = flight.with_named(a.uuid for a in late if a.uuid in before)
-        fresh = [a for a in late if a.uuid not in before][: flight.room_to_name(MOST_IN_A_TICK)]
-        flight = flight.with_named(a.uuid for a in fresh)
-    return flight.ended(one.uuid for one in lost if flight.is_named(one.uuid)), fresh
+    if late:
+        named = named_requests(instance, key)
+        fresh = [one for one in late if one.uuid not in named][:MOST_IN_A_TICK]
+        flight = flight.with_named({one.uuid for one in late} & named)
+        flight = flight.with_named(one.uuid for one in fresh)
+    return flight.ended(one.uuid for one in lost if flight.requests[one.uuid].named), fresh
 
 
-def named_requests(
-    instance: dg.DagsterInstance, key: dg.AssetKey = KEY, limit: int = REMEMBERED
-) -> frozenset[str]:
+def named_requests(instance: dg.DagsterInstance, key: dg.AssetKey = KEY) -> frozenset[str]:
     """Requests that the newest observations name as being without an end."""
-    records = instance.fetch_observations(key, limit=limit).records
+    records = instance.fetch_observations(key, limit=READ_FOR_NAMES).records
     found = (record.asset_observation for record in records)
     return frozenset(
         str(event.metadata["request"].value)

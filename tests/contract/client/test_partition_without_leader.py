@@ -16,11 +16,11 @@ from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
 from samza_dagster.metadata.topics import retained
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
-from samza_dagster.orchestration.checks.findings import NOTE, Board
-from samza_dagster.orchestration.checks.names import LAG, OBJECTIVE, ONE_OWNER, SAME_HOST
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.checks.tick import invariants_tick, lag_slo_tick
-from samza_dagster.orchestration.failover.tick import look
+from samza_dagster.orchestration.watch.check_tick import invariants_tick, lag_slo_tick
+from samza_dagster.orchestration.watch.failover_tick import look
+from samza_dagster.orchestration.watch.findings import NOTE, CheckMemory
+from samza_dagster.orchestration.watch.names import LAG, OBJECTIVE, ONE_OWNER, SAME_HOST
+from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
 from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import (
     Group,
@@ -128,7 +128,7 @@ def test_lag_slo_holds_the_others_against_their_objectives(job: Any) -> None:
     """And says why one can't be judged."""
     slo = LagSlo.model_validate({"objectives": [{"records": 2}]})
     with job.client() as client:
-        found, *_ = lag_slo_tick(client, slo, NOW_MS).findings(Board(f"{job.name}/1"))
+        found, *_ = lag_slo_tick(client, slo, NOW_MS).findings(CheckMemory(f"{job.name}/1"))
     told = {finding.subject: finding.seen for finding in found[OBJECTIVE]}
     assert told == {
         "0-0/lab": "3 records behind, the objective is 2",
@@ -142,7 +142,7 @@ def test_invariants_are_judged_though_a_lag_isnt_known(
     """Who owns what, and who is where, is in the coordinator stream."""
     with job.client() as client:
         tick = invariants_tick(client, Invariants(), lag_limit=5)
-        found, *_ = tick.findings(Board(f"{job.name}/1"))
+        found, *_ = tick.findings(CheckMemory(f"{job.name}/1"))
     for check in (SAME_HOST, ONE_OWNER):  # of Samza's AM it is noted what nobody outside sees
         assert {finding.severity for finding in found[check]} == {NOTE}
     assert [(finding.subject, finding.seen) for finding in found[LAG]] == [

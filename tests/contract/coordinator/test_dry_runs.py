@@ -12,14 +12,14 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import state_topic
 from samza_dagster.orchestration.bounce.runs import BOUNCE, PAUSED
-from samza_dagster.orchestration.failover.acknowledge import acknowledge_job
-from samza_dagster.orchestration.failover.audit import audit_job
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
+from samza_dagster.orchestration.watch.acknowledge import acknowledge_job
+from samza_dagster.orchestration.watch.audit import audit_job
 from tests.rig.job import Job
 from tests.rig.pace import PACE
 

@@ -10,7 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from samza_dagster.orchestration.failover.audit import JOB as AUDIT
+from samza_dagster.orchestration.watch.audit import JOB as AUDIT
 from tests.rig.cockpit import PATIENCE_S, Cockpit
 from tests.rig.job import alive
 from tests.rig.kill_scenarios import free_host

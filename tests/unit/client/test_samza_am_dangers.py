@@ -11,7 +11,7 @@ from samza_dagster.cli.doctor import poison_findings
 from samza_dagster.client import waiting
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed, Refused
-from samza_dagster.orchestration.history.in_flight import InFlight
+from samza_dagster.orchestration.history.open_requests import InFlight
 from samza_dagster.orchestration.requests import is_over
 from tests.rig.am_in_memory import AmInMemory
 from tests.rig.am_rules import NAMESPACE, REQUEST
@@ -237,7 +237,7 @@ def test_a_request_that_a_dead_am_had_taken_is_over_for_everybody(
     assert any(why in notice and asked in notice for notice in plan.notices)
     assert is_over(cast("PlacementClient", client), asked)
     flight = InFlight().seen([client.response(asked)]).followed_in(view, 1_000)  # type: ignore[list-item]
-    assert flight.asked[asked].over_ms
+    assert flight.requests[asked].over_ms
     found = client.unneeded(older_than_s=0)
     assert (asked, "response") in [(removal.uuid, removal.kind) for removal in found]
 

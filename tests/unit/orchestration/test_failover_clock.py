@@ -2,83 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
+from watching import BEGIN, Fleet
 
-from samza_dagster.orchestration.failover.memory import Acted, Memory
-from samza_dagster.orchestration.failover.policy import (
-    HOUR_MS,
-    Decision,
-    Mode,
-    Rules,
-    decide,
-    remembered,
-    still_blocking,
-)
-from samza_dagster.orchestration.failover.sight import ContainerSeen, LeaderSeen, Sight
-from samza_dagster.orchestration.failover.signals import Limits, judge
+from samza_dagster.orchestration.watch.memory import Acted, Memory
+from samza_dagster.orchestration.watch.observation import LeaderSeen
+from samza_dagster.orchestration.watch.policy import HOUR_MS, still_blocking
 
 pytestmark = pytest.mark.unit
-BEGIN = 1_700_000_000_000
 MINUTE_MS, DAY_MS = 60_000, 86_400_000
-
-
-class Fleet:
-    """Actives 0 to 7 on h0 to h7, each standby on the next host."""
-
-    def __init__(self, cap: int = 1_000, **limits: int) -> None:
-        self.rules = Rules(Mode.ACT, Limits(**limits), cap_per_hour=cap)
-        self.memory = Memory("demo/1")
-        self.now = BEGIN
-        self.words: dict[str, int] = {}
-        self.stuck: set[str] = set()
-        self.leader: LeaderSeen | None = None
-
-    def look(self, times: int = 3, every_ms: int = 5_000) -> list[str]:
-        """What was decided, at the last look: `ask 0`, or the rule that held it."""
-        found: tuple[Decision, ...] = ()
-        nobody: Mapping[str, str] = {}
-        for _ in range(times):
-            self.now += every_ms
-            sight = Sight(
-                "demo/1",
-                "samza_dagster",
-                self.containers(),
-                {f"h{n}": "alive" for n in range(8)},
-                self.words,
-                leader=self.leader,
-            )
-            judged = judge(sight, self.memory, self.rules.limits, self.now)
-            found = decide(
-                sight,
-                self.memory,
-                judged,
-                self.rules,
-                self.now,
-                acknowledged=nobody,
-                known=frozenset(),
-            )
-            told = {d.event: self.now for d in found}
-            memory = still_blocking(judged.memory, nobody, self.now)
-            self.memory = remembered(memory, found, told, self.now)
-        return [f"{d.because.partition(':')[0] or d.verdict} {d.case.processor}" for d in found]
-
-    def containers(self) -> tuple[ContainerSeen, ...]:
-        at = {str(n): f"h{n}" for n in range(8)} | {f"{n}-0": f"h{(n + 1) % 8}" for n in range(8)}
-        return tuple(
-            ContainerSeen(
-                ident,
-                "-" not in ident,
-                "running",
-                host,
-                f"{ident}#1",
-                reported_ms=self.now,
-                backlog=50_000 if ident in self.stuck else 0,
-                committed=7,
-            )
-            for ident, host in at.items()
-        )
 
 
 @pytest.mark.parametrize("back_ms", [2 * MINUTE_MS, 3 * DAY_MS])

@@ -5,32 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from watching import Watching, told
 
 from samza_dagster.client.views import JobView
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.policy import Decision, Mode, Rules, decide, remembered
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight, sight_of
-from samza_dagster.orchestration.failover.signals import judge
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation, observation_of
+from samza_dagster.orchestration.watch.policy import Decision, Mode
 
 pytestmark = pytest.mark.unit
 MINUTE = 60_000
 ENDED = "YARN's ResourceManager: application_1_0004 is FAILED, final status FAILED"
 
 
-class Watched:
+class Watched(Watching):
     """A job of two actives with standbys on nm1 to nm4, looked at every 5 s; reports each minute."""
 
     def __init__(self, mode: Mode = Mode.ACT) -> None:
-        self.rules = Rules(mode, Limits())
-        self.memory = Memory("demo/1")
-        self.now = 1_700_000_000_000
+        super().__init__(mode)
         self.reports: dict[str, int] = dict.fromkeys(("0", "0-0", "1", "1-0"), self.now)
         self.hosts = {"0": "nm1", "0-0": "nm2", "1": "nm3", "1-0": "nm4"}
         self.silent: set[str] = set()
-        self.nobody_reads = False
         self.unread = False
-        self.sight = Sight(
+        self.sight = Observation(
             "demo/1",
             "samza",
             (),
@@ -56,20 +51,9 @@ class Watched:
                 )
                 for p, at_ms in self.reports.items()
             )
-            at = replace(self.sight, containers=containers)
-            judged = judge(at, self.memory, self.rules.limits, self.now)
-            self.nobody_reads = judged.nobody_reads
-            found = decide(
-                *(at, self.memory, judged, self.rules, self.now), acknowledged={}, known=frozenset()
-            )
-            said += [d for d in found if d.event not in self.memory.told]
-            told = {d.event: self.now for d in found}
-            self.memory = remembered(judged.memory, found, told, self.now)
+            self.decide(replace(self.sight, containers=containers))
+            said += self.new
         return said
-
-
-def told(decisions: list[Decision]) -> list[tuple[str, str, str]]:
-    return [(d.case.kind, d.case.subject, d.verdict.value) for d in decisions]
 
 
 def test_a_job_that_yarn_has_ended_is_told_at_once_and_nothing_is_asked_of_it() -> None:
@@ -122,11 +106,11 @@ def test_silence_alone_isnt_death_where_something_else_may_be_its_cause(
 
 def test_a_resource_manager_that_is_away_is_told_and_silence_counts_again() -> None:
     view = JobView("demo", "1", "run-1", {}, {}, yarn_unread="http://rm:8088: timed out")
-    assert sight_of(view).unread == ("YARN's ResourceManager: http://rm:8088: timed out",)
+    assert observation_of(view).unread == ("YARN's ResourceManager: http://rm:8088: timed out",)
     watched = Watched()
     watched.look(for_ms=5 * MINUTE, application="RUNNING")
     watched.silent = set(watched.reports)
-    found = watched.look(for_ms=5 * MINUTE, application="", unread=sight_of(view).unread)
+    found = watched.look(for_ms=5 * MINUTE, application="", unread=observation_of(view).unread)
     assert "job-dead" in [d.case.kind for d in found]
 
 

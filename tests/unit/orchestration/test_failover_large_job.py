@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import Limits, judge
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.signals import Thresholds, judge
 
 pytestmark = pytest.mark.unit
 BEGIN = 1_700_000_000_000
@@ -21,7 +21,7 @@ IDENTS = [f"{RNG.getrandbits(128):032x}" for _ in range(CONTAINERS)]
 BACKLOGS = [RNG.randrange(20_000, 90_000) for _ in range(CONTAINERS)]
 
 
-def busy(frozen: str, look: int) -> Sight:
+def busy(frozen: str, look: int) -> Observation:
     """Each active has a backlog, that goes up and down, and commits; one of them doesn't."""
     containers = tuple(
         ContainerSeen(
@@ -37,7 +37,7 @@ def busy(frozen: str, look: int) -> Sight:
         for number in range(CONTAINERS)
     )
     hosts = {f"h{n}": "alive" for n in range(100)}
-    return Sight("demo/1", "samza_dagster", containers, hosts)
+    return Observation("demo/1", "samza_dagster", containers, hosts)
 
 
 @pytest.mark.parametrize("frozen", ["517", "999"])
@@ -46,7 +46,7 @@ def test_a_frozen_container_among_a_thousand_busy_ones_is_seen(frozen: str) -> N
     memory, now = Memory("demo/1"), BEGIN
     for look in range(9):
         now += 30_000
-        judged = judge(busy(frozen, look), memory, Limits(), now)
+        judged = judge(busy(frozen, look), memory, Thresholds(), now)
         kept = Memory.read(judged.memory.to_text(), "demo/1")
         assert kept == judged.memory
         memory = kept
@@ -58,10 +58,10 @@ def test_the_cursor_of_a_thousand_busy_containers_is_small_and_quick() -> None:
     memory, now = Memory("demo/1"), BEGIN
     for look in range(3):
         now += 20_000
-        memory = judge(busy("0", look), memory, Limits(), now).memory
+        memory = judge(busy("0", look), memory, Thresholds(), now).memory
     sight = busy("0", 3)
     began = time.perf_counter()
-    judged = judge(sight, memory, Limits(), now + 600)
+    judged = judge(sight, memory, Thresholds(), now + 600)
     text = judged.memory.to_text()
     assert Memory.read(text, "demo/1") == judged.memory
     assert time.perf_counter() - began < 1

@@ -2,72 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
+from watching import Fleet
 
-from samza_dagster.orchestration.failover.lost_hosts import TOGETHER_MS
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.policy import Decision, Mode, Rules, decide, remembered
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import judge
+from samza_dagster.orchestration.watch.hosts import TOGETHER_MS
+from samza_dagster.orchestration.watch.memory import Memory
 
 pytestmark = pytest.mark.unit
-BEGIN = 1_700_000_000_000
-RULES = Rules(Mode.ACT, cap_per_hour=1_000)
-
-
-class Fleet:
-    """Actives 0 to 3 on h0 to h3, each standby on the next host; h4 to h7 run nothing."""
-
-    def __init__(self) -> None:
-        self.memory = Memory("demo/1")
-        self.now = BEGIN
-        self.states = {f"h{n}": "alive" for n in range(8)}
-        self.words: dict[str, int] = {}
-        self.on: dict[str, str] = {}
-
-    def look(self, times: int = 3) -> list[str]:
-        """What was decided, at the last look: `ask 0`, or the rule that held it."""
-        found: tuple[Decision, ...] = ()
-        for _ in range(times):
-            self.now += 5_000
-            sight = Sight("demo/1", "samza_dagster", self.containers(), self.states, self.words)
-            judged = judge(sight, self.memory, RULES.limits, self.now)
-            nobody: Mapping[str, str] = {}
-            found = decide(
-                sight,
-                self.memory,
-                judged,
-                RULES,
-                self.now,
-                acknowledged=nobody,
-                known=frozenset(),
-            )
-            told = {d.event: self.now for d in found}
-            self.memory = remembered(judged.memory, found, told, self.now)
-        return [f"{d.because.partition(':')[0] or d.verdict} {d.case.processor}" for d in found]
-
-    def containers(self) -> tuple[ContainerSeen, ...]:
-        at = {str(n): f"h{n}" for n in range(4)} | {f"{n}-0": f"h{(n + 1) % 4}" for n in range(4)}
-        return tuple(
-            ContainerSeen(
-                ident, "-" not in ident, "running", host, f"{ident}#1", reported_ms=self.now
-            )
-            for ident, host in {**at, **self.on}.items()
-        )
-
-    def lose(self, *hosts: str) -> None:
-        self.states = {**self.states, **dict.fromkeys(hosts, "lost")}
-
-
 SPARE = ("h4", "h5", "h6", "h7")
 
 
 @pytest.mark.parametrize("seen_before", [True, False])
 def test_machines_that_were_replaced_long_ago_hold_nothing(seen_before: bool) -> None:
     """Four of eight are gone for months, one freezes; also by a sensor that has just begun."""
-    fleet = Fleet()
+    fleet = Fleet(4)
     fleet.lose(*SPARE)
     if seen_before:
         fleet.look()
@@ -79,7 +27,7 @@ def test_machines_that_were_replaced_long_ago_hold_nothing(seen_before: bool) ->
 
 def test_hosts_that_are_lost_together_with_one_that_freezes_hold_it() -> None:
     """The cause is elsewhere: the network, a rack, an agent's new release."""
-    fleet = Fleet()
+    fleet = Fleet(4)
     fleet.look()
     fleet.lose(*SPARE)
     fleet.words = {"h0": 20_000}
@@ -88,7 +36,7 @@ def test_hosts_that_are_lost_together_with_one_that_freezes_hold_it() -> None:
 
 def test_it_holds_as_long_as_that_lasts_and_not_what_comes_later() -> None:
     """A day later they are as bad as they were; another one alone isn't of them."""
-    fleet = Fleet()
+    fleet = Fleet(4)
     fleet.look()
     fleet.lose(*SPARE)
     fleet.words = {"h0": 20_000}
@@ -101,7 +49,7 @@ def test_it_holds_as_long_as_that_lasts_and_not_what_comes_later() -> None:
 @pytest.mark.parametrize(("apart_ms", "told"), [(-60_000, "mass 0"), (60_000, "ask 0")])
 def test_together_is_within_a_quarter_of_an_hour(apart_ms: int, told: str) -> None:
     """One cause shows at once or a little later."""
-    fleet = Fleet()
+    fleet = Fleet(4)
     fleet.look()
     fleet.lose(*SPARE)
     fleet.look()
@@ -112,22 +60,22 @@ def test_together_is_within_a_quarter_of_an_hour(apart_ms: int, told: str) -> No
 
 def test_a_sensor_that_begins_in_the_midst_of_it_holds_too() -> None:
     """Their containers are still on them, or the leader says how long ago they spoke."""
-    fleet = Fleet()
+    fleet = Fleet(4)
     fleet.lose("h2", "h3", "h6", "h7")
     fleet.words = {"h0": 20_000, "h6": 30_000, "h7": 30_000}
     assert fleet.look() == ["mass 0"]
-    fleet = Fleet()
+    fleet = Fleet(4)
     fleet.lose("h2", "h3", "h6", "h7")
     fleet.words = {"h0": 20_000, "h6": 5_000_000, "h7": 5_000_000}
     assert fleet.look() == ["mass 0"]  # 3 of 6: those two could run nothing
-    fleet.on = {"3": "h1", "3-0": "h5", "2": "h1", "2-0": "h5"}
+    fleet.on |= {"3": "h1", "3-0": "h5", "2": "h1", "2-0": "h5"}
     fleet.memory = Memory("demo/1")
     assert fleet.look() == ["ask 0"]
 
 
 def test_a_host_that_is_lost_for_long_is_none_of_those_that_a_share_is_taken_of() -> None:
     """Two of the four that are left are many."""
-    fleet = Fleet()
+    fleet = Fleet(4)
     fleet.lose(*SPARE)
     fleet.look()
     fleet.now += 86_400_000

@@ -6,28 +6,23 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
+from watching import BEGIN, Watching
 
 from samza_dagster.coordinator.command import run_command
-from samza_dagster.orchestration.failover.cases import request_uuid
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.cases import request_uuid
+from samza_dagster.orchestration.watch.memory import (
     MOST_SUSPECTS,
     Acted,
-    Memory,
 )
-from samza_dagster.orchestration.failover.policy import (
+from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
+from samza_dagster.orchestration.watch.policy import (
     HOUR_MS,
     Decision,
+    FailoverVerdict,
     Mode,
-    Rules,
-    Verdict,
-    decide,
-    remembered,
 )
-from samza_dagster.orchestration.failover.sight import ContainerSeen, LeaderSeen, Sight
-from samza_dagster.orchestration.failover.signals import Limits, judge
 
 pytestmark = pytest.mark.unit
-BEGIN = 1_700_000_000_000
 
 
 def seen(ident: str, host: str | None, **more: object) -> ContainerSeen:
@@ -35,12 +30,12 @@ def seen(ident: str, host: str | None, **more: object) -> ContainerSeen:
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def sight(*containers: ContainerSeen, **more: object) -> Sight:
+def sight(*containers: ContainerSeen, **more: object) -> Observation:
     given = {c.processor_id: c for c in containers}
     base = [
         seen(*at) for at in (("0", "h1"), ("0-0", "h2"), ("1", "h2"), ("1-0", "h3"), ("2", "h4"))
     ]
-    made = Sight(
+    made = Observation(
         "demo/1",
         "samza_dagster",
         tuple(given.pop(c.processor_id, c) for c in base) + tuple(given.values()),
@@ -50,39 +45,20 @@ def sight(*containers: ContainerSeen, **more: object) -> Sight:
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def reporting(at: Sight, now_ms: int) -> Sight:
+def reporting(at: Observation, now_ms: int) -> Observation:
     """The same with a new report of each that reports."""
     new = (c if c.reported_ms is None else replace(c, reported_ms=now_ms) for c in at.containers)
     return replace(at, containers=tuple(new))
 
 
-class Watch:
-    """The policy over a row of looks, 5 s apart; who has a report has a new one at each."""
+class Watch(Watching):
+    """Looks 5 s apart; who has a report has a new one at each."""
 
-    def __init__(self, mode: Mode = Mode.ACT, **limits: int) -> None:
-        self.rules = Rules(mode, Limits(**limits))
-        self.memory = Memory("demo/1")
-        self.now = BEGIN
-        self.acks: dict[str, str] = {}
-
-    def look(self, at: Sight, times: int = 1, every_ms: int = 5_000) -> tuple[Decision, ...]:
+    def look(self, at: Observation, times: int = 1, every_ms: int = 5_000) -> tuple[Decision, ...]:
         decisions: tuple[Decision, ...] = ()
         for _ in range(times):
             self.now += every_ms
-            at = reporting(at, self.now)
-            judged = judge(at, self.memory, self.rules.limits, self.now)
-            decisions = decide(
-                at,
-                self.memory,
-                judged,
-                self.rules,
-                self.now,
-                acknowledged=self.acks,
-                known=frozenset(),
-            )
-            told = {d.event: self.now for d in decisions}
-            self.memory = remembered(judged.memory, decisions, told, self.now)
-            assert Memory.read(self.memory.to_text(), "demo/1") == self.memory
+            decisions = self.decide(reporting(at, self.now))
         return decisions
 
 
@@ -101,12 +77,6 @@ def test_a_host_that_is_sick_but_alive_fails_its_active_over_after_enough_looks(
     assert told((decision,)) == [("host-sick", "0", "ask")]
     assert decision.case.uuid == request_uuid("demo/1", "fail-over", "0", "0#1", "")
     assert watch.look(sight(host_words=SICK), 5) == ()
-
-
-def test_bad_looks_that_lie_too_far_apart_do_not_count() -> None:
-    """Three in a minute."""
-    watch = Watch()
-    assert watch.look(sight(host_words=SICK), 6, every_ms=31_000) == ()
 
 
 def test_a_good_look_in_between_does_not_clear_a_suspect_and_three_do() -> None:
@@ -170,7 +140,7 @@ def test_a_group_is_blocked_until_it_is_acknowledged() -> None:
     watch.look(sight(host_words=SICK), 3)
     again = sight(seen("0", "h1", incarnation="0#2"), host_words=SICK)
     (held,) = watch.look(again, 3)
-    assert (held.verdict, held.because.partition(":")[0]) == (Verdict.HELD, "block")
+    assert (held.verdict, held.because.partition(":")[0]) == (FailoverVerdict.HELD, "block")
     watch.acks["0"] = "somebody looked"
     assert told(watch.look(again)) == [("host-sick", "0", "ask")]
 
@@ -353,10 +323,3 @@ def test_what_is_remembered_of_a_large_bad_job_is_bounded() -> None:
     assert len(watch.memory.trends) == 3_000
     assert len(watch.memory.suspects) <= MOST_SUSPECTS
     assert len(watch.memory.to_text()) < 150_000
-
-
-@pytest.mark.parametrize("text", [None, "", "{", "[]", "null", '{"version":0}', '{"version":1}'])
-def test_a_cursor_that_is_not_understood_is_a_fresh_one(text: str | None) -> None:
-    """Of a later version, of another job, or junk."""
-    assert Memory.read(text, "demo/1") is None
-    assert Memory.read(Memory("other/1").to_text(), "demo/1") is None

@@ -7,19 +7,16 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from watching import BEGIN, Watching
 
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.policy import Mode, Rules, decide, remembered
-from samza_dagster.orchestration.failover.sight import ContainerSeen, LeaderSeen, Sight
-from samza_dagster.orchestration.failover.signals import Limits, judge
+from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
 
 pytestmark = pytest.mark.unit
-BEGIN = 1_700_000_000_000
 REPORT_EVERY_MS = 5_000
 PLACES = {"0": "h0", "1": "h1", "2": "h2", "0-0": "h1", "1-0": "h2", "2-0": "h0"}
 
 
-class Skewed:
+class Skewed(Watching):
     """Three actives with a standby each, that report every 5 s by the clock of their host.
 
     `skew_ms`: host → how far its clock is ahead; the leader runs on h0. `ends_ms`: container → when
@@ -28,28 +25,18 @@ class Skewed:
 
     def __init__(self, skew_ms: dict[str, int], ends_ms: dict[str, int] | None = None) -> None:
         self.skew_ms, self.ends_ms = skew_ms, ends_ms or {}
-        self.rules = Rules(Mode.ACT, Limits())
-        self.memory, self.told = Memory("demo/1"), list[str]()
+        super().__init__()
+        self.told: list[str] = []
 
     def watch(self, for_ms: int, every_ms: int = 5_000) -> list[str]:
-        """What was decided, with the second at which it was; each tick by a kept cursor."""
+        """What was decided, with the second at which it was."""
         for since_ms in range(0, for_ms, every_ms):
-            kept = Memory.read(self.memory.to_text(), "demo/1")
-            assert kept is not None
-            now = BEGIN + since_ms
-            sight = self.sight(since_ms)
-            judged = judge(sight, kept, self.rules.limits, now)
-            acks: dict[str, str] = {}
-            found = decide(
-                sight, kept, judged, self.rules, now, acknowledged=acks, known=frozenset()
-            )
-            new = [d for d in found if d.event not in kept.told]
-            self.told += [f"{since_ms // 1000} {d.case.kind} {d.case.processor}" for d in new]
-            said = {d.event: now for d in found}
-            self.memory = remembered(judged.memory, found, said, now)
+            self.now = BEGIN + since_ms
+            self.decide(self.sight(since_ms))
+            self.told += [f"{since_ms // 1000} {d.case.kind} {d.case.processor}" for d in self.new]
         return self.told
 
-    def sight(self, since_ms: int) -> Sight:
+    def sight(self, since_ms: int) -> Observation:
         containers = tuple(
             ContainerSeen(
                 ident,
@@ -66,7 +53,7 @@ class Skewed:
             for ident, host in PLACES.items()
         )
         beat_ms = BEGIN + since_ms // 10_000 * 10_000 + self.skew_ms.get("h0", 0)
-        return Sight(
+        return Observation(
             "demo/1",
             "samza_dagster",
             containers,
@@ -122,7 +109,7 @@ def test_decisions_are_the_same_under_any_skew_of_each_host(
 class LeaderDead(Skewed):
     """Its leader's last sign of life was before the first look."""
 
-    def sight(self, since_ms: int) -> Sight:
+    def sight(self, since_ms: int) -> Observation:
         return replace(super().sight(since_ms), leader=super().sight(0).leader)
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.views import ReplicaLag
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.failover.memory import JOB_DEAD, Memory
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import judge
+from samza_dagster.orchestration.watch.memory import JOB_DEAD, Memory
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.signals import judge
+from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000
@@ -43,7 +43,7 @@ class Job:
             self.deployments += DEPLOYED in happened
             yield
 
-    def sight(self) -> Sight:
+    def sight(self) -> Observation:
         containers = tuple(
             ContainerSeen(
                 *(p, "-" not in p, "last-seen", host),
@@ -54,7 +54,7 @@ class Job:
             for p, host in PLACES.items()
         )
         hosts = dict.fromkeys(PLACES.values(), "alive")
-        return Sight(
+        return Observation(
             *("demo/1", "samza", containers, hosts),
             deployment=f"run-{self.deployments}",
             report_patience_ms=PATIENCE_MS,
@@ -74,7 +74,7 @@ def by_the_sensor(job: Job, history: Looks) -> Iterator[bool]:
     """`auto_failover`, by its cursor."""
     memory = Memory("demo/1")
     for _ in job.looks(history):
-        judged = judge(job.sight(), memory, Limits(), job.now_ms)
+        judged = judge(job.sight(), memory, Thresholds(), job.now_ms)
         memory = judged.memory
         yield any(signal.kind == JOB_DEAD for signal in judged.signals)
 

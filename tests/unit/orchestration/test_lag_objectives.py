@@ -9,8 +9,8 @@ import pytest
 
 from samza_dagster.client.views import ReplicaLag
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.checks.findings import NOTE
-from samza_dagster.orchestration.checks.lag_objectives import (
+from samza_dagster.orchestration.watch.findings import NOTE
+from samza_dagster.orchestration.watch.lag_objectives import (
     MOST_FOLLOWED,
     SAMPLES,
     Objective,

@@ -1,4 +1,4 @@
-"""The cursor of `placement_responses` and the batches that it goes through. Pure."""
+"""The batches that `placement_responses` goes through. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.orchestration.history.events import Cursor, next_batch
+from samza_dagster.orchestration.history.events import next_batch
 
 pytestmark = pytest.mark.unit
 STATUSES = list(StatusCode)
@@ -25,21 +25,6 @@ def response(number: int, status: StatusCode) -> PlacementResponse:
         timestamp=1,
         response_message="m",
     )
-
-
-@pytest.mark.parametrize(
-    "text", [None, "", "x", "[]", "{}", '{"version":1,"job":"a/1"}', '{"version":2}']
-)
-def test_a_cursor_that_cannot_be_read_is_a_fresh_one(text: str | None) -> None:
-    """A sensor never dies of its own past."""
-    assert Cursor.read(text, "a/1") is None
-
-
-def test_a_cursor_of_another_job_is_a_fresh_one() -> None:
-    """A position in another stream means nothing here."""
-    text = Cursor("a/1", 5).to_text()
-    assert Cursor.read(text, "a/1") == Cursor("a/1", 5)
-    assert Cursor.read(text, "b/1") is None
 
 
 @given(

@@ -6,26 +6,24 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView, ReplicaLag
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.checks import outside as outside_checks
-from samza_dagster.orchestration.checks.events import evaluation
-from samza_dagster.orchestration.checks.findings import (
+from samza_dagster.orchestration.watch import invariants as outside_checks
+from samza_dagster.orchestration.watch.check_events import evaluation
+from samza_dagster.orchestration.watch.findings import (
     MOST_OF_A_CHECK,
     NOTE,
-    Board,
+    CheckMemory,
     Finding,
-    Told,
+    Reported,
     is_due,
     looked,
 )
-from samza_dagster.orchestration.checks.names import LAG
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.names import LAG
+from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
 
 pytestmark = pytest.mark.unit
 
@@ -95,22 +93,20 @@ def test_a_dead_job_is_one_finding() -> None:
     assert "deploy the job again" in finding.fix
 
 
-def test_a_group_s_two_processes_on_one_host_are_an_error() -> None:
-    """Also while one of them stops: its directory isn't free before it is dead."""
-    found = outside_checks.same_host(job(processor("0", "h1"), processor("0-0", "h1", "stopping")))
-    assert [(f.subject, f.severity) for f in found] == [("0 on h1", "ERROR")]
-    assert "0, 0-0 are on h1" in found[0].seen
-
-
-def test_a_host_that_is_only_reserved_is_no_process() -> None:
-    """An active waits there for its standby's death."""
-    view = job(processor("0", "h1", "reserved"), processor("0-0", "h1", "stopping"))
-    assert outside_checks.same_host(view) == []
-
-
-def test_two_groups_may_share_a_host() -> None:
-    """The rule is about a group."""
-    assert outside_checks.same_host(job(processor("0", "h1"), processor("1-0", "h1"))) == []
+@pytest.mark.parametrize(
+    ("processors", "subjects"),
+    [
+        ((processor("0", "h1"), processor("0-0", "h1", "stopping")), ["0 on h1"]),
+        ((processor("0", "h1", "reserved"), processor("0-0", "h1", "stopping")), []),
+        ((processor("0", "h1"), processor("1-0", "h1")), []),
+    ],
+    ids=["one of them isn't dead yet", "one waits for the other's death", "of two groups"],
+)
+def test_two_processes_of_one_group_on_one_host_are_an_error(
+    processors: tuple[ProcessorView, ...], subjects: list[str]
+) -> None:
+    found = outside_checks.same_host(job(*processors))
+    assert [(f.subject, f.severity) for f in found] == [(s, "ERROR") for s in subjects]
 
 
 def test_a_container_that_does_not_run_is_missing() -> None:
@@ -131,14 +127,6 @@ def test_an_active_without_the_standbys_that_others_have_is_named() -> None:
     assert outside_checks.replicas_present(view, 0) == []
 
 
-def test_under_samza_s_am_a_missing_standby_is_no_request_of_ours() -> None:
-    """It starts none on request: what is refused there isn't advised."""
-    (found,) = outside_checks.replicas_present(
-        job(*WELL.processors.values(), processor("2", "h3"), coordinator="samza")
-    )
-    assert "control-standby" not in str(found)
-
-
 def test_a_task_with_two_actives_has_two_owners() -> None:
     """By the assignments of the coordinator stream."""
     view = job(processor("0", "h1", "running", "t"), processor("1", "h2", "running", "t"))
@@ -146,11 +134,23 @@ def test_a_task_with_two_actives_has_two_owners() -> None:
     assert (found.subject, found.severity) == ("t", "ERROR")
 
 
-@pytest.mark.parametrize(("ended", "count"), [(None, 1), ("dead", 0), ("fenced", 0), ("lease", 0)])
-def test_a_processor_beside_its_earlier_self_has_two_owners(ended: str | None, count: int) -> None:
-    """Unless the earlier one was seen dead, was shut out or its lease is over."""
+@pytest.mark.parametrize(
+    ("state", "ended", "count"),
+    [
+        ("running", None, 1),
+        ("running", "dead", 0),
+        ("running", "fenced", 0),
+        ("running", "lease", 0),
+        ("reserved", None, 0),
+    ],
+)
+def test_a_processor_beside_its_earlier_self_has_two_owners(
+    state: str, ended: str | None, count: int
+) -> None:
+    """Unless the earlier one was seen dead, was shut out or its lease is over, or this one waits."""
     ghost = GhostView("0", "old", "h9", 1, None, ended)
-    assert len(outside_checks.one_owner(replace(WELL, ghosts=(ghost,)))) == count
+    view = replace(job(processor("0", "h1", state)), ghosts=(ghost,))
+    assert len(outside_checks.one_owner(view)) == count
 
 
 @pytest.mark.parametrize("check", [outside_checks.same_host, outside_checks.one_owner])
@@ -163,16 +163,9 @@ def test_what_no_outsider_sees_on_samzas_am_is_said_and_fails_nothing(
     beside = job(processor("0", "h1", "last-seen", "t"), processor("0-0", "h1", "last-seen"), processor("1", "h1", "last-seen", "t"), coordinator="samza", dead="it has ended")  # fmt: skip
     assert check(beside) == [note], "of a dead job nothing is judged"
     assert (note.severity, "Samza's AM" in note.seen) == (NOTE, True)
-    _, (result,) = looked(Board("demo/1"), {"c": [note]}, {"c": Hysteresis(1)}, 1_000)
+    _, (result,) = looked(CheckMemory("demo/1"), {"c": [note]}, {"c": Hysteresis(1)}, 1_000)
     assert result.passed
     assert note.seen in str(evaluation(result, "asset", "demo/1", 1_000).description)
-
-
-def test_one_that_waits_for_its_ghost_is_no_second_owner() -> None:
-    """It hasn't started."""
-    ghost = GhostView("0", "old", "h9", 1, None, None)
-    view = replace(job(processor("0", "h1", "reserved")), ghosts=(ghost,))
-    assert outside_checks.one_owner(view) == []
 
 
 def lag(ident: str, records: int | None, partition: int = 0) -> ReplicaLag:
@@ -200,27 +193,16 @@ SLOW = {"c": Hysteresis(looks=2, for_ms=10_000, good_looks=2)}
 BAD = {"c": [Finding("x", "seen", "fix")]}
 
 
-def test_a_finding_counts_once_it_has_stood() -> None:
-    """So many looks, over so long; a look that comes twice counts once."""
-    board = Board("demo/1")
-    board, (result,) = looked(board, BAD, SLOW, 1_000)
-    assert result.passed
-    board, (result,) = looked(board, BAD, SLOW, 6_000)
-    assert result.passed
-    board, (result,) = looked(board, BAD, SLOW, 11_000)
-    assert [s.subject for s in result.standing] == ["x"]
-
-
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
 def test_a_sensor_on_another_machine_counts_patience_by_the_clock_that_it_has_there(
     ahead_ms: int,
 ) -> None:
     """As if it had looked just now: how long ago that was, no clock tells."""
     begin = 5_000_000
-    board, _ = looked(Board("demo/1", clock="one"), BAD, SLOW, begin)
+    board, _ = looked(CheckMemory("demo/1", clock="one"), BAD, SLOW, begin)
     board, (result,) = looked(board, BAD, SLOW, begin + 6_000)
     assert is_due(board, result, begin + 6_000, 60_000)
-    board = replace(board, told={"c": Told(result.fingerprint, begin + 6_000)})
+    board = replace(board, told={"c": Reported(result.fingerprint, begin + 6_000)})
     now = begin + 6_000 + ahead_ms
     board, (result,) = looked(board.by_clock("other", now), BAD, SLOW, now + 3_000)
     assert (result.passed, is_due(board, result, now + 3_000, 60_000)) == (True, False)
@@ -228,23 +210,10 @@ def test_a_sensor_on_another_machine_counts_patience_by_the_clock_that_it_has_th
     assert [s.subject for s in result.standing] == ["x"]
 
 
-def test_it_is_over_once_it_was_gone_often_enough_and_that_is_told_once() -> None:
-    """One good look among bad ones is none."""
-    board = Board("demo/1")
-    for at in (1_000, 6_000, 11_000):
-        board, _ = looked(board, BAD, SLOW, at)
-    board, (result,) = looked(board, {}, SLOW, 12_000)
-    assert not result.passed
-    board, (result,) = looked(board, {}, SLOW, 13_000)
-    assert (result.passed, result.recovered) == (True, ("x",))
-    board, (result,) = looked(board, {}, SLOW, 14_000)
-    assert result.recovered == ()
-
-
 def test_a_flood_is_bounded_and_the_longest_known_stay() -> None:
     """The cursor stays small, and what is left out is counted."""
     flood = {"c": [Finding(f"f{n:05}", "seen", "fix") for n in range(1_000)]}
-    board, _ = looked(Board("demo/1"), BAD, {"c": Hysteresis(1)}, 1_000)
+    board, _ = looked(CheckMemory("demo/1"), BAD, {"c": Hysteresis(1)}, 1_000)
     board, (result,) = looked(board, {"c": [*BAD["c"], *flood["c"]]}, {"c": Hysteresis(1)}, 2_000)
     assert len(result.standing) == MOST_OF_A_CHECK
     assert result.standing[0].subject == "x"
@@ -254,9 +223,9 @@ def test_a_flood_is_bounded_and_the_longest_known_stay() -> None:
 
 def test_a_result_is_told_when_it_changes_and_now_and_then() -> None:
     """Not at each tick."""
-    board, (result,) = looked(Board("demo/1"), BAD, {"c": Hysteresis(1)}, 1_000)
+    board, (result,) = looked(CheckMemory("demo/1"), BAD, {"c": Hysteresis(1)}, 1_000)
     assert is_due(board, result, 1_000, 60_000)
-    board = replace(board, told={"c": Told(result.fingerprint, 1_000)})
+    board = replace(board, told={"c": Reported(result.fingerprint, 1_000)})
     assert not is_due(board, result, 60_999, 60_000)
     assert is_due(board, result, 61_000, 60_000)
 
@@ -269,7 +238,7 @@ def test_a_lag_that_one_report_shows_and_the_next_one_doesnt_is_not_told(
     patience: Hysteresis,
 ) -> None:
     """With a report a minute, and a look each 10 s, it is looked at seven times."""
-    board, standing = Board("demo/1"), list[bool]()
+    board, standing = CheckMemory("demo/1"), list[bool]()
     for look in range(8):
         board, (result,) = looked(board, BAD, {"c": patience}, 1_000 + look * 10_000)
         standing.append(bool(result.standing))
@@ -278,41 +247,11 @@ def test_a_lag_that_one_report_shows_and_the_next_one_doesnt_is_not_told(
     assert patience.for_ms >= 60_000
 
 
-@given(
-    st.lists(st.tuples(st.sets(st.sampled_from("abc")), st.integers(0, 20_000)), max_size=30),
-    st.integers(1, 3),
-    st.integers(1, 3),
-)
-def test_each_beginning_has_one_end_and_the_cursor_carries_it_all(
-    looks: list[tuple[set[str], int]], needed: int, good: int
-) -> None:
-    """Over any looks: a subject recovers only after it counted, and a cursor that is read back goes on."""
-    patience = {"c": Hysteresis(needed, 5_000, good)}
-    board, now, on = Board("demo/1"), 0, set[str]()
-    for subjects, gap in looks:
-        now += gap
-        found = {"c": [Finding(s, "seen", "fix") for s in sorted(subjects)]}
-        board, (result,) = looked(board, found, patience, now)
-        read = Board.read(board.to_text(), "demo/1")
-        assert read == board
-        standing = {s.subject for s in result.standing}
-        assert set(result.recovered) <= on
-        assert on - standing == set(result.recovered)
-        on = standing
-
-
-@pytest.mark.parametrize("text", [None, "", "{", "[]", "null", '{"version":9,"job":"demo/1"}'])
-def test_a_cursor_that_is_not_understood_is_a_fresh_one(text: str | None) -> None:
-    """Of a later version, or junk."""
-    assert Board.read(text, "demo/1") is None
-    assert Board.read(Board("other/1").to_text(), "demo/1") is None
-
-
 def test_a_check_that_cant_be_judged_keeps_what_stands_and_says_so() -> None:
     """Not seen isn't over; the others are judged."""
     patience = {"lag": Hysteresis(looks=1), "owner": Hysteresis(looks=1)}
     behind, away = Finding("0-0", "behind", "look"), Unreachable("read lags", seen="no answer")
-    board, _ = looked(Board("demo/1"), {"lag": [behind]}, patience, 1_000)
+    board, _ = looked(CheckMemory("demo/1"), {"lag": [behind]}, patience, 1_000)
     results: dict[str, list[str]] = {}
     for n in range(2, 6):
         board, found = looked(board, {"lag": away, "owner": [behind]}, patience, n * 1_000)

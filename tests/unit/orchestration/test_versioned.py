@@ -10,27 +10,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.lag import Applied, Heard, HostClock
-from samza_dagster.orchestration.checks.findings import Board, Standing, Told
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.history.events import Cursor as HistoryCursor
+from samza_dagster.orchestration.tags import MOST_TAG_BYTES
+from samza_dagster.orchestration.versioned import Versioned
+from samza_dagster.orchestration.waits.conditions import Met, Wait
+from samza_dagster.orchestration.waits.continuation import Cursor
+from samza_dagster.orchestration.watch.findings import CheckMemory, Reported, TrackedFinding
+from samza_dagster.orchestration.watch.memory import (
     Acted,
     LeaderMark,
     Memory,
     Suspect,
     Trend,
 )
-from samza_dagster.orchestration.history.events import Cursor as HistoryCursor
-from samza_dagster.orchestration.tags import MOST_TAG_BYTES
-from samza_dagster.orchestration.versioned import Versioned
-from samza_dagster.orchestration.waits.conditions import Met, Wait
-from samza_dagster.orchestration.waits.continuation import Cursor
 
 pytestmark = pytest.mark.unit
 JOB = "demo/1"
 CURSORS: dict[type[Versioned], Versioned] = {
     Memory: Memory(JOB),
-    Board: Board(JOB),
+    CheckMemory: CheckMemory(JOB),
     Cursor: Cursor(JOB, {}),
-    HistoryCursor: HistoryCursor(JOB, 5),
+    HistoryCursor: HistoryCursor(JOB, 5, 7),
 }
 KEPT: dict[type[Versioned], Versioned] = {
     **CURSORS,
@@ -130,12 +130,12 @@ def test_a_board_of_the_version_before_is_read() -> None:
         '{"fingerprint":"f","at_ms":6}},"extra":EXTRA,"clock":"k"}'
     )
     clocks = '{"clocks":{"h1":[5,null,null],"h2":[5,-1,1]},"looked_ms":6}'
-    standing = Standing("x", "seen", "fix", "WARN", since_ms=5, bad=2, confirmed=True)
-    board = Board(JOB, 7, {"c": {"x": standing}}, {"c": Told("f", 6)}, "k")
-    assert Board.read(text.replace("EXTRA", clocks), JOB) == replace(
+    standing = TrackedFinding("x", "seen", "fix", "WARN", since_ms=5, bad=2, confirmed=True)
+    board = CheckMemory(JOB, 7, {"c": {"x": standing}}, {"c": Reported("f", 6)}, "k")
+    assert CheckMemory.read(text.replace("EXTRA", clocks), JOB) == replace(
         board, clocks={"h1": HostClock(5), "h2": HostClock(5, -1, 1)}, clocks_ms=6
     )
     samples = '{"0-0/s/0":[[1,2,3],[4,5,6]]}'
-    assert Board.read(text.replace("EXTRA", samples), JOB) == replace(
+    assert CheckMemory.read(text.replace("EXTRA", samples), JOB) == replace(
         board, samples={"0-0/s/0": (Applied(1, 2, 3), Applied(4, 5, 6))}
     )

@@ -9,19 +9,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.checks.findings import Board, Finding, looked
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import judge
-from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.findings import CheckMemory, Finding, looked
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.signals import judge
+from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000
 SUBJECTS = ("h1", "h2")
 WITHIN_MS = 30_000
 Looks = list[tuple[int, frozenset[str]]]
-Told = tuple[frozenset[str], frozenset[str]]
+Reported = tuple[frozenset[str], frozenset[str]]
 """What counts after a look, and what was over by it."""
 
 gaps = st.one_of(
@@ -67,7 +67,7 @@ class Rule:
         return was_on
 
 
-def by_the_rule(history: Looks, **numbers: int) -> Iterator[Told]:
+def by_the_rule(history: Looks, **numbers: int) -> Iterator[Reported]:
     rules = {subject: Rule(**numbers) for subject in SUBJECTS}
     now_ms, before_ms = BEGIN_MS, 0
     for gap_ms, bad in history:
@@ -91,7 +91,7 @@ def test_a_suspect_of_auto_failover_counts_after_bad_looks_within_a_time(
     looks: Looks, bad_looks: int, good_looks: int
 ) -> None:
     """A good look among them clears nothing; `good_looks` of them do, whether or not it counted."""
-    limits = Limits(bad_looks=bad_looks, bad_within_ms=WITHIN_MS, good_looks=good_looks)
+    thresholds = Thresholds(bad_looks=bad_looks, bad_within_ms=WITHIN_MS, good_looks=good_looks)
     expected = by_the_rule(looks, looks=bad_looks, good_looks=good_looks, within_ms=WITHIN_MS)
     memory, now_ms = Memory("demo/1"), BEGIN_MS
     for (gap_ms, bad), told in zip(looks, expected, strict=True):
@@ -102,8 +102,8 @@ def test_a_suspect_of_auto_failover_counts_after_bad_looks_within_a_time(
         )
         words = {host: 20_000 if host in bad else 0 for host in SUBJECTS}
         alive = dict.fromkeys(SUBJECTS, "alive")
-        sight = Sight("demo/1", "samza_dagster", tuple(containers), alive, words)
-        judged = judge(sight, memory, limits, now_ms)
+        sight = Observation("demo/1", "samza_dagster", tuple(containers), alive, words)
+        judged = judge(sight, memory, thresholds, now_ms)
         memory = judged.memory
         counts = frozenset(s.subject for s in memory.suspects.values() if s.confirmed)
         assert (counts, frozenset(s.subject for s in judged.ended)) == told
@@ -117,10 +117,11 @@ def test_a_finding_of_a_check_counts_after_bad_looks_in_turn_over_a_time(
     """A good look among them begins it anew, until it counts; then `good_looks` of them end it."""
     patience = {"c": Hysteresis(looks=bad_looks, for_ms=for_ms, good_looks=good_looks)}
     expected = by_the_rule(looks, looks=bad_looks, good_looks=good_looks, for_ms=for_ms)
-    board, now_ms = Board("demo/1"), BEGIN_MS
+    board, now_ms = CheckMemory("demo/1"), BEGIN_MS
     for (gap_ms, bad), told in zip(looks, expected, strict=True):
         now_ms += gap_ms
         findings = {"c": [Finding(subject, "seen", "fix") for subject in bad]}
         board, (result,) = looked(board, findings, patience, now_ms)
+        assert CheckMemory.read(board.to_text(), "demo/1") == board
         counts = frozenset(standing.subject for standing in result.standing)
         assert (counts, frozenset(result.recovered)) == told

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.failover.cases import (
+from samza_dagster.orchestration.watch.cases import (
     FAIL_OVER,
     MOVE_WITH_STANDBY,
     NOTHING,
@@ -18,8 +18,8 @@ from samza_dagster.orchestration.failover.cases import (
     suspects_about,
     told_as,
 )
-from samza_dagster.orchestration.failover.mass import together, went_bad
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.hosts import together, went_bad
+from samza_dagster.orchestration.watch.memory import (
     COORDINATOR_GONE,
     COORDINATOR_REPLACED,
     FLAPPING,
@@ -30,9 +30,9 @@ from samza_dagster.orchestration.failover.memory import (
     Acted,
     Memory,
 )
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.sight import LOST, ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import Judged
+from samza_dagster.orchestration.watch.observation import LOST, ContainerSeen, Observation
+from samza_dagster.orchestration.watch.signals import Judged
+from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 HOUR_MS = 3_600_000
 MOST_NEW_IN_A_LOOK = 20
@@ -47,7 +47,7 @@ class Mode(StrEnum):
     ACT = "act"
 
 
-class Verdict(StrEnum):
+class FailoverVerdict(StrEnum):
     """What becomes of one decision."""
 
     ASK = "ask"  # now, within this tick
@@ -63,13 +63,13 @@ class Rules:
     """The policy of a job. `mode`: as it was told; None: by who coordinates."""
 
     mode: Mode | None = None
-    limits: Limits = field(default_factory=Limits)
+    thresholds: Thresholds = field(default_factory=Thresholds)
     cap_per_hour: int = 3
     mass_share: float = 0.4
 
-    def mode_on(self, sight: Sight) -> Mode:
+    def mode_on(self, observation: Observation) -> Mode:
         """As it was told; else only records under Samza's AM, and advises under ours."""
-        return self.mode or (Mode.ADVISE if sight.ours else Mode.SHADOW)
+        return self.mode or (Mode.ADVISE if observation.ours else Mode.SHADOW)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Decision:
     """
 
     case: Case
-    verdict: Verdict
+    verdict: FailoverVerdict
     because: str = ""
     command: str = ""
     standby: str = ""
@@ -91,19 +91,19 @@ class Decision:
 
         What was asked is a request, which there is once.
         """
-        if self.verdict in (Verdict.ASK, Verdict.ADOPT):
+        if self.verdict in (FailoverVerdict.ASK, FailoverVerdict.ADOPT):
             return f"{self.case.uuid}/ask"
-        rule = self.because.partition(":")[0] if self.verdict is Verdict.HELD else ""
+        rule = self.because.partition(":")[0] if self.verdict is FailoverVerdict.HELD else ""
         return told_as(self.case, self.verdict.value, *((rule,) if rule else ()))
 
 
-def least_looks(limits: Limits) -> int:
+def least_looks(thresholds: Thresholds) -> int:
     """Bad looks at which a suspect has to be remembered lastingly: one more may confirm it."""
-    return max(1, limits.bad_looks - 1)
+    return max(1, thresholds.bad_looks - 1)
 
 
 def decide(
-    sight: Sight,
+    observation: Observation,
     before: Memory,
     judged: Judged,
     rules: Rules,
@@ -121,42 +121,42 @@ def decide(
     """
     found: list[Decision] = []
     has_acted = {acted.uuid: acted.at_ms for acted in before.acted}
-    late = _late(sight, before, rules, acknowledged)
-    current = _current(sight, judged, acknowledged)
+    late = _late(observation, before, rules, acknowledged)
+    current = _current(observation, judged, acknowledged)
     remembered_before = {case.uuid for case in late}
     acted = list(before.acted)
     for case in {c.uuid: c for c in (*late, *current)}.values():
         if case.uuid in known and case.uuid not in has_acted:
-            found.append(Decision(case, Verdict.ADOPT))
+            found.append(Decision(case, FailoverVerdict.ADOPT))
             acted.append(_acted(case, now_ms))
-    bad = went_bad(sight, judged.memory, judged.signals)
+    bad = went_bad(observation, judged.memory, judged.signals)
     told, new = judged.memory.told, 0
     for case in _in_turn(shared_out(current), judged.memory):
         if case.uuid in known or has_acted.get(case.uuid, -1) >= case.after_ms:
             continue  # asked since this trouble began; if it began anew, the block is to be told
         if case.uuid not in remembered_before:
             continue  # should this tick be killed, the next one must find what it asked
-        decision = _decide(case, sight, judged, rules, bad, acted, acknowledged, now_ms)
+        decision = _decide(case, observation, judged, rules, bad, acted, acknowledged, now_ms)
         if decision.event not in told:
             if new == MOST_NEW_IN_A_LOOK:
                 continue
             new += 1
         found.append(decision)
-        if decision.verdict is Verdict.ASK:
+        if decision.verdict is FailoverVerdict.ASK:
             acted.append(_acted(case, now_ms))
     return tuple(found)
 
 
 def may_be_known(
-    sight: Sight,
+    observation: Observation,
     before: Memory,
     judged: Judged,
     rules: Rules,
     acknowledged: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Requests that an earlier tick may have asked: `decide` has to be told which exist."""
-    late = _late(sight, before, rules, acknowledged)
-    current = _current(sight, judged, acknowledged)
+    late = _late(observation, before, rules, acknowledged)
+    current = _current(observation, judged, acknowledged)
     has_acted = {acted.uuid for acted in before.acted}
     return tuple(
         dict.fromkeys(
@@ -171,7 +171,7 @@ def remembered(
     """The memory after the decisions were carried out; `told` are ids of what was reported."""
     acted = {a.uuid: a for a in memory.acted}
     for decision in decisions:
-        if decision.verdict in (Verdict.ASK, Verdict.ADOPT):
+        if decision.verdict in (FailoverVerdict.ASK, FailoverVerdict.ADOPT):
             acted.setdefault(decision.case.uuid, _acted(decision.case, now_ms))
     # What has nothing more to tell leaves its place to what has: `Memory.bounded`.
     about = acted.keys() | {decision.case.uuid for decision in decisions}
@@ -185,9 +185,11 @@ def remembered(
     ).bounded()
 
 
-def cases_left_out(sight: Sight, judged: Judged, acknowledged: Mapping[str, str]) -> int:
+def cases_left_out(
+    observation: Observation, judged: Judged, acknowledged: Mapping[str, str]
+) -> int:
     """How many there is no room for at this look."""
-    current = _current(sight, judged, acknowledged)
+    current = _current(observation, judged, acknowledged)
     return len(current) - len(shared_out(current))
 
 
@@ -210,22 +212,26 @@ def still_blocking(memory: Memory, acknowledged: Mapping[str, str], now_ms: int)
 
 
 def _late(
-    sight: Sight, before: Memory, rules: Rules, acknowledged: Mapping[str, str]
+    observation: Observation, before: Memory, rules: Rules, acknowledged: Mapping[str, str]
 ) -> tuple[Case, ...]:
     """What an earlier tick may have asked about, also if its group was acknowledged since."""
-    least = least_looks(rules.limits)
-    job, suspects, ours = sight.job, before.suspects, sight.ours
+    least = least_looks(rules.thresholds)
+    job, suspects, ours = observation.job, before.suspects, observation.ours
     found = cases(job, suspects, acknowledged, ours=ours, least_looks=least)
     if before.acks != acknowledged:
         found += cases(job, suspects, before.acks, ours=ours, least_looks=least)
     return tuple({case.uuid: case for case in found}.values())
 
 
-def _current(sight: Sight, judged: Judged, acknowledged: Mapping[str, str]) -> tuple[Case, ...]:
+def _current(
+    observation: Observation, judged: Judged, acknowledged: Mapping[str, str]
+) -> tuple[Case, ...]:
     """What looks bad now too: one that has begun to look well is left to itself."""
     now = {signal.key for signal in judged.signals}
     suspects = {key: s for key, s in judged.memory.suspects.items() if key in now}
-    return cases(sight.job, suspects, acknowledged, ours=sight.ours, sight=sight)
+    return cases(
+        observation.job, suspects, acknowledged, ours=observation.ours, observation=observation
+    )
 
 
 def _in_turn(current: tuple[Case, ...], memory: Memory) -> tuple[Case, ...]:
@@ -238,7 +244,7 @@ def _in_turn(current: tuple[Case, ...], memory: Memory) -> tuple[Case, ...]:
 
 def _decide(
     case: Case,
-    sight: Sight,
+    observation: Observation,
     judged: Judged,
     rules: Rules,
     bad: Mapping[str, tuple[int, ...]],
@@ -246,19 +252,19 @@ def _decide(
     acknowledged: Mapping[str, str],
     now_ms: int,
 ) -> Decision:
-    group, mode = group_of(case.processor), rules.mode_on(sight)
-    advice = Verdict.SHADOW if mode is Mode.SHADOW else Verdict.ADVISE
-    standbys = healthy_standbys(sight, group, bad)
-    command = _command(case, sight, standbys)
+    group, mode = group_of(case.processor), rules.mode_on(observation)
+    advice = FailoverVerdict.SHADOW if mode is Mode.SHADOW else FailoverVerdict.ADVISE
+    standbys = healthy_standbys(observation, group, bad)
+    command = _command(case, observation, standbys)
 
     def held(rule: str, why: str) -> Decision:
-        return Decision(case, Verdict.HELD, f"{rule}: {why}", command)
+        return Decision(case, FailoverVerdict.HELD, f"{rule}: {why}", command)
 
-    busy = "" if case.kind in OF_NO_CONTAINER else _handled(case, sight)
+    busy = "" if case.kind in OF_NO_CONTAINER else _handled(case, observation)
     if busy:
-        return Decision(case, Verdict.WATCH, busy, command)
+        return Decision(case, FailoverVerdict.WATCH, busy, command)
     if case.kind in OF_A_HOST and case.action == NOTHING:
-        return Decision(case, Verdict.WATCH, _LEFT_TO_THE_AM, command)
+        return Decision(case, FailoverVerdict.WATCH, _LEFT_TO_THE_AM, command)
     if case.action == NOTHING:
         return Decision(case, advice, "", command)
     if judged.nobody_reads:
@@ -272,7 +278,7 @@ def _decide(
         return held(
             "block", f"request {blocking[-1].uuid} acted on this group; acknowledge it first"
         )
-    at_once, hosts = together(sight, bad, min(case.since_ms, now_ms))
+    at_once, hosts = together(observation, bad, min(case.since_ms, now_ms))
     if len(at_once) > 1 and len(at_once) > rules.mass_share * hosts:
         names = ", ".join(sorted(at_once)[:5])
         return held("mass", f"{len(at_once)} of {hosts} hosts went bad together: {names}")
@@ -284,21 +290,23 @@ def _decide(
             "cap", f"{lately} requests within the hour, at most {rules.cap_per_hour} are allowed"
         )
     standby = standbys[0].processor_id if case.action == MOVE_WITH_STANDBY else ""
-    return Decision(case, Verdict.ASK, "", command, standby)
+    return Decision(case, FailoverVerdict.ASK, "", command, standby)
 
 
-def _handled(case: Case, sight: Sight) -> str:
+def _handled(case: Case, observation: Observation) -> str:
     """What the coordinator is at there; empty: nothing."""
-    seen = sight.by_id.get(case.processor)
+    seen = observation.by_id.get(case.processor)
     host = seen.host if seen is not None else None
-    lost = sight.host_states.get(host or "") == LOST
+    lost = observation.host_states.get(host or "") == LOST
     handled = f"host {host} is lost, which it handles" if lost else ""
-    return sight.busy.get(group_of(case.processor), handled)
+    return observation.busy.get(group_of(case.processor), handled)
 
 
-def healthy_standbys(sight: Sight, group: str, bad: Collection[str]) -> list[ContainerSeen]:
+def healthy_standbys(
+    observation: Observation, group: str, bad: Collection[str]
+) -> list[ContainerSeen]:
     """Standbys of a group that run where nothing looks bad."""
-    return [s for s in sight.standbys.get(group, ()) if s.runs and s.host not in bad]
+    return [s for s in observation.standbys.get(group, ()) if s.runs and s.host not in bad]
 
 
 def _is_lately(acted: Acted, now_ms: int) -> bool:
@@ -310,10 +318,10 @@ def _acted(case: Case, now_ms: int) -> Acted:
     return Acted(case.uuid, group_of(case.processor), case.processor, now_ms, case.ack)
 
 
-def _command(case: Case, sight: Sight, standbys: Sequence[ContainerSeen]) -> str:
+def _command(case: Case, observation: Observation, standbys: Sequence[ContainerSeen]) -> str:
     """What a person would run, where this coordinator takes it."""
     processor = case.processor
-    if case.kind == COORDINATOR_GONE and not sight.ours:
+    if case.kind == COORDINATOR_GONE and not observation.ours:
         return "wait: YARN starts another Application Master by itself; else its log says why not"
     if case.kind in _COMMANDS:
         return _COMMANDS[case.kind]
@@ -325,7 +333,7 @@ def _command(case: Case, sight: Sight, standbys: Sequence[ContainerSeen]) -> str
         return f"samza-dagster status {processor}, until it is on another host"
     if case.action == RESTART:
         return f"samza-dagster place {processor} --to LAST_SEEN"
-    if sight.ours:
+    if observation.ours:
         return (
             f"samza-dagster fail-over {processor}"
             if standbys

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from samza_dagster.lag import Heard
-from samza_dagster.orchestration.hysteresis import Evidence
 from samza_dagster.orchestration.versioned import Versioned
+from samza_dagster.orchestration.watch.hysteresis import Evidence
 
 MOST_SUSPECTS = 100
 ROOM_FOR_NEW = 30

@@ -43,7 +43,7 @@ def acknowledge(
     context: dg.OpExecutionContext, config: AcknowledgeConfig, samza: SamzaClientResource
 ) -> Iterator[Any]:
     """Lifts the block that a failover left on a group. Asks nothing of any coordinator."""
-    from samza_dagster.orchestration.failover.log import acknowledgement
+    from samza_dagster.orchestration.watch.reported import acknowledgement
 
     with errors_as_failures():
         find_processor(samza.client.view(), config.processor)

@@ -9,16 +9,28 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.checks import names, outside
-from samza_dagster.orchestration.checks.events import evaluation
-from samza_dagster.orchestration.checks.findings import (
+from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.pictures import lag_svg, picture
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.waits.heartbeat import EVERY_S
+from samza_dagster.orchestration.watch import invariants, names
+from samza_dagster.orchestration.watch.check_events import evaluation
+from samza_dagster.orchestration.watch.check_tick import (
+    invariant_findings,
+    read_lags,
+    under,
+)
+from samza_dagster.orchestration.watch.findings import (
     NOTE,
-    Board,
+    CheckMemory,
     Finding,
     Samples,
     looked,
 )
-from samza_dagster.orchestration.checks.lag_objectives import (
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.lag_objectives import (
     breaches,
     followed,
     forecast,
@@ -27,23 +39,11 @@ from samza_dagster.orchestration.checks.lag_objectives import (
     timed,
     why_not_known,
 )
-from samza_dagster.orchestration.checks.settings import LagSlo
-from samza_dagster.orchestration.checks.tick import (
-    invariant_findings,
-    read_lags,
-    under,
-)
-from samza_dagster.orchestration.follow import errors_as_failures
-from samza_dagster.orchestration.hysteresis import Hysteresis
-from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.pictures import lag_svg, picture
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table
-from samza_dagster.orchestration.waits.heartbeat import EVERY_S
+from samza_dagster.orchestration.watch.settings import LagSlo
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ReplicaLag
-    from samza_dagster.orchestration.assets.readiness_config import ReadinessConfig
+    from samza_dagster.orchestration.assets.standby_readiness import ReadinessConfig
 
 NOT_SEEN = Finding("", "not known from one look", "sensor invariants follows them", NOTE)
 SHOWN_ROWS = 1_000
@@ -183,11 +183,11 @@ def judged_now(
             found = invariant_findings(client, client.view(), lags, lag_limit, standbys)
         finally:
             client.close()
-    kept = kept_board(instance, named(prefix, names.INVARIANTS), job, slo, now_ms)
-    found[names.CLOCKS] = outside.clocks_agree(kept.clocks) if kept is not None else [NOT_SEEN]
-    kept = kept_board(instance, named(prefix, names.LAG_SLO), job, slo, now_ms)
+    kept = kept_memory(instance, named(prefix, names.INVARIANTS), job, slo, now_ms)
+    found[names.CLOCKS] = invariants.clocks_agree(kept.clocks) if kept is not None else [NOT_SEEN]
+    kept = kept_memory(instance, named(prefix, names.LAG_SLO), job, slo, now_ms)
     found[names.OBJECTIVE] = _objectives_now(slo, lags, kept, now_ms)
-    _, results = looked(Board(job), found, dict.fromkeys(found, Hysteresis(looks=1)), now_ms)
+    _, results = looked(CheckMemory(job), found, dict.fromkeys(found, Hysteresis(looks=1)), now_ms)
     assets = under(prefix, {**names.ASSETS, **names.SLO_ASSETS})
     for result in results:
         told = evaluation(result, assets[result.check], job, now_ms)
@@ -201,24 +201,24 @@ def judged_now(
         )
 
 
-def kept_board(
+def kept_memory(
     instance: dg.DagsterInstance, sensor: str, job: str, slo: LagSlo, now_ms: int
-) -> Board | None:
+) -> CheckMemory | None:
     """What a sensor follows; None when it hasn't looked at this job of late."""
     if instance.schedule_storage is None:
         return None
-    boards = [
-        Board.read(getattr(state.instigator_data, "cursor", None), job)
+    memories = [
+        CheckMemory.read(getattr(state.instigator_data, "cursor", None), job)
         for state in instance.all_instigator_state()
         if state.instigator_name == sensor
     ]
-    newest = max((b for b in boards if b is not None), key=lambda b: b.looked_ms, default=None)
+    newest = max((b for b in memories if b is not None), key=lambda b: b.looked_ms, default=None)
     late_ms = max(LATE_S, LATE_TICKS * slo.interval_s) * 1000
     return newest if newest is not None and now_ms - newest.looked_ms <= late_ms else None
 
 
 def _objectives_now(
-    slo: LagSlo, lags: Sequence[ReplicaLag] | Unreachable, kept: Board | None, now_ms: int
+    slo: LagSlo, lags: Sequence[ReplicaLag] | Unreachable, kept: CheckMemory | None, now_ms: int
 ) -> list[Finding] | Unreachable:
     if isinstance(lags, Unreachable):
         return lags

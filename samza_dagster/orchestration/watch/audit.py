@@ -7,8 +7,9 @@ again, it finds the request as it stands.
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 import time
+from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
@@ -28,11 +29,11 @@ from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.requests import ENDED, Outcome, follow
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table
-from samza_dagster.orchestration.tags import ACTION, GROUP, WHO, WHY, group_tag, job_tags
+from samza_dagster.orchestration.tags import GROUP, WHO, WHY, group_tag, job_tags
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.failover.cases import Case
+    from samza_dagster.orchestration.watch.cases import Case
 
 JOB = "audit_failover"
 MOVE_JOB = "move_with_standby"
@@ -72,44 +73,42 @@ def move_request(job: str, prefix: str, case: "Case", standby: str) -> dg.RunReq
         "reason": _why(case),
         "requested_by": WHO_ASKS,
     }
-    return dg.RunRequest(
-        run_key=case.uuid,
-        job_name=named(prefix, MOVE_JOB),
-        run_config={"ops": {f"plan_{MOVE_JOB}": {"config": config}}},
-        tags={
-            **job_tags(job, MOVE_JOB),
-            GROUP: group_tag(job, case.processor),
-            WHO: WHO_ASKS,
-            WHY: _why(case),
-        },
-    )
+    return _run_request(job, prefix, MOVE_JOB, case, {f"plan_{MOVE_JOB}": config})
 
 
 def run_request(job: str, prefix: str, case: "Case", timeout_s: int = 600) -> dg.RunRequest:
     """The run of one request, `job` its tag `samza/job`; by its key, the UUID, there is one of it."""
-    why = _why(case)
     config = {
         "processor": case.processor,
         "request": case.uuid,
         "action": case.action,
         "signal": case.kind,
         "subject": case.subject,
-        "reason": why,
+        "reason": _why(case),
         "timeout_s": timeout_s,
     }
+    ops = {"explain_request": config, "watch_request": config}
+    return _run_request(job, prefix, JOB, case, ops, {"samza/request": case.uuid})
+
+
+def _run_request(
+    job: str,
+    prefix: str,
+    action: str,
+    case: "Case",
+    ops: Mapping[str, Mapping[str, object]],
+    tags: Mapping[str, str] | None = None,
+) -> dg.RunRequest:
     return dg.RunRequest(
         run_key=case.uuid,
-        job_name=named(prefix, JOB),
-        run_config={
-            "ops": {"explain_request": {"config": config}, "watch_request": {"config": config}}
-        },
+        job_name=named(prefix, action),
+        run_config={"ops": {op: {"config": config} for op, config in ops.items()}},
         tags={
-            **job_tags(job, JOB),
+            **job_tags(job, action),
             GROUP: group_tag(job, case.processor),
             WHO: WHO_ASKS,
-            WHY: why,
-            "samza/request": case.uuid,
-            ACTION: JOB,
+            WHY: _why(case),
+            **(tags or {}),
         },
     )
 
@@ -208,25 +207,11 @@ def _verdicts(client: "PlacementClient", config: AuditConfig) -> dg.TableMetadat
             else client.plan(config.processor, "LAST_SEEN")
         )
     except SamzaDagsterError as error:  # what was asked may have changed what is legal
-        return table(
-            [
-                {
-                    "host": "-",
-                    "legal": False,
-                    "rule": error.asked,
-                    "seen": error.seen,
-                    "fix": error.fix,
-                }
-            ],
-            columns,
-        )
-    return table(
-        [
-            {"host": v.host, "legal": v.legal, "rule": v.rule, "seen": v.seen, "fix": v.fix}
-            for v in ruled.hosts
-        ],
-        columns,
-    )
+        seen = ("-", False, error.asked, error.seen, error.fix)
+        rows: list[dict[str, Any]] = [dict(zip(columns, seen, strict=True))]
+    else:
+        rows = [{name: getattr(host, name) for name in columns} for host in ruled.hosts]
+    return table(rows, columns)
 
 
 @dg.graph(name=JOB)

@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from samza_dagster.model.naming import group_of, is_standby
 
 if TYPE_CHECKING:
     from samza_dagster.client import InputLag, JobView, ReplicaLag
 
+L = TypeVar("L", "ReplicaLag", "InputLag")
 RUNNING = ("running", "last-seen")
 ALIVE = "alive"
 LOST = "lost"
@@ -77,7 +78,7 @@ class LeaderSeen:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Observation:
     """A job at one look. `busy`: group → what its coordinator is at there.
 
     `host_states`: host → `alive`, `lost` or `last-seen`. `host_words`: host → ms since its
@@ -130,35 +131,23 @@ class Sight:
         return found
 
 
-@dataclass(slots=True)
-class _Sums:
-    behind: int | None = 0
-    applied: int | None = 0
-    end: int | None = 0
-    newest_ms: int | None = None
-    reporter: str = ""
-
-
-def sight_of(
+def observation_of(
     view: JobView,
     lags: Sequence[ReplicaLag] = (),
     inputs: Sequence[InputLag] = (),
     words: Mapping[str, int] | None = None,
     unread: str | None = None,
-) -> Sight:
+) -> Observation:
     """One look, from what a client read; `unread`: why it read no lag of replicas, or of inputs."""
-    sums = _replica_sums(lags)
-    backlog: dict[str, tuple[int | None, int]] = {}
-    for lag in inputs:
-        so_far, committed = backlog.get(lag.processor_id, (0, 0))
-        sum_of = None if so_far is None or lag.lag is None else so_far + lag.lag
-        backlog[lag.processor_id] = (sum_of, committed + lag.committed_offset)
+    replicas, input_lags = _by_processor(lags), _by_processor(inputs)
     reasons = {lag.processor_id: lag.reason for lag in (*lags, *inputs) if lag.reason}
     containers: list[ContainerSeen] = []
     for processor_id, processor in sorted(view.processors.items()):
-        mine = sums.get(processor_id)
+        mine, pending = replicas.get(processor_id, ()), input_lags.get(processor_id, ())
         standby = is_standby(processor_id)
-        pending, committed = backlog.get(processor_id, (None, None))
+        stores = mine if standby else ()
+        reported = [lag for lag in mine if lag.observed_at_ms is not None]
+        newest = max(reported, key=lambda lag: lag.observed_at_ms or 0, default=None)
         containers.append(
             ContainerSeen(
                 processor_id=processor_id,
@@ -167,18 +156,18 @@ def sight_of(
                 host=processor.host,
                 incarnation=processor.execution_id or "",
                 flapping=processor.flapping,
-                reported_ms=mine.newest_ms if mine is not None else None,
-                behind=mine.behind if mine is not None and standby else None,
-                applied=mine.applied if mine is not None and standby else None,
-                end=mine.end if mine is not None and standby else None,
-                backlog=pending,
-                committed=committed,
+                reported_ms=newest.observed_at_ms if newest is not None else None,
+                behind=_sum(lag.lag for lag in stores),
+                applied=_sum(lag.applied_offset for lag in stores),
+                end=_sum(lag.end_offset for lag in stores),
+                backlog=_sum(lag.lag for lag in pending),
+                committed=_sum(lag.committed_offset for lag in pending),
                 unread=unread is not None or processor_id in reasons,
-                reporter=mine.reporter if mine is not None else "",
+                reporter=newest.execution_id if newest is not None else "",
             )
         )
     yarn = (f"YARN's ResourceManager: {view.yarn_unread}",) if view.yarn_unread else ()
-    return Sight(
+    return Observation(
         job=f"{view.job_name}/{view.job_id}",
         coordinator=view.coordinator,
         containers=tuple(containers),
@@ -202,29 +191,26 @@ def busy_groups(view: JobView) -> dict[str, str]:
         busy[group_of(action.processor_id)] = f"request {action.uuid} is {action.stage}"
     for failover in view.failovers:
         busy[group_of(failover.active_id)] = f"its failover is under way: {failover.why}"
-    for ghost in view.ghosts:
-        if ghost.ended is None:
+    for earlier in view.ghosts:
+        if earlier.ended is None:
             busy.setdefault(
-                group_of(ghost.processor_id), f"its host {ghost.host} fell silent, which it handles"
+                group_of(earlier.processor_id),
+                f"its host {earlier.host} fell silent, which it handles",
             )
     return busy
 
 
-def _replica_sums(lags: Iterable[ReplicaLag]) -> dict[str, _Sums]:
-    sums: dict[str, _Sums] = {}
+def _by_processor(lags: Iterable[L]) -> dict[str, list[L]]:
+    found: dict[str, list[L]] = defaultdict(list)
     for lag in lags:
-        mine = sums.setdefault(lag.processor_id, _Sums())
-        mine.end = None if mine.end is None or lag.end_offset is None else mine.end + lag.end_offset
-        mine.behind = None if mine.behind is None or lag.lag is None else mine.behind + lag.lag
-        mine.applied = (
-            None
-            if mine.applied is None or lag.applied_offset is None
-            else mine.applied + lag.applied_offset
-        )
-        at_ms = lag.observed_at_ms
-        if at_ms is not None and (mine.newest_ms is None or at_ms > mine.newest_ms):
-            mine.newest_ms, mine.reporter = at_ms, lag.execution_id
-    return sums
+        found[lag.processor_id].append(lag)
+    return found
+
+
+def _sum(values: Iterable[int | None]) -> int | None:
+    """None where one of them isn't known, or there are none."""
+    known = list(values)
+    return None if None in known or not known else sum(value or 0 for value in known)
 
 
 def _leader(view: JobView) -> LeaderSeen | None:

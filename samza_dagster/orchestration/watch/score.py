@@ -15,13 +15,13 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.failover.became import Outcome
-from samza_dagster.orchestration.failover.cases import NOTHING
-from samza_dagster.orchestration.failover.log import DECIDED, RECOVERED, number, text
-from samza_dagster.orchestration.failover.policy import Verdict
 from samza_dagster.orchestration.pictures import clock, in_words, picture, svg_of
 from samza_dagster.orchestration.tables import table_within
 from samza_dagster.orchestration.tags import EVENT
+from samza_dagster.orchestration.watch.cases import NOTHING
+from samza_dagster.orchestration.watch.outcomes import Resolution
+from samza_dagster.orchestration.watch.policy import FailoverVerdict
+from samza_dagster.orchestration.watch.reported import DECIDED, RECOVERED, number, text
 
 SHOWN = 30
 MOST_OF_TABLE = 30_000
@@ -36,8 +36,8 @@ COLUMNS: Mapping[str, str] = {
     "s until done": "From when it was told until that was seen.",
     "s sooner": "So long before that its own request would have been written; below 0: after it.",
 }
-_WOULD = (Verdict.ADVISE.value, Verdict.SHADOW.value)
-_ASKED = (Verdict.ASK.value, Verdict.ADOPT.value)
+_WOULD = (FailoverVerdict.ADVISE.value, FailoverVerdict.SHADOW.value)
+_ASKED = (FailoverVerdict.ASK.value, FailoverVerdict.ADOPT.value)
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Incident:
     why: str
     told_ms: int
     would_ms: int | None = None
-    outcome: str = Outcome.OPEN.value
+    outcome: str = Resolution.OPEN.value
     done: str = ""
     done_ms: int | None = None
     over_ms: int | None = None
@@ -139,10 +139,10 @@ def score_svg(found: Sequence[Incident]) -> str:
 
 
 _COLOURS = {
-    Outcome.OPEN.value: "d",
-    Outcome.NOT_NEEDED.value: "o",
-    Outcome.DONE_BY_COORDINATOR.value: "a",
-    Outcome.DONE_ON_REQUEST.value: "s",
+    Resolution.OPEN.value: "d",
+    Resolution.NOT_NEEDED.value: "o",
+    Resolution.DONE_BY_COORDINATOR.value: "a",
+    Resolution.DONE_ON_REQUEST.value: "s",
 }
 
 
@@ -195,7 +195,7 @@ def _told_again(one: Incident, event: dg.AssetObservation) -> Incident:
 def _ended(one: Incident, event: dg.AssetObservation) -> Incident:
     return replace(
         one,
-        outcome=text(event, "outcome") or Outcome.UNKNOWN.value,
+        outcome=text(event, "outcome") or Resolution.UNKNOWN.value,
         done=text(event, "done"),
         done_ms=number(event, "done_ms") or None,
         over_ms=number(event, "well_ms") or number(event, "at_ms"),

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.lag import HostClock
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.checks.findings import NOTE, Finding
-from samza_dagster.orchestration.checks.lag_objectives import why_not_known
 from samza_dagster.orchestration.moves import LOST
+from samza_dagster.orchestration.watch.findings import NOTE, Finding
+from samza_dagster.orchestration.watch.lag_objectives import why_not_known
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ReplicaLag
@@ -141,17 +141,17 @@ def one_owner(view: JobView) -> list[Finding]:
         for task, ids in sorted(owners.items())
         if len(ids) > 1
     ]
-    for ghost in view.ghosts:
-        now = view.processors.get(ghost.processor_id)
+    for earlier in view.ghosts:
+        now = view.processors.get(earlier.processor_id)
         if now is None or now.state not in ("starting", "running"):
             continue
-        if ghost.ended is None and now.execution_id != ghost.execution_id:
+        if earlier.ended is None and now.execution_id != earlier.execution_id:
             found.append(
                 Finding(
-                    ghost.processor_id,
-                    f"{now.execution_id} is {now.state} on {now.host} while {ghost.execution_id} on"
-                    f" {ghost.host} may still own its tasks",
-                    f"kill {ghost.execution_id} on {ghost.host}, then samza-dagster verify",
+                    earlier.processor_id,
+                    f"{now.execution_id} is {now.state} on {now.host} while {earlier.execution_id} on"
+                    f" {earlier.host} may still own its tasks",
+                    f"kill {earlier.execution_id} on {earlier.host}, then samza-dagster verify",
                     "ERROR",
                 )
             )

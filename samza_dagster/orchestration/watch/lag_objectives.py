@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import some_of
 from samza_dagster.lag import Applied, Forecast, last_of, time_to_ready
 from samza_dagster.model.naming import is_standby
-from samza_dagster.orchestration.checks.findings import NOTE, Finding, Samples
+from samza_dagster.orchestration.watch.findings import NOTE, Finding, Samples
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag

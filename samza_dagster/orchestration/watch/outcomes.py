@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from samza_dagster.lag import Heard
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.memory import (
     COORDINATOR_REPLACED,
     HOST_LOST,
     HOST_SICK,
@@ -19,13 +19,13 @@ from samza_dagster.orchestration.failover.memory import (
     Memory,
     Suspect,
 )
-from samza_dagster.orchestration.failover.reports import newest_report_ms
-from samza_dagster.orchestration.failover.sight import Sight
+from samza_dagster.orchestration.watch.observation import Observation
+from samza_dagster.orchestration.watch.silence import newest_report_ms
 
 _SILENCES = (SILENT, HOST_SICK, HOST_LOST, JOB_DEAD)
 
 
-class Outcome(StrEnum):
+class Resolution(StrEnum):
     """How a trouble ended, as far as that was seen."""
 
     OPEN = "open"
@@ -35,38 +35,42 @@ class Outcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-def outcome_of(suspect: Suspect) -> Outcome:
+def outcome_of(suspect: Suspect) -> Resolution:
     """Of one that is over. Unknown: how it was when it began, or whether it is the same process now."""
     if suspect.became:
-        return Outcome.DONE_ON_REQUEST if suspect.asked else Outcome.DONE_BY_COORDINATOR
-    return Outcome.NOT_NEEDED if suspect.same and not suspect.asked else Outcome.UNKNOWN
+        return Resolution.DONE_ON_REQUEST if suspect.asked else Resolution.DONE_BY_COORDINATOR
+    return Resolution.NOT_NEEDED if suspect.same and not suspect.asked else Resolution.UNKNOWN
 
 
-def as_it_is(suspect: Suspect, sight: Sight) -> tuple[str, str, str]:
+def as_it_is(suspect: Suspect, observation: Observation) -> tuple[str, str, str]:
     """Host, process and deployment of what a trouble is about; empty: not known.
 
     A process by a checksum; of a host all that it is about there, of a coordinator its epoch.
     """
     if suspect.kind in OF_NO_CONTAINER:
-        epoch = str(sight.leader.epoch) if sight.leader is not None else sight.deployment
-        return "", epoch, sight.deployment
-    about = [c for p, _ in suspect.members if (c := sight.by_id.get(p)) is not None]
+        epoch = (
+            str(observation.leader.epoch)
+            if observation.leader is not None
+            else observation.deployment
+        )
+        return "", epoch, observation.deployment
+    about = [c for p, _ in suspect.members if (c := observation.by_id.get(p)) is not None]
     hosts = sorted({c.host or "" for c in about})
     names = [c.incarnation or c.reporter for c in about]
     process = " ".join(f"{zlib.crc32(name.encode()):x}" for name in names) if all(names) else ""
-    return ", ".join(hosts), process, sight.deployment
+    return ", ".join(hosts), process, observation.deployment
 
 
-def with_news(suspect: Suspect, sight: Sight, now_ms: int) -> Suspect:
+def with_news(suspect: Suspect, observation: Observation, now_ms: int) -> Suspect:
     """The same, with what is seen at this look to have been done about it."""
     if suspect.became:
         return suspect
-    now = as_it_is(suspect, sight)
+    now = as_it_is(suspect, observation)
     became = suspect.why if suspect.kind == COORDINATOR_REPLACED else _became(suspect.was, now)
     groups = {group_of(processor) for processor, _ in suspect.members}
     return replace(
         suspect,
-        asked=suspect.asked or not groups.isdisjoint(sight.asked),
+        asked=suspect.asked or not groups.isdisjoint(observation.asked),
         became=became,
         became_ms=now_ms if became else 0,
         same=bool(now[1] and suspect.was[1]) and not became,
@@ -74,18 +78,18 @@ def with_news(suspect: Suspect, sight: Sight, now_ms: int) -> Suspect:
 
 
 def awaits_report(
-    suspect: Suspect, sight: Sight, reports: Mapping[str, Heard], memory: Memory
+    suspect: Suspect, observation: Observation, reports: Mapping[str, Heard], memory: Memory
 ) -> bool:
     """Whether it can't be over yet: what fell silent under Samza's AM hasn't reported since.
 
     That it was started elsewhere is no sign that it works there.
     """
-    if sight.ours or suspect.kind not in _SILENCES:
+    if observation.ours or suspect.kind not in _SILENCES:
         return False
     since_ms = max(memory.deployment_ms, *suspect.bad_ms, 0)
     if suspect.kind == JOB_DEAD:
-        return all(newest_report_ms(c, reports) <= since_ms for c in sight.containers)
-    about = (c for p, _ in suspect.members if (c := sight.by_id.get(p)) is not None)
+        return all(newest_report_ms(c, reports) <= since_ms for c in observation.containers)
+    about = (c for p, _ in suspect.members if (c := observation.by_id.get(p)) is not None)
     return any(newest_report_ms(c, reports) <= since_ms for c in about)
 
 

@@ -17,10 +17,28 @@ import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.model.naming import LAST_SEEN, group_of
-from samza_dagster.orchestration.failover.audit import move_request, run_request
-from samza_dagster.orchestration.failover.cases import FAIL_OVER, MOVE_WITH_STANDBY, RESTART, Case
-from samza_dagster.orchestration.failover.keeping import InstanceKeeper, Keeper
-from samza_dagster.orchestration.failover.log import (
+from samza_dagster.orchestration.history.events import HISTORY, KEY
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tags import job_tag
+from samza_dagster.orchestration.ticks import answered, since_boot, steady_now
+from samza_dagster.orchestration.watch.audit import move_request, run_request
+from samza_dagster.orchestration.watch.cases import FAIL_OVER, MOVE_WITH_STANDBY, RESTART, Case
+from samza_dagster.orchestration.watch.hysteresis import SAME_LOOK_MS
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.observation import Observation, busy_groups, observation_of
+from samza_dagster.orchestration.watch.policy import (
+    Decision,
+    FailoverVerdict,
+    Mode,
+    Rules,
+    cases_left_out,
+    decide,
+    least_looks,
+    may_be_known,
+    remembered,
+    still_blocking,
+)
+from samza_dagster.orchestration.watch.reported import (
     acknowledged,
     as_told,
     decision_event,
@@ -31,29 +49,10 @@ from samza_dagster.orchestration.failover.log import (
     told,
     with_episodes,
 )
-from samza_dagster.orchestration.failover.memory import Memory
-from samza_dagster.orchestration.failover.policy import (
-    Decision,
-    Mode,
-    Rules,
-    Verdict,
-    cases_left_out,
-    decide,
-    least_looks,
-    may_be_known,
-    remembered,
-    still_blocking,
-)
-from samza_dagster.orchestration.failover.reading import Events, InstanceEvents, Log
-from samza_dagster.orchestration.failover.score import incidents, score_metadata
-from samza_dagster.orchestration.failover.settings import AutoFailover
-from samza_dagster.orchestration.failover.sight import Sight, busy_groups, sight_of
-from samza_dagster.orchestration.failover.signals import Judged, judge
-from samza_dagster.orchestration.history.events import HISTORY, KEY
-from samza_dagster.orchestration.hysteresis import SAME_LOOK_MS
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import job_tag
-from samza_dagster.orchestration.ticks import since_boot, steady_now
+from samza_dagster.orchestration.watch.score import incidents, score_metadata
+from samza_dagster.orchestration.watch.settings import AutoFailover
+from samza_dagster.orchestration.watch.signals import Judged, judge
+from samza_dagster.orchestration.watch.stored import InstanceEvents, InstanceKeeper, Log
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -70,8 +69,8 @@ class Tick:
     """One tick: the events, the runs and the cursor that it ends with."""
 
     client: PlacementClient
-    events: Events
-    keeper: Keeper
+    events: InstanceEvents
+    keeper: InstanceKeeper
     rules: Rules
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     since_boot: Callable[[], tuple[str, int]] = lambda: ("", 0)
@@ -90,11 +89,11 @@ class Tick:
 
         `unread` is what couldn't, where something could.
         """
-        sight = look(self.client)
-        if set(sight.unread) - set(self.unread):
-            self.say(f"not known at this look: {some_of(sight.unread)}; the rest is judged")
-        self.unread = sight.unread
-        before = self._before(cursor, sight.job)
+        observation = look(self.client)
+        if set(observation.unread) - set(self.unread):
+            self.say(f"not known at this look: {some_of(observation.unread)}; the rest is judged")
+        self.unread = observation.unread
+        before = self._before(cursor, observation.job)
         kept = before.clock if before is not None else ""
         self.now_ms, clock = steady_now(kept, self.now(), *self.since_boot())
         if before is not None and before.clock != clock:
@@ -102,34 +101,36 @@ class Tick:
         log: Log | None = None
         if before is None or before.acted or before.suspects:
             log = self._read(0 if before is None else before.read_to)
-            before = restored(log.events, sight.job) if before is None else before
+            before = restored(log.events, observation.job) if before is None else before
             before = replace(before, read_to=log.read_to)
         before = replace(before, clock=clock)
         known = log.events if log is not None else ()
-        judged = judge(sight, as_told(before, known, sight.job), self.rules.limits, self.now_ms)
+        judged = judge(
+            observation, as_told(before, known, observation.job), self.rules.thresholds, self.now_ms
+        )
         if not (judged.ended or before.acted or _is_about_something(before, judged)):
             return judged.memory
         log = self._read(before.read_to) if log is None else log
-        said = {**told(log.events, sight.job), **judged.memory.told}
-        known_acks = {**before.acks, **acknowledged(log.events, sight.job)}
+        said = {**told(log.events, observation.job), **judged.memory.told}
+        known_acks = {**before.acks, **acknowledged(log.events, observation.job)}
         memory = still_blocking(judged.memory, known_acks, self.now_ms)
         memory = replace(with_episodes(memory, said), acks=known_acks, told=said)
         memory = replace(memory, read_to=log.read_to)
         judged = replace(judged, memory=memory)
         decisions = decide(
-            sight,
+            observation,
             before,
             judged,
             self.rules,
             self.now_ms,
             acknowledged=known_acks,
-            known=self._known(sight, before, judged, known_acks),
+            known=self._known(observation, before, judged, known_acks),
         )
         new: dict[str, int] = {}
         carried_out: list[Decision] = []
         for decision in decisions:
             refused = ""
-            if decision.verdict is Verdict.ASK:
+            if decision.verdict is FailoverVerdict.ASK:
                 try:
                     self._ask(decision.case)
                 except InvalidInput as error:
@@ -142,8 +143,8 @@ class Tick:
                     continue
             if not refused:
                 carried_out.append(decision)
-                if decision.verdict in (Verdict.ASK, Verdict.ADOPT):
-                    self.runs.append(self._run_of(decision, job_tag(sight.job, self.prefix)))
+                if decision.verdict in (FailoverVerdict.ASK, FailoverVerdict.ADOPT):
+                    self.runs.append(self._run_of(decision, job_tag(observation.job, self.prefix)))
             ident = event_id(decision, refused)
             is_new = ident not in said and ident not in new
             new[ident] = self.now_ms  # what stands is remembered before what is long over
@@ -151,8 +152,8 @@ class Tick:
                 self.reported.append(
                     decision_event(
                         decision,
-                        job=sight.job,
-                        host=_host_of(sight, decision.case),
+                        job=observation.job,
+                        host=_host_of(observation, decision.case),
                         now_ms=self.now_ms,
                         refused=refused,
                         key=self.key,
@@ -162,9 +163,11 @@ class Tick:
             ident = recovered_id(suspect)
             new[ident] = said.get(ident, self.now_ms)
             if ident not in said:
-                over = recovered_event(suspect, job=sight.job, now_ms=self.now_ms, key=self.key)
-                self.reported.append(self._scored(over, log, sight.job))
-        left_out = judged.memory.left_out + cases_left_out(sight, judged, known_acks)
+                over = recovered_event(
+                    suspect, job=observation.job, now_ms=self.now_ms, key=self.key
+                )
+                self.reported.append(self._scored(over, log, observation.job))
+        left_out = judged.memory.left_out + cases_left_out(observation, judged, known_acks)
         after = remembered(judged.memory, tuple(carried_out), new, self.now_ms)
         return replace(after, left_out=left_out)
 
@@ -234,11 +237,11 @@ class Tick:
         return run_request(job, self.prefix, case, self.watch_s)
 
     def _known(
-        self, sight: Sight, before: Memory, judged: Judged, acks: dict[str, str]
+        self, observation: Observation, before: Memory, judged: Judged, acks: dict[str, str]
     ) -> frozenset[str]:
-        if self.rules.mode_on(sight) is not Mode.ACT:
+        if self.rules.mode_on(observation) is not Mode.ACT:
             return frozenset()
-        asked = may_be_known(sight, before, judged, self.rules, acks)
+        asked = may_be_known(observation, before, judged, self.rules, acks)
         return self.client.asked_before(asked)
 
     def _ask(self, case: Case) -> None:
@@ -263,10 +266,10 @@ class _Changed(Exception):
     """The world isn't what was looked at any more."""
 
 
-def look(client: PlacementClient) -> Sight:
+def look(client: PlacementClient) -> Observation:
     """One look at the job."""
     seen = client.look()
-    return sight_of(seen.job, seen.lags, seen.input_lags, seen.host_words, seen.unread)
+    return observation_of(seen.job, seen.lags, seen.input_lags, seen.host_words, seen.unread)
 
 
 def watch(
@@ -311,28 +314,26 @@ def evaluated(
 ) -> dg.SensorResult | dg.SkipReason:
     """One tick of the sensor: what it tells, launches and remembers."""
     began = time.monotonic()
-    try:
-        client = samza.open_client()
-    except Unreachable as error:
-        return dg.SkipReason(f"Kafka doesn't answer: {error}")
     key = samza.asset_key(HISTORY)
-    tick = Tick(
-        client,
-        InstanceEvents(context.instance, key),
-        InstanceKeeper(context.instance, key),
-        settings.rules(),
-        since_boot=since_boot,
-        watch_s=settings.watch_s,
-        say=context.log.info,
-        key=key,
-        prefix=samza.prefix,
-    )
-    try:
-        memory = watch(tick, context.cursor, settings, began=began)
-    except Unreachable as error:
-        return dg.SkipReason(f"Kafka doesn't answer: {error}")
-    finally:
-        client.close()
+
+    def ticked(client: PlacementClient) -> tuple[Tick, Memory]:
+        tick = Tick(
+            client,
+            InstanceEvents(context.instance, key),
+            InstanceKeeper(context.instance, key),
+            settings.rules(),
+            since_boot=since_boot,
+            watch_s=settings.watch_s,
+            say=context.log.info,
+            key=key,
+            prefix=samza.prefix,
+        )
+        return tick, watch(tick, context.cursor, settings, began=began)
+
+    made = answered(samza, ticked)
+    if isinstance(made, dg.SkipReason):
+        return made
+    tick, memory = made
     skip = None if tick.reported or tick.runs else dg.SkipReason(quiet(memory, tick.unread))
     return dg.SensorResult(
         run_requests=tick.runs,
@@ -355,7 +356,7 @@ def _pause_s(memory: Memory, settings: AutoFailover, took_s: float) -> float:
 
 def _near(memory: Memory, rules: Rules) -> dict[str, Members]:
     """What the next look may act on, with the incarnations that it is about."""
-    nearly = least_looks(rules.limits)
+    nearly = least_looks(rules.thresholds)
     return {key: s.members for key, s in memory.suspects.items() if s.confirmed or s.bad >= nearly}
 
 
@@ -363,8 +364,8 @@ def _is_about_something(before: Memory, judged: Judged) -> bool:
     return bool(before.suspects or judged.memory.suspects)
 
 
-def _host_of(sight: Sight, case: Case) -> str | None:
-    seen = sight.by_id.get(case.processor)
+def _host_of(observation: Observation, case: Case) -> str | None:
+    seen = observation.by_id.get(case.processor)
     return seen.host if seen is not None else None
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from samza_dagster.lag import silent_after_ms
-from samza_dagster.orchestration.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 
 _MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Thresholds:
     """From when on something looks bad, and how often it must. Times in ms."""
 
     bad_looks: int = 3
@@ -33,7 +33,7 @@ class Limits:
         """How often something must look bad, and good again."""
         return Hysteresis(self.bad_looks, 0, self.good_looks, self.bad_within_ms)
 
-    def for_reports(self, patience_ms: int, *, ours: bool) -> Limits:
+    def for_reports(self, patience_ms: int, *, ours: bool) -> Thresholds:
         """The same for a job that reports thrice within `patience_ms`; 0: how often isn't known.
 
         A container is silent after `silent_after_ms`: so it is told within three intervals. Under

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 
 from samza_dagster.lag import Heard
 from samza_dagster.metadata.resource_manager import RUNNING
-from samza_dagster.orchestration.failover.became import as_it_is, awaits_report, with_news
-from samza_dagster.orchestration.failover.job_trouble import job_trouble
-from samza_dagster.orchestration.failover.lost_hosts import lost_signals, lost_since
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.hosts import lost_signals, lost_since
+from samza_dagster.orchestration.watch.hysteresis import is_another_look
+from samza_dagster.orchestration.watch.memory import (
     COORDINATOR_GONE,
     FLAPPING,
     HOST_SICK,
@@ -26,18 +25,19 @@ from samza_dagster.orchestration.failover.memory import (
     Trend,
     weight,
 )
-from samza_dagster.orchestration.failover.pace import Limits
-from samza_dagster.orchestration.failover.reports import (
+from samza_dagster.orchestration.watch.observation import ALIVE, LOST, ContainerSeen, Observation
+from samza_dagster.orchestration.watch.outcomes import as_it_is, awaits_report, with_news
+from samza_dagster.orchestration.watch.silence import (
     committed,
     in_time_ms,
+    job_trouble,
     newest_report_ms,
     others_report,
     reports_of,
     silent_for_ms,
     silent_since,
 )
-from samza_dagster.orchestration.failover.sight import ALIVE, LOST, ContainerSeen, Sight
-from samza_dagster.orchestration.hysteresis import is_another_look
+from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 FALLING_BEHIND = "falling-behind"
 STANDBY_STANDS = "standby-stands"
@@ -63,24 +63,24 @@ class Judged:
     nobody_reads: bool = False
 
 
-def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
+def judge(observation: Observation, memory: Memory, thresholds: Thresholds, now_ms: int) -> Judged:
     """Takes one look into account."""
-    limits = limits.for_reports(sight.report_patience_ms, ours=sight.ours)
-    counts, rule = is_another_look(memory.looked_ms, now_ms), limits.hysteresis
-    leader = _leader(sight, memory, now_ms)
-    memory = _of_deployment(sight, memory, now_ms)
-    memory = replace(memory, committed=committed(sight, memory, now_ms))
-    reports = reports_of(sight, memory, now_ms)
-    since = silent_since(sight, reports, limits, now_ms)
+    thresholds = thresholds.for_reports(observation.report_patience_ms, ours=observation.ours)
+    counts, rule = is_another_look(memory.looked_ms, now_ms), thresholds.hysteresis
+    leader = _leader(observation, memory, now_ms)
+    memory = _of_deployment(observation, memory, now_ms)
+    memory = replace(memory, committed=committed(observation, memory, now_ms))
+    reports = reports_of(observation, memory, now_ms)
+    since = silent_since(observation, reports, thresholds, now_ms)
     former = memory.trends
     if now_ms < memory.looked_ms:
         former = {processor: trend.by_clock(now_ms) for processor, trend in former.items()}
     trends = {
         c.processor_id: trend
-        for c in sight.containers
-        if (trend := _trend(c, former.get(c.processor_id), since, limits, now_ms))
+        for c in observation.containers
+        if (trend := _trend(c, former.get(c.processor_id), since, thresholds, now_ms))
     }
-    signals = _signals(sight, trends, reports, memory, leader, limits, now_ms)
+    signals = _signals(observation, trends, reports, memory, leader, thresholds, now_ms)
     suspects: dict[str, Suspect] = {}
     ended: list[Suspect] = []
     by_key = {signal.key: signal for signal in signals}
@@ -92,19 +92,19 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
             old = Suspect(
                 signal.kind, signal.subject, signal.members[:MOST_MEMBERS], since_ms=now_ms
             )
-            old = replace(old, was=as_it_is(old, sight))
+            old = replace(old, was=as_it_is(old, observation))
         bad = rule.after_bad(old, now_ms, counts=counts)
         bad = replace(bad, members=signal.members[:MOST_MEMBERS], why=signal.why, well_ms=0)
-        suspects[key] = with_news(bad, sight, now_ms)
+        suspects[key] = with_news(bad, observation, now_ms)
     for key, old in memory.suspects.items():
-        if key in by_key or judged_dead or _is_unknown(old, sight):
+        if key in by_key or judged_dead or _is_unknown(old, observation):
             suspects.setdefault(key, old)
             continue
-        if awaits_report(old, sight, reports, memory):
-            suspects[key] = with_news(old, sight, now_ms)
+        if awaits_report(old, observation, reports, memory):
+            suspects[key] = with_news(old, observation, now_ms)
             continue
         good = rule.after_good(old, counts=counts)
-        good = with_news(replace(good, well_ms=old.well_ms or now_ms), sight, now_ms)
+        good = with_news(replace(good, well_ms=old.well_ms or now_ms), observation, now_ms)
         if not rule.is_over(good):
             suspects[key] = good
         elif good.confirmed or good.told:
@@ -116,21 +116,21 @@ def judge(sight: Sight, memory: Memory, limits: Limits, now_ms: int) -> Judged:
         trends=trends,
         leader=leader,
         looks=memory.looks + 1,
-        lost=lost_since(sight, memory, now_ms),
+        lost=lost_since(observation, memory, now_ms),
         heard=reports,
-        ours=sight.ours,
+        ours=observation.ours,
     ).bounded()
     return Judged(
         replace(after, left_out=_left_out(by_key, after)),
         signals,
         tuple(ended),
-        _nobody_reads(sight, leader, signals, limits, now_ms),
+        _nobody_reads(observation, leader, signals, thresholds, now_ms),
     )
 
 
-def _is_unknown(suspect: Suspect, sight: Sight) -> bool:
+def _is_unknown(suspect: Suspect, observation: Observation) -> bool:
     """Whether it can't be told now that it looks well again."""
-    seen = sight.by_id.get(suspect.subject)
+    seen = observation.by_id.get(suspect.subject)
     return seen is not None and seen.unread and suspect.kind in _BY_LAG
 
 
@@ -147,37 +147,39 @@ def _left_out(signals: Mapping[str, Signal], memory: Memory) -> int:
 
 
 def _nobody_reads(
-    sight: Sight,
+    observation: Observation,
     leader: LeaderMark | None,
     signals: tuple[Signal, ...],
-    limits: Limits,
+    thresholds: Thresholds,
     now_ms: int,
 ) -> bool:
     if any(signal.kind in (COORDINATOR_GONE, JOB_DEAD) for signal in signals):
         return True
-    if leader is None or sight.leader is None or not sight.leader.beat_every_ms:
+    if leader is None or observation.leader is None or not observation.leader.beat_every_ms:
         return False
-    return now_ms - leader.seen_ms >= _leader_patience_ms(sight.leader.beat_every_ms, limits)
-
-
-def _leader_patience_ms(beat_every_ms: int, limits: Limits) -> int:
-    return max(SHORTEST_PATIENCE_MS, limits.leader_beats * beat_every_ms)
-
-
-def _of_deployment(sight: Sight, memory: Memory, now_ms: int) -> Memory:
-    """The same where Samza's AM runs another deployment by now: its silences count from now."""
-    if sight.ours or sight.deployment in ("", memory.deployment):
-        return memory
-    if not memory.deployment:
-        return replace(memory, deployment=sight.deployment)
-    reports = {source: Heard(h.mark, now_ms) for source, h in memory.heard.items()}
-    return replace(
-        memory, deployment=sight.deployment, deployment_ms=now_ms, heard=reports, trends={}
+    return now_ms - leader.seen_ms >= _leader_patience_ms(
+        observation.leader.beat_every_ms, thresholds
     )
 
 
-def _leader(sight: Sight, memory: Memory, now_ms: int) -> LeaderMark | None:
-    seen, old = sight.leader, memory.leader
+def _leader_patience_ms(beat_every_ms: int, thresholds: Thresholds) -> int:
+    return max(SHORTEST_PATIENCE_MS, thresholds.leader_beats * beat_every_ms)
+
+
+def _of_deployment(observation: Observation, memory: Memory, now_ms: int) -> Memory:
+    """The same where Samza's AM runs another deployment by now: its silences count from now."""
+    if observation.ours or observation.deployment in ("", memory.deployment):
+        return memory
+    if not memory.deployment:
+        return replace(memory, deployment=observation.deployment)
+    reports = {source: Heard(h.mark, now_ms) for source, h in memory.heard.items()}
+    return replace(
+        memory, deployment=observation.deployment, deployment_ms=now_ms, heard=reports, trends={}
+    )
+
+
+def _leader(observation: Observation, memory: Memory, now_ms: int) -> LeaderMark | None:
+    seen, old = observation.leader, memory.leader
     if seen is None:
         return None
     if old is not None and (old.epoch, old.beat_ms, old.mark) == (
@@ -193,7 +195,7 @@ def _trend(
     seen: ContainerSeen,
     old: Trend | None,
     silent_since: Mapping[str, int],
-    limits: Limits,
+    thresholds: Thresholds,
     now_ms: int,
 ) -> Trend | None:
     """How it goes; None while nothing is odd, so that little is remembered."""
@@ -205,8 +207,8 @@ def _trend(
         down = now_ms if old.down_ms is None else old.down_ms
         return Trend(incarnation, down_ms=down) if odd else None
     silent = silent_since.get(seen.processor_id)
-    deep = seen.backlog is not None and seen.backlog >= limits.backlog_records
-    behind = seen.behind is not None and seen.behind >= limits.standby_behind_records
+    deep = seen.backlog is not None and seen.backlog >= thresholds.backlog_records
+    behind = seen.behind is not None and seen.behind >= thresholds.standby_behind_records
     if silent is None and not deep and not behind:
         return None
     new = replace(old, silent_ms=silent, down_ms=None)
@@ -227,44 +229,44 @@ def _trend(
 
 
 def _signals(
-    sight: Sight,
+    observation: Observation,
     trends: Mapping[str, Trend],
     reports: Mapping[str, Heard],
     memory: Memory,
     leader: LeaderMark | None,
-    limits: Limits,
+    thresholds: Thresholds,
     now_ms: int,
 ) -> tuple[Signal, ...]:
-    trouble = job_trouble(sight, reports, memory, limits, now_ms)
-    found = [*_leader_signals(sight, leader, limits, now_ms), *lost_signals(sight)]
+    trouble = job_trouble(observation, reports, memory, thresholds, now_ms)
+    found = [*_leader_signals(observation, leader, thresholds, now_ms), *lost_signals(observation)]
     if trouble is not None:
         kind, why = trouble
-        found.append(Signal(kind, JOB, ((JOB, sight.deployment),), why))
+        found.append(Signal(kind, JOB, ((JOB, observation.deployment),), why))
         if kind == JOB_DEAD:  # nothing of it can be helped but by a new deployment
             return tuple(found[-1:])
-    silent_ms = {p: silent_for_ms(trend, limits, now_ms) for p, trend in trends.items()}
-    overdue = {p for p, ms in silent_ms.items() if ms >= in_time_ms(sight, limits)}
-    others = others_report(sight, reports, limits, now_ms)
-    mute = {p for p in overdue if others and silent_ms[p] >= limits.report_silent_ms}
+    silent_ms = {p: silent_for_ms(trend, thresholds, now_ms) for p, trend in trends.items()}
+    overdue = {p for p, ms in silent_ms.items() if ms >= in_time_ms(observation, thresholds)}
+    others = others_report(observation, reports, thresholds, now_ms)
+    mute = {p for p in overdue if others and silent_ms[p] >= thresholds.report_silent_ms}
     doubtful: set[str | None] = set()
-    for host, here in sorted(sight.on_host().items()):
-        if sight.host_states.get(host, ALIVE) == LOST:
+    for host, here in sorted(observation.on_host().items()):
+        if observation.host_states.get(host, ALIVE) == LOST:
             continue
         if len(here) > 1 and all(c.processor_id in overdue for c in here):
             doubtful.add(host)  # which of them fell silent first tells nothing
-        word = sight.host_words.get(host)
-        if word is not None and word >= limits.host_silent_ms:
+        word = observation.host_words.get(host)
+        if word is not None and word >= thresholds.host_silent_ms:
             why = f"its agent's last word is {word / 1000:.0f} s old, and it counts as alive"
         elif len(here) > 1 and all(c.processor_id in mute for c in here):
             why = f"none of its {len(here)} containers reports, and others' do"
         else:
             continue
         doubtful.add(host)
-        about = (c for c in here if c.active or not sight.ours)
+        about = (c for c in here if c.active or not observation.ours)
         members = tuple((c.processor_id, c.incarnation) for c in about)
         found.append(Signal(HOST_SICK, host, members, why))
-    for seen in sight.containers:
-        if sight.host_states.get(seen.host or "", ALIVE) == LOST:
+    for seen in observation.containers:
+        if observation.host_states.get(seen.host or "", ALIVE) == LOST:
             continue
         ident = seen.processor_id
         if ident in mute and seen.host not in doubtful:
@@ -272,8 +274,10 @@ def _signals(
             why = f"it counts as running and has reported nothing for {silent_s:.0f} s"
             found.append(Signal(SILENT, ident, ((ident, seen.incarnation),), why))
         reported_ms = newest_report_ms(seen, reports) or now_ms
-        runs = sight.ours or ident not in overdue  # Samza's AM says of none that it runs
-        found += _container_signals(seen, trends.get(ident), reported_ms, limits, now_ms, runs=runs)
+        runs = observation.ours or ident not in overdue  # Samza's AM says of none that it runs
+        found += _container_signals(
+            seen, trends.get(ident), reported_ms, thresholds, now_ms, runs=runs
+        )
     return tuple(found)
 
 
@@ -281,7 +285,7 @@ def _container_signals(
     seen: ContainerSeen,
     trend: Trend | None,
     reported_ms: int,
-    limits: Limits,
+    thresholds: Thresholds,
     now_ms: int,
     *,
     runs: bool,
@@ -298,20 +302,20 @@ def _container_signals(
         return found
     if not seen.runs:
         down_s = (now_ms - (trend.down_ms or now_ms)) / 1000
-        if down_s * 1000 >= limits.standby_down_ms:
+        if down_s * 1000 >= thresholds.standby_down_ms:
             say(STANDBY_DOWN, f"it is {seen.state} and hasn't run for {down_s:.0f} s")
         return found
-    deep = seen.backlog is not None and seen.backlog >= limits.backlog_records
+    deep = seen.backlog is not None and seen.backlog >= thresholds.backlog_records
     if seen.active and runs and deep:
         stuck_s = (now_ms - trend.moved_ms) / 1000
         grown_ms = trend.moved_ms - trend.grows_ms
-        if trend.committed is not None and stuck_s * 1000 >= limits.stuck_ms:
+        if trend.committed is not None and stuck_s * 1000 >= thresholds.stuck_ms:
             say(
                 FALLING_BEHIND,
                 f"it runs and has committed nothing for {stuck_s:.0f} s, with"
                 f" {seen.backlog:,} records of input before it",
             )
-        elif trend.growths >= limits.growing_commits and grown_ms >= limits.growing_ms:
+        elif trend.growths >= thresholds.growing_commits and grown_ms >= thresholds.growing_ms:
             say(
                 FALLING_BEHIND,
                 f"it runs and its input grew at {trend.growths} commits in turn, for"
@@ -321,9 +325,9 @@ def _container_signals(
         stood_s = (reported_ms - trend.stood_ms) / 1000
         grew = (seen.end or 0) > trend.end
         if (
-            seen.behind >= limits.standby_behind_records
+            seen.behind >= thresholds.standby_behind_records
             and grew
-            and stood_s * 1000 >= limits.standby_stands_ms
+            and stood_s * 1000 >= thresholds.standby_stands_ms
         ):
             say(
                 STANDBY_STANDS,
@@ -334,12 +338,12 @@ def _container_signals(
 
 
 def _leader_signals(
-    sight: Sight, leader: LeaderMark | None, limits: Limits, now_ms: int
+    observation: Observation, leader: LeaderMark | None, thresholds: Thresholds, now_ms: int
 ) -> list[Signal]:
-    seen = sight.leader
-    if sight.application not in ("", RUNNING):
-        me = ((COORDINATOR, sight.deployment),)
-        why = f"its YARN application is {sight.application}: no Application Master runs"
+    seen = observation.leader
+    if observation.application not in ("", RUNNING):
+        me = ((COORDINATOR, observation.deployment),)
+        why = f"its YARN application is {observation.application}: no Application Master runs"
         return [Signal(COORDINATOR_GONE, COORDINATOR, me, why)]
     if seen is None or leader is None:
         return []
@@ -350,7 +354,7 @@ def _leader_signals(
     if not seen.beat_every_ms:
         return []
     silent_ms = now_ms - leader.seen_ms
-    if silent_ms < _leader_patience_ms(seen.beat_every_ms, limits):
+    if silent_ms < _leader_patience_ms(seen.beat_every_ms, thresholds):
         return []
     why = (
         f"the leader of epoch {seen.epoch} on {seen.host or '?'} has shown no sign of life for"

@@ -11,27 +11,27 @@ import dagster as dg
 
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.lag import clocks, newest_reports
-from samza_dagster.orchestration.checks import names, outside
-from samza_dagster.orchestration.checks.events import due, seeded
-from samza_dagster.orchestration.checks.findings import (
+from samza_dagster.orchestration.names import asset_path
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.ticks import answered, since_boot, steady_now
+from samza_dagster.orchestration.watch import invariants, names
+from samza_dagster.orchestration.watch.check_events import due, seeded
+from samza_dagster.orchestration.watch.findings import (
     NOT_JUDGED,
     NOTE,
-    Board,
+    CheckMemory,
     Finding,
     Findings,
     looked,
 )
-from samza_dagster.orchestration.checks.lag_objectives import (
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
+from samza_dagster.orchestration.watch.lag_objectives import (
     breaches,
     followed,
     not_followed,
     timed,
 )
-from samza_dagster.orchestration.checks.settings import Invariants, LagSlo
-from samza_dagster.orchestration.hysteresis import Hysteresis
-from samza_dagster.orchestration.names import asset_path
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.ticks import since_boot, steady_now
+from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ReplicaLag
@@ -41,28 +41,28 @@ if TYPE_CHECKING:
 class CheckTick:
     """One tick of either sensor.
 
-    `findings` looks and judges; it gives the board with what it saw beside, and how often containers
+    `findings` looks and judges; it gives the memory with what it saw beside, and how often containers
     report (s; 0: not known), by which `patience` is.
     """
 
     checks: Mapping[str, str]
     patience: Callable[[int], Mapping[str, Hysteresis]]
     repeat_ms: int
-    findings: Callable[[Board], tuple[Findings, Board, int]]
+    findings: Callable[[CheckMemory], tuple[Findings, CheckMemory, int]]
 
     def run(
         self,
-        kept: Board | None,
+        kept: CheckMemory | None,
         job: str,
         instance: dg.DagsterInstance,
         now_ms: int,
         clock: str = "",
-    ) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
-        """The board to keep and the evaluations to tell; it is `now_ms` by this `clock`."""
-        board = (kept or seeded(job, self.checks, instance)).by_clock(clock, now_ms)
-        found, board, report_every_s = self.findings(board)
-        board, results = looked(board, found, self.patience(report_every_s), now_ms)
-        return due(board, results, self.checks, instance, now_ms, self.repeat_ms)
+    ) -> tuple[CheckMemory, list[dg.AssetCheckEvaluation]]:
+        """The memory to keep and the evaluations to tell; it is `now_ms` by this `clock`."""
+        memory = (kept or seeded(job, self.checks, instance)).by_clock(clock, now_ms)
+        found, memory, report_every_s = self.findings(memory)
+        memory, results = looked(memory, found, self.patience(report_every_s), now_ms)
+        return due(memory, results, self.checks, instance, now_ms, self.repeat_ms)
 
 
 def invariants_tick(
@@ -74,16 +74,16 @@ def invariants_tick(
 ) -> CheckTick:
     """What `invariants` does in a tick."""
 
-    def findings(board: Board) -> tuple[Findings, Board, int]:
+    def findings(memory: CheckMemory) -> tuple[Findings, CheckMemory, int]:
         began_ms, lags, view = now(), read_lags(client), client.view()
         every_s = view.report_every_s or 0
         found = invariant_findings(client, view, lags, lag_limit, settings.standbys)
         if isinstance(lags, Unreachable):
-            return {**found, names.CLOCKS: lags}, board, every_s
+            return {**found, names.CLOCKS: lags}, memory, every_s
         reports = newest_reports((lag.host, lag.observed_at_ms) for lag in lags)
-        hosts = clocks(board.clocks, reports, looked_ms=board.clocks_ms, now_ms=now())
-        found[names.CLOCKS] = outside.clocks_agree(hosts)
-        return found, replace(board, clocks=hosts, clocks_ms=began_ms), every_s
+        hosts = clocks(memory.clocks, reports, looked_ms=memory.clocks_ms, now_ms=now())
+        found[names.CLOCKS] = invariants.clocks_agree(hosts)
+        return found, replace(memory, clocks=hosts, clocks_ms=began_ms), every_s
 
     checks = under(prefix, names.ASSETS)
     return CheckTick(checks, settings.patience, settings.repeat_s * 1000, findings)
@@ -96,13 +96,13 @@ def invariant_findings(
     lag_limit: int,
     standbys: int | None,
 ) -> dict[str, Sequence[Finding] | Unreachable]:
-    """One look at the job by every rule of `outside`, by check; `view` was read after `lags`."""
-    dead = outside.not_dead(view)
+    """One look at the job by every rule of `invariants`, by check; `view` was read after `lags`."""
+    dead = invariants.not_dead(view)
     if dead:
         return {
             **dict.fromkeys(names.ASSETS, ()),
-            names.SAME_HOST: outside.same_host(view),
-            names.ONE_OWNER: outside.one_owner(view),
+            names.SAME_HOST: invariants.same_host(view),
+            names.ONE_OWNER: invariants.one_owner(view),
             names.REPLICAS: dead,
             names.LAG: dead,
         }
@@ -112,11 +112,13 @@ def invariant_findings(
         if locality.host
     }
     return {
-        names.SAME_HOST: outside.same_host(view),
-        names.REPLICAS: outside.replicas_present(view, standbys),
-        names.ONE_OWNER: outside.one_owner(view),
-        names.LAG: lags if isinstance(lags, Unreachable) else outside.within_limit(lags, lag_limit),
-        names.LOCALITY: outside.locality_agrees(view, reported),
+        names.SAME_HOST: invariants.same_host(view),
+        names.REPLICAS: invariants.replicas_present(view, standbys),
+        names.ONE_OWNER: invariants.one_owner(view),
+        names.LAG: lags
+        if isinstance(lags, Unreachable)
+        else invariants.within_limit(lags, lag_limit),
+        names.LOCALITY: invariants.locality_agrees(view, reported),
     }
 
 
@@ -125,18 +127,18 @@ def lag_slo_tick(
 ) -> CheckTick:
     """What `lag_slo` does in a tick."""
 
-    def findings(board: Board) -> tuple[Findings, Board, int]:
+    def findings(memory: CheckMemory) -> tuple[Findings, CheckMemory, int]:
         lags, objectives = read_lags(client), settings.parsed()
         if isinstance(lags, Unreachable):
-            return {names.OBJECTIVE: lags}, board, 0
+            return {names.OBJECTIVE: lags}, memory, 0
         view = client.view()
         every_s = view.report_every_s or 0
-        dead = outside.not_dead(view)
+        dead = invariants.not_dead(view)
         if dead:
-            return {names.OBJECTIVE: dead}, replace(board, samples={}), every_s
-        samples = followed(board.samples, timed(objectives, lags), now_ms)
+            return {names.OBJECTIVE: dead}, replace(memory, samples={}), every_s
+        samples = followed(memory.samples, timed(objectives, lags), now_ms)
         found = breaches(objectives, lags, samples) + not_followed(objectives, lags, samples)
-        return {names.OBJECTIVE: found}, replace(board, samples=samples), every_s
+        return {names.OBJECTIVE: found}, replace(memory, samples=samples), every_s
 
     def patience(report_every_s: int) -> Mapping[str, Hysteresis]:
         return {names.OBJECTIVE: settings.patience(report_every_s)}
@@ -169,28 +171,25 @@ def evaluated(
     make: Callable[[PlacementClient, int], CheckTick],
 ) -> dg.SensorResult | dg.SkipReason:
     """One tick of either sensor: what it tells and remembers."""
-    kept = Board.read(context.cursor, samza.job, context.log.warning)
+    kept = CheckMemory.read(context.cursor, samza.job, context.log.warning)
     before = kept.clock if kept is not None else ""
     now_ms, clock = steady_now(before, time.time_ns() // 1_000_000, *since_boot())
-    try:
-        client = samza.open_client()
-    except Unreachable as error:
-        return dg.SkipReason(f"Kafka doesn't answer: {error}")
-    try:
-        board, events = make(client, now_ms).run(kept, samza.job, context.instance, now_ms, clock)
-    except Unreachable as error:
-        return dg.SkipReason(f"Kafka doesn't answer: {error}")
-    finally:
-        client.close()
+    made = answered(
+        samza,
+        lambda client: make(client, now_ms).run(kept, samza.job, context.instance, now_ms, clock),
+    )
+    if isinstance(made, dg.SkipReason):
+        return made
+    memory, events = made
     standing = sum(
         s.confirmed and s.severity != NOTE
-        for found in board.checks.values()
+        for found in memory.checks.values()
         for s in found.values()
     )
-    unjudged = sorted(check for check, found in board.checks.items() if NOT_JUDGED in found)
+    unjudged = sorted(check for check, found in memory.checks.items() if NOT_JUDGED in found)
     more = f"; not judged: {', '.join(unjudged)}" if unjudged else ""
     return dg.SensorResult(
         asset_events=events,
         skip_reason=None if events else f"nothing new; {standing} findings stand{more}",
-        cursor=board.to_text(),
+        cursor=memory.to_text(),
     )

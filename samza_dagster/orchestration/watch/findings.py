@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Applied, HostClock
-from samza_dagster.orchestration.hysteresis import Evidence, Hysteresis, is_another_look
 from samza_dagster.orchestration.versioned import Versioned
+from samza_dagster.orchestration.watch.hysteresis import Evidence, Hysteresis, is_another_look
 
 MOST_OF_A_CHECK = 200
 NOT_JUDGED = "not judged"
@@ -37,7 +37,7 @@ Samples = Mapping[str, tuple[Applied, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing(Evidence):
+class TrackedFinding(Evidence):
     """A finding and how long it has been there."""
 
     subject: str
@@ -47,7 +47,7 @@ class Standing(Evidence):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Reported:
     """What a check was last evaluated as, and when."""
 
     fingerprint: str
@@ -79,7 +79,7 @@ def _of_version_1(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Board(Versioned):
+class CheckMemory(Versioned):
     """All checks of one sensor: their findings by subject, and what was told of each.
 
     `clock` is what its times are by (`steady_now`). `clocks` are those of hosts, as of a look that
@@ -91,22 +91,22 @@ class Board(Versioned):
 
     job: str
     looked_ms: int = 0
-    checks: Mapping[str, Mapping[str, Standing]] = field(
-        default_factory=dict[str, Mapping[str, Standing]]
+    checks: Mapping[str, Mapping[str, TrackedFinding]] = field(
+        default_factory=dict[str, Mapping[str, TrackedFinding]]
     )
-    told: Mapping[str, Told] = field(default_factory=dict[str, Told])
+    told: Mapping[str, Reported] = field(default_factory=dict[str, Reported])
     clock: str = ""
     clocks: Mapping[str, HostClock] = field(default_factory=dict[str, HostClock])
     clocks_ms: int = 0
     samples: Samples = field(default_factory=dict[str, tuple[Applied, ...]])
 
-    def by_clock(self, clock: str, now_ms: int) -> Board:
+    def by_clock(self, clock: str, now_ms: int) -> CheckMemory:
         """The same by this clock, whose time it is now; by another one as if it had looked just now."""
         if clock == self.clock or not self.looked_ms:
             return replace(self, clock=clock)
         later_ms = now_ms - self.looked_ms
 
-        def dated(standing: Standing) -> Standing:
+        def dated(standing: TrackedFinding) -> TrackedFinding:
             since_ms = standing.since_ms
             return replace(standing, since_ms=since_ms + later_ms if since_ms else 0)
 
@@ -123,11 +123,11 @@ class Board(Versioned):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CheckResult:
     """One check at one look. `recovered` are subjects that counted until now."""
 
     check: str
-    standing: tuple[Standing, ...]
+    standing: tuple[TrackedFinding, ...]
     recovered: tuple[str, ...]
     left_out: int
 
@@ -137,12 +137,12 @@ class Result:
         return not self.failing
 
     @property
-    def failing(self) -> tuple[Standing, ...]:
+    def failing(self) -> tuple[TrackedFinding, ...]:
         """What counts against it."""
         return tuple(s for s in self.standing if s.severity != NOTE)
 
     @property
-    def notes(self) -> tuple[Standing, ...]:
+    def notes(self) -> tuple[TrackedFinding, ...]:
         """What is said beside."""
         return tuple(s for s in self.standing if s.severity == NOTE)
 
@@ -154,29 +154,29 @@ class Result:
 
 
 def looked(
-    board: Board,
+    memory: CheckMemory,
     findings: Findings,
     patience: Mapping[str, Hysteresis],
     now_ms: int,
-) -> tuple[Board, tuple[Result, ...]]:
+) -> tuple[CheckMemory, tuple[CheckResult, ...]]:
     """Takes one look into account; each check of `patience` gets a result.
 
     One that can't be judged at this look keeps what it had, and that it can't is a finding of it.
     """
-    counts = is_another_look(board.looked_ms, now_ms)
-    checks: dict[str, Mapping[str, Standing]] = {}
-    results: list[Result] = []
+    counts = is_another_look(memory.looked_ms, now_ms)
+    checks: dict[str, Mapping[str, TrackedFinding]] = {}
+    results: list[CheckResult] = []
     for check, rule in patience.items():
-        before = board.checks.get(check, {})
+        before = memory.checks.get(check, {})
         seen = findings.get(check, ())
-        after: dict[str, Standing] = {}
+        after: dict[str, TrackedFinding] = {}
         recovered: list[str] = []
         if isinstance(seen, Unreachable):
             after = {subject: old for subject, old in before.items() if subject != NOT_JUDGED}
             seen = (Finding(NOT_JUDGED, f"{seen.asked}: {seen.seen}", seen.fix),)
         found = {f.subject: f for f in seen}
         for subject, finding in found.items():
-            old = before.get(subject) or Standing(subject, "", "", "", since_ms=now_ms)
+            old = before.get(subject) or TrackedFinding(subject, "", "", "", since_ms=now_ms)
             now = replace(old, seen=finding.seen, fix=finding.fix, severity=finding.severity)
             after[subject] = rule.after_bad(now, now_ms, counts=counts)
         for subject, old in before.items():
@@ -192,14 +192,14 @@ def looked(
         checks[check] = {s.subject: s for s in kept[:MOST_OF_A_CHECK]}
         standing = tuple(s for s in kept[:MOST_OF_A_CHECK] if s.confirmed)
         left_out = max(0, len(kept) - MOST_OF_A_CHECK)
-        results.append(Result(check, standing, tuple(recovered), left_out))
-    looked_ms = now_ms if counts else board.looked_ms
-    return replace(board, looked_ms=looked_ms, checks=checks), tuple(results)
+        results.append(CheckResult(check, standing, tuple(recovered), left_out))
+    looked_ms = now_ms if counts else memory.looked_ms
+    return replace(memory, looked_ms=looked_ms, checks=checks), tuple(results)
 
 
-def is_due(board: Board, result: Result, now_ms: int, repeat_ms: int) -> bool:
+def is_due(memory: CheckMemory, result: CheckResult, now_ms: int, repeat_ms: int) -> bool:
     """Whether a result is told: when it has changed, and again now and then."""
-    told = board.told.get(result.check)
+    told = memory.told.get(result.check)
     return (
         told is None or told.fingerprint != result.fingerprint or now_ms - told.at_ms >= repeat_ms
     )

@@ -9,22 +9,22 @@ from uuid import uuid4
 import dagster as dg
 
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.failover.became import outcome_of
-from samza_dagster.orchestration.failover.cases import told_as
-from samza_dagster.orchestration.failover.memory import Acted, Memory, Suspect
-from samza_dagster.orchestration.failover.policy import Decision, Verdict
 from samza_dagster.orchestration.history.events import KEY
 from samza_dagster.orchestration.tags import EVENT
+from samza_dagster.orchestration.watch.cases import told_as
+from samza_dagster.orchestration.watch.memory import Acted, Memory, Suspect
+from samza_dagster.orchestration.watch.outcomes import outcome_of
+from samza_dagster.orchestration.watch.policy import Decision, FailoverVerdict
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
 ONLY_FOR = "only_for"
 WORDS = {
-    Verdict.ASK: "asked",
-    Verdict.ADOPT: "was asked by a tick that was cut off",
-    Verdict.ADVISE: "advised",
-    Verdict.SHADOW: "would be asked",
-    Verdict.WATCH: "watched",
-    Verdict.HELD: "held back",
+    FailoverVerdict.ASK: "asked",
+    FailoverVerdict.ADOPT: "was asked by a tick that was cut off",
+    FailoverVerdict.ADVISE: "advised",
+    FailoverVerdict.SHADOW: "would be asked",
+    FailoverVerdict.WATCH: "watched",
+    FailoverVerdict.HELD: "held back",
 }
 
 
@@ -225,8 +225,8 @@ def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
         if kind == ACKNOWLEDGED:
             acks[text(event, "group")] = _acknowledgement(event)
         elif kind == DECIDED and text(event, "verdict") in (
-            Verdict.ASK.value,
-            Verdict.ADOPT.value,
+            FailoverVerdict.ASK.value,
+            FailoverVerdict.ADOPT.value,
         ):
             processor, uuid = text(event, "processor"), text(event, "request")
             group, at_ms = group_of(processor), number(event, "at_ms")

@@ -14,15 +14,15 @@ from dataclasses import dataclass
 
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.failover.memory import (
+from samza_dagster.orchestration.watch.memory import (
     HOST_SICK,
     OF_NO_CONTAINER,
     SILENT,
     Suspect,
     urgency,
 )
-from samza_dagster.orchestration.failover.sight import ContainerSeen, Sight
-from samza_dagster.orchestration.failover.signals import FALLING_BEHIND, STANDBY_STANDS
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.signals import FALLING_BEHIND, STANDBY_STANDS
 
 NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
 FAIL_OVER = RequestKind.FAIL_OVER.value
@@ -77,17 +77,17 @@ def cases(
     acknowledged: Mapping[str, str],
     *,
     ours: bool,
-    sight: Sight | None = None,
+    observation: Observation | None = None,
     least_looks: int = 0,
 ) -> tuple[Case, ...]:
     """What the suspects are about, one case a request, the most urgent first.
 
-    `ours`: a coordinator of ours leads, not Samza's AM. With a `sight` only processors that run
+    `ours`: a coordinator of ours leads, not Samza's AM. With a `observation` only processors that run
     there as that incarnation. `least_looks`: suspects that looked bad less often are left out; 0:
     those that aren't confirmed.
     """
     found: dict[str, Case] = {}
-    for case in _each(job, suspects, acknowledged, ours, sight, least_looks):
+    for case in _each(job, suspects, acknowledged, ours, observation, least_looks):
         found.setdefault(case.uuid, case)
     return tuple(found.values())
 
@@ -120,7 +120,7 @@ def _each(
     suspects: Mapping[str, Suspect],
     acknowledged: Mapping[str, str],
     ours: bool,
-    sight: Sight | None,
+    observation: Observation | None,
     least_looks: int,
 ) -> Iterator[Case]:
     """Of each suspect its cases: two suspects may be about one request."""
@@ -128,8 +128,8 @@ def _each(
         if not (suspect.confirmed or (least_looks and suspect.bad >= least_looks)):
             continue
         for processor, incarnation in suspect.members:
-            seen = sight.by_id.get(processor) if sight is not None else None
-            judged = sight is not None and suspect.kind not in OF_NO_CONTAINER
+            seen = observation.by_id.get(processor) if observation is not None else None
+            judged = observation is not None and suspect.kind not in OF_NO_CONTAINER
             if judged and (seen is None or seen.incarnation != incarnation):
                 continue
             action = action_for(suspect.kind, seen, processor, ours=ours)

@@ -1,14 +1,16 @@
-"""What `auto_failover` reads of Dagster's events: all since it read last, whoever wrote many."""
+"""What Dagster's instance keeps for `auto_failover`: its events, and a memory for a tick that is killed.
+
+A sensor's cursor counts only once its tick has ended.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import dagster as dg
 
-from samza_dagster.orchestration.failover.log import is_for_every_one
 from samza_dagster.orchestration.history.events import KEY
+from samza_dagster.orchestration.watch.reported import is_for_every_one
 
 LOOKED_BACK = 300
 PAGE = 1_000
@@ -30,17 +32,9 @@ class Log:
     cut: bool = False
 
 
-class Events(Protocol):
-    """What is kept of former ticks."""
-
-    def read(self, back_to: int = UNKNOWN) -> Log:
-        """Back to a former `read_to` and somewhat further; 0: to the first; `UNKNOWN`: the newest."""
-        ...
-
-
 @dataclass(frozen=True)
 class InstanceEvents:
-    """`Events` of a Dagster instance.
+    """What a Dagster instance keeps of former ticks.
 
     `key` is the job's `placement_history`. Of what stands under the plain key, which may be that
     of a job of the same name on another cluster, only acknowledgements that count for every
@@ -51,7 +45,10 @@ class InstanceEvents:
     key: dg.AssetKey = KEY
 
     def read(self, back_to: int = UNKNOWN) -> Log:
-        """`LOOKED_BACK` of each asset at least, `MOST_READ` at most."""
+        """Back to a former `read_to` and somewhat further; 0: to the first; `UNKNOWN`: the newest.
+
+        `LOOKED_BACK` of each asset at least, `MOST_READ` at most.
+        """
         found, cut = self._newest(self.key, back_to)
         read_to = max((at for at, _ in found), default=0)
         if self.key != KEY:
@@ -79,3 +76,31 @@ class InstanceEvents:
             limit = min(PAGE, MOST_READ - len(found))
             if limit <= 0:
                 return found, True
+
+
+PREFIX = "samza_dagster/auto_failover"
+
+
+@dataclass(frozen=True)
+class InstanceKeeper:
+    """One text a job, there at once for whichever process ticks next.
+
+    It is in the storage in which Dagster's daemons keep their own cursors.
+    `key` is the job's `placement_history`: two components may watch jobs of one name on two
+    clusters.
+    """
+
+    instance: dg.DagsterInstance
+    key: dg.AssetKey = KEY
+
+    def kept(self, job: str) -> str:
+        """What was kept last; empty: nothing."""
+        name = self._name(job)
+        return self.instance.daemon_cursor_storage.get_cursor_values({name}).get(name, "")
+
+    def keep(self, job: str, text: str) -> None:
+        """In place of what was kept."""
+        self.instance.daemon_cursor_storage.set_cursor_values({self._name(job): text})
+
+    def _name(self, job: str) -> str:
+        return f"{PREFIX}/{self.key.to_user_string()}/{job}"

@@ -9,15 +9,15 @@ from typing import cast
 
 import dagster as dg
 
-from samza_dagster.orchestration.checks.evaluations import newest_evaluation
-from samza_dagster.orchestration.checks.findings import (
-    Board,
-    Result,
-    Standing,
-    Told,
+from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.watch.evaluations import newest_evaluation
+from samza_dagster.orchestration.watch.findings import (
+    CheckMemory,
+    CheckResult,
+    Reported,
+    TrackedFinding,
     is_due,
 )
-from samza_dagster.orchestration.tables import table
 
 SHOWN = 100
 _NOT_SEEN = "not seen yet since the sensor began anew"
@@ -30,47 +30,49 @@ def latest(instance: dg.DagsterInstance, asset: str, check: str) -> dg.AssetChec
     return found[0] if found is not None else None
 
 
-def seeded(job: str, checks: Mapping[str, str], instance: dg.DagsterInstance) -> Board:
-    """A fresh board with what was told before: that stands, until it is gone. `checks`: check → its asset."""
-    standing: dict[str, Mapping[str, Standing]] = {}
-    known: dict[str, Told] = {}
+def seeded(job: str, checks: Mapping[str, str], instance: dg.DagsterInstance) -> CheckMemory:
+    """A fresh memory with what was told before: that stands, until it is gone. `checks`: check → its asset."""
+    standing: dict[str, Mapping[str, TrackedFinding]] = {}
+    known: dict[str, Reported] = {}
     for check, asset in checks.items():
         told = _told(instance, asset, check, job)
         if told is not None:
             subjects, known[check] = told
             standing[check] = {
-                subject: Standing(subject, _NOT_SEEN, "", "WARN", since_ms=0, bad=1, confirmed=True)
+                subject: TrackedFinding(
+                    subject, _NOT_SEEN, "", "WARN", since_ms=0, bad=1, confirmed=True
+                )
                 for subject in subjects
             }
-    return Board(job, checks=standing, told=known)
+    return CheckMemory(job, checks=standing, told=known)
 
 
 def due(
-    board: Board,
-    results: tuple[Result, ...],
+    memory: CheckMemory,
+    results: tuple[CheckResult, ...],
     checks: Mapping[str, str],
     instance: dg.DagsterInstance,
     now_ms: int,
     repeat_ms: int,
-) -> tuple[Board, list[dg.AssetCheckEvaluation]]:
-    """The evaluations to tell now, and the board that knows of them.
+) -> tuple[CheckMemory, list[dg.AssetCheckEvaluation]]:
+    """The evaluations to tell now, and the memory that knows of them.
 
     What was told is what the instance shows: a tick whose cursor was lost has told of it, and a look on
-    demand may have told otherwise since. Of a check without a word about this job the board knows.
+    demand may have told otherwise since. Of a check without a word about this job the memory knows.
     """
     events: list[dg.AssetCheckEvaluation] = []
     for result in results:
-        known = _told(instance, checks[result.check], result.check, board.job)
+        known = _told(instance, checks[result.check], result.check, memory.job)
         if known is not None:
-            board = replace(board, told={**board.told, result.check: known[1]})
-        if is_due(board, result, now_ms, repeat_ms):
-            told = Told(result.fingerprint, now_ms)
-            board = replace(board, told={**board.told, result.check: told})
-            events.append(evaluation(result, checks[result.check], board.job, now_ms))
-    return board, events
+            memory = replace(memory, told={**memory.told, result.check: known[1]})
+        if is_due(memory, result, now_ms, repeat_ms):
+            told = Reported(result.fingerprint, now_ms)
+            memory = replace(memory, told={**memory.told, result.check: told})
+            events.append(evaluation(result, checks[result.check], memory.job, now_ms))
+    return memory, events
 
 
-def evaluation(result: Result, asset: str, job: str, now_ms: int) -> dg.AssetCheckEvaluation:
+def evaluation(result: CheckResult, asset: str, job: str, now_ms: int) -> dg.AssetCheckEvaluation:
     """What was seen and what to do, the worst first."""
     worst = sorted(result.failing, key=lambda s: (s.severity != "ERROR", s.since_ms, s.subject))
     error = any(s.severity == "ERROR" for s in worst)
@@ -112,7 +114,7 @@ def evaluation(result: Result, asset: str, job: str, now_ms: int) -> dg.AssetChe
 
 def _told(
     instance: dg.DagsterInstance, asset: str, check: str, job: str
-) -> tuple[list[str], Told] | None:
+) -> tuple[list[str], Reported] | None:
     event = latest(instance, asset, check)
     if event is None or "fingerprint" not in event.metadata:
         return None
@@ -121,4 +123,4 @@ def _told(
         return None
     subjects = cast("list[str]", json.loads(str(fields["subjects"].value)))
     at_ms = cast("int", fields["at_ms"].value)
-    return subjects, Told(str(fields["fingerprint"].value), at_ms)
+    return subjects, Reported(str(fields["fingerprint"].value), at_ms)

@@ -1,1 +1,0 @@
-"""Asset checks of what an outsider can see: the invariants and the lag objectives."""

@@ -1,1 +1,0 @@
-"""`auto_failover`: what it sees, decides and asks, and the run that follows."""

@@ -1,0 +1,103 @@
+"""`auto_failover`'s judgement from look to look: observations in, decisions out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from samza_dagster.orchestration.watch.memory import Memory
+from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
+from samza_dagster.orchestration.watch.policy import (
+    Decision,
+    Mode,
+    Rules,
+    decide,
+    remembered,
+    still_blocking,
+)
+from samza_dagster.orchestration.watch.signals import judge
+from samza_dagster.orchestration.watch.thresholds import Thresholds
+
+BEGIN = 1_700_000_000_000
+
+
+class Watching:
+    """The sensor without its job: each look by what the cursor of the one before kept."""
+
+    def __init__(self, mode: Mode = Mode.ACT, *, cap: int = 3, **thresholds: int) -> None:
+        self.rules = Rules(mode, Thresholds(**thresholds), cap_per_hour=cap)
+        self.memory = Memory("demo/1")
+        self.now = BEGIN
+        self.acks: dict[str, str] = {}
+        self.nobody_reads = False
+        self.new: list[Decision] = []
+
+    def decide(self, observation: Observation) -> tuple[Decision, ...]:
+        """What is decided at a look now; `new` is what wasn't told before."""
+        kept = Memory.read(self.memory.to_text(), "demo/1")
+        assert kept == self.memory
+        judged = judge(observation, kept, self.rules.thresholds, self.now)
+        found = decide(
+            observation,
+            kept,
+            judged,
+            self.rules,
+            self.now,
+            acknowledged=self.acks,
+            known=frozenset(),
+        )
+        self.nobody_reads = judged.nobody_reads
+        self.new = [d for d in found if d.event not in kept.told]
+        memory = still_blocking(judged.memory, self.acks, self.now)
+        self.memory = remembered(memory, found, {d.event: self.now for d in found}, self.now)
+        return found
+
+
+def told(decisions: Sequence[Decision]) -> list[tuple[str, str, str]]:
+    """Signal, subject and verdict of each."""
+    return [(d.case.kind, d.case.subject, d.verdict.value) for d in decisions]
+
+
+class Fleet(Watching):
+    """As many actives on h0, h1, … of eight hosts, each standby on the next host of theirs."""
+
+    def __init__(self, actives: int = 8, cap: int = 1_000) -> None:
+        super().__init__(cap=cap)
+        self.on = {str(n): f"h{n}" for n in range(actives)}
+        self.on |= {f"{n}-0": f"h{(n + 1) % actives}" for n in range(actives)}
+        self.states = {f"h{n}": "alive" for n in range(8)}
+        self.words: dict[str, int] = {}
+        self.stuck: set[str] = set()
+        self.leader: LeaderSeen | None = None
+
+    def look(self, times: int = 3) -> list[str]:
+        """What was decided, at the last look: `ask 0`, or the rule that held it."""
+        found: tuple[Decision, ...] = ()
+        for _ in range(times):
+            self.now += 5_000
+            found = self.decide(
+                Observation(
+                    "demo/1",
+                    "samza_dagster",
+                    tuple(self._seen(*at) for at in self.on.items()),
+                    self.states,
+                    self.words,
+                    leader=self.leader,
+                )
+            )
+        return [f"{d.because.partition(':')[0] or d.verdict} {d.case.processor}" for d in found]
+
+    def _seen(self, processor: str, host: str) -> ContainerSeen:
+        return ContainerSeen(
+            processor,
+            "-" not in processor,
+            "running",
+            host,
+            f"{processor}#1",
+            reported_ms=self.now,
+            backlog=50_000 if processor in self.stuck else 0,
+            committed=7,
+        )
+
+    def lose(self, *hosts: str) -> None:
+        """They are lost."""
+        self.states = {**self.states, **dict.fromkeys(hosts, "lost")}
