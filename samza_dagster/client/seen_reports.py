@@ -87,7 +87,7 @@ class SeenReports:
         # A sum: of one with several reports any may be the new one, and be dated before the others.
         marks: dict[str, int | None] = {}
         for lag in lags:
-            if _is_reported(lag):
+            if lag.reported_ms is not None:
                 marks[_source(lag)] = (marks.get(_source(lag)) or 0) + (lag.observed_at_ms or 0)
         now_ms, patience_ms = round(now_s * 1000), round(patience_s * 1000)
         with self._lock:
@@ -134,15 +134,12 @@ def _by_end(lag: ReplicaLag, came: _Came) -> ReplicaLag:
 def _as_of_now(
     lag: ReplicaLag, known: Mapping[str, Heard], now_s: float, patience_s: float
 ) -> ReplicaLag:
-    silent_s = now_s - known[_source(lag)].at_ms / 1000 if _is_reported(lag) else 0.0
+    reported = lag.reported_ms is not None
+    silent_s = now_s - known[_source(lag)].at_ms / 1000 if reported else 0.0
     if silent_s <= patience_s:
         return lag
     why = f"{lag.processor_id} has reported nothing new for {silent_s:.0f} s"
     return replace(lag, lag=None, applied_offset=None, basis="none", reason=why)
-
-
-def _is_reported(lag: ReplicaLag) -> bool:
-    return lag.basis != "checkpoint" and lag.observed_at_ms is not None
 
 
 def _source(lag: ReplicaLag) -> str:

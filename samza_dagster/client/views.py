@@ -318,6 +318,11 @@ class ReplicaLag(View):
     reason: str | None = None
     written_since: int = 0
 
+    @property
+    def reported_ms(self) -> int | None:
+        """`observed_at_ms` where that is a report's; a commit, to which an active's lag falls back, is none."""
+        return None if self.basis == "checkpoint" else self.observed_at_ms
+
 
 @dataclass(frozen=True)
 class TaskProgress(View):

@@ -53,7 +53,7 @@ class Down:
 
     def _at_work(self, rows: Mapping[str, Bounced]) -> set[str]:
         lags = self.client.lag() if any(is_standby(p) for p in rows) else ()
-        reported = {r.processor_id: r.observed_at_ms for r in lags if r.observed_at_ms is not None}
+        reported = {r.processor_id: r.reported_ms for r in lags if r.reported_ms is not None}
         found: set[str] = set()
         for p in rows:
             if is_standby(p):

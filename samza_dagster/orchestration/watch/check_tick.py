@@ -80,7 +80,7 @@ def invariants_tick(
         found = invariant_findings(client, view, lags, lag_limit, settings.standbys)
         if isinstance(lags, Unreachable):
             return {**found, names.CLOCKS: lags}, memory, every_s
-        reports = newest_reports((lag.host, lag.observed_at_ms) for lag in lags)
+        reports = newest_reports((lag.host, lag.reported_ms) for lag in lags)
         hosts = clocks(memory.clocks, reports, looked_ms=memory.clocks_ms, now_ms=now())
         found[names.CLOCKS] = invariants.clocks_agree(hosts)
         return found, replace(memory, clocks=hosts, clocks_ms=began_ms), every_s

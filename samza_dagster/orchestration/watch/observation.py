@@ -146,8 +146,8 @@ def observation_of(
         mine, pending = replicas.get(processor_id, ()), input_lags.get(processor_id, ())
         standby = is_standby(processor_id)
         stores = mine if standby else ()
-        reported = [lag for lag in mine if lag.observed_at_ms is not None]
-        newest = max(reported, key=lambda lag: lag.observed_at_ms or 0, default=None)
+        reported = [lag for lag in mine if lag.reported_ms is not None]
+        newest = max(reported, key=lambda lag: lag.reported_ms or 0, default=None)
         containers.append(
             ContainerSeen(
                 processor_id=processor_id,
@@ -156,7 +156,7 @@ def observation_of(
                 host=processor.host,
                 incarnation=processor.execution_id or "",
                 flapping=processor.flapping,
-                reported_ms=newest.observed_at_ms if newest is not None else None,
+                reported_ms=newest.reported_ms if newest is not None else None,
                 behind=_sum(lag.lag for lag in stores),
                 applied=_sum(lag.applied_offset for lag in stores),
                 end=_sum(lag.end_offset for lag in stores),

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.client.seen_reports import SeenReports
-from samza_dagster.client.views import ReplicaLag
+from samza_dagster.client.views import JobView, ProcessorView, ReplicaLag
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.watch.memory import JOB_DEAD, Memory
-from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.observation import (
+    ContainerSeen,
+    Observation,
+    observation_of,
+)
 from samza_dagster.orchestration.watch.signals import judge
 from samza_dagster.orchestration.watch.thresholds import Thresholds
 
@@ -138,3 +143,14 @@ happenings = st.sets(st.sampled_from([*PLACES, COMMITS, DEPLOYED]), max_size=2)
 def test_whoever_looks_says_the_same_of_a_silent_job(history: Looks) -> None:
     """Whatever happens between the looks."""
     assert list(by_the_sensor(Job(), history)) == list(by_the_client(Job(), history))
+
+
+def test_a_frozen_active_s_commit_is_no_report_of_it() -> None:
+    """After three intervals its lag falls back to that: it counted as a new report, and as well again."""
+    container = ProcessorView("0", TaskMode.ACTIVE, "last-seen", "nm1")
+    view = JobView("demo", "1", "run-1", {"0": container}, {})
+    reported = ReplicaLag("0", "t", TaskMode.ACTIVE, "s", "log", 0, "nm1", 9, 8, 0, BEGIN_MS)
+    committed = replace(reported, basis="checkpoint", observed_at_ms=BEGIN_MS - 1)
+    looks = [replace(reported, basis="running"), committed]
+    seen = [observation_of(view, [lag]).by_id["0"].reported_ms for lag in looks]
+    assert seen == [BEGIN_MS, None]
