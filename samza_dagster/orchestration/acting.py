@@ -32,7 +32,7 @@ from samza_dagster.orchestration.tables import (
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 
 if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient, ProcessorView
+    from samza_dagster.client import JobView, PlacementClient, ProcessorView
     from samza_dagster.orchestration.refusing import Row
 
 POLL_S = 0.5
@@ -114,10 +114,12 @@ def verify_placement(
     with errors_as_failures():
         client = samza.client
         started = time.monotonic()
-        processor = _check_running(client, plan)
-        verified = _processes(context, client, plan, processor, moved.since)
+        there = _check_running(client.view(), plan)
+        verified = _processes(context, client, plan, there, moved.since)
         committed_ms = time.time_ns() // 1_000_000
-        after = host_map(client.view())
+        view = client.view()  # what processes by now may be what somebody else has moved meanwhile
+        processor = _on_its_host(view.processors.get(plan.processor, there), plan)
+        after = host_map(view)
     outcomes = [o for o in outcomes[:-1] if o.uuid != moved.uuid] + [
         moved
     ]  # one request, told once
@@ -141,16 +143,20 @@ def verify_placement(
     return processor.host or ""
 
 
-def _check_running(client: "PlacementClient", plan: MovePlan) -> "ProcessorView":
+def _check_running(view: "JobView", plan: MovePlan) -> "ProcessorView":
     """The processor as it runs at the destination; raises `ActionFailed` when it doesn't."""
-    processor = client.view().processors.get(plan.processor)
-    wanted = plan.expected_host
+    processor = view.processors.get(plan.processor)
     if processor is None or processor.state not in ("running", "last-seen"):
         raise ActionFailed(
             f"processor {plan.processor} runs after its move",
             seen="it is gone" if processor is None else f"it is {processor.state}",
             fix="look at the container's log on its host",
         )
+    return _on_its_host(processor, plan)
+
+
+def _on_its_host(processor: "ProcessorView", plan: MovePlan) -> "ProcessorView":
+    wanted = plan.expected_host
     if wanted is not None and processor.host != wanted:
         raise ActionFailed(
             f"processor {plan.processor} runs on {wanted}",

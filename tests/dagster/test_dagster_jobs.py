@@ -11,12 +11,13 @@ from fake_placement import (
     BAD_REQUEST,
     EXPIRED,
     NOT_STARTED,
+    FakeClient,
     World,
     fake_definitions,
     too_late,
 )
 
-from samza_dagster.client.views import HostView
+from samza_dagster.client.views import HostView, ProcessorProgress
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.requests import request_uuid
 from tests.rig.bounce_world import earlier_restart
@@ -257,6 +258,26 @@ def test_a_container_that_does_not_process_fails_the_run(
     text, metadata = failure(result, "verify_placement")
     assert "processes within 1 s" in text
     assert "verify_timeout_s 0" in metadata["fix"]
+
+
+def test_one_that_somebody_else_has_moved_before_it_processes_isnt_where_it_was_sent(
+    world: World,
+    instance: dg.DagsterInstance,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The commit that is seen is of the container of the other move, and the run named its own host."""
+    looked = FakeClient.processing
+
+    def moved_meanwhile(self: FakeClient, processor_id: str, since: int) -> ProcessorProgress:
+        world.at[processor_id] = "host-4"
+        return looked(self, processor_id, since)
+
+    monkeypatch.setattr(FakeClient, "processing", moved_meanwhile)
+    result = run(request.node.name, "move_container", instance, processor="0", destination="host-2")
+    text, _ = failure(result, "verify_placement")
+    assert "runs on host-2" in text
+    assert "host-4" in text
 
 
 def test_a_standby_is_moved_without_waiting_for_it_to_process(
