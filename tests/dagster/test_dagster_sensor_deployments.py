@@ -14,6 +14,7 @@ from history_stream import STATE, STORES, Stream, deploy, response, under_samza
 
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import StatusCode
+from samza_dagster.orchestration.history import events
 from samza_dagster.orchestration.history.events import MOST_IN_A_TICK, Cursor
 
 pytestmark = pytest.mark.dagster
@@ -188,3 +189,19 @@ def packed(number: int) -> dict[str, str]:
     columns = [UUID(told.uuid).hex, [1], [0], [1], [told.timestamp], ["IN_PROGRESS", "text"]]
     text = base64.b64encode(zlib.compress(json.dumps(columns).encode())).decode()
     return {"packed": text, "clock": ""}
+
+
+def test_beyond_the_bound_requests_are_named_when_others_have_ended(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None is named twice to make room for another; of who finds room later the time begins then."""
+    monkeypatch.setattr(events, "MOST_REQUESTS", 30)
+    for number in range(50):
+        stream.respond(number, StatusCode.IN_PROGRESS)
+    first = ticks(stream, 5, 700, 705, 1_400)
+    assert sorted(len(named) for named in first.values()) == [0, 0, 0, 30]
+    named = {number for each in first.values() for number in each}
+    for number in named:
+        stream.respond(number)
+    later = ticks(stream, 1_410, 1_415, 2_200, 2_205)
+    assert sorted(n for each in later.values() for n in each) == list(range(50))
