@@ -36,7 +36,7 @@ def note(at: float, what: str, ident: str) -> None:
 
 real_book = LocalCluster._book
 real_run = EffectRunner.run
-real_answer = agent_gateway._Handler._answer
+real_answer = agent_gateway._AgentHandler._answer
 
 
 def book_sync(self: LocalCluster, book: HostBook, sync: Sync) -> None:
@@ -69,7 +69,7 @@ def answer(self: Any, status: int, value: Mapping[str, Any]) -> None:
 
 LocalCluster._book = book_sync  # type: ignore[method-assign]
 EffectRunner.run = run  # type: ignore[method-assign]
-agent_gateway._Handler._answer = answer  # type: ignore[method-assign]
+agent_gateway._AgentHandler._answer = answer  # type: ignore[method-assign]
 
 if __name__ == "__main__":
     run_command()

@@ -36,14 +36,14 @@ def directory_is_another(job: Rig) -> None:
     registered = until("again", lambda: seen.named("on_host_registered")[1:])
     assert [c.execution_id for c in registered[0][1]] == ["e1"]
     first = seen.named("on_host_registered")[0][0]
-    assert first.books
-    assert (registered[0][0].books, registered[0][0].boot_id) == (first.books, first.boot_id)
+    assert first.journal
+    assert (registered[0][0].journal, registered[0][0].boot_id) == (first.journal, first.boot_id)
     agent.kill_9()
     ends = lease_end_s(agent)
     agent.directory = job.root / "agents" / "elsewhere"
     agent.restart()
     other, containers = until("with others", lambda: seen.named("on_host_registered")[2:])[0]
-    assert other.books not in ("", first.books)
+    assert other.journal not in ("", first.journal)
     assert (other.boot_id, containers) == (first.boot_id, ())
     assert lives(pid), "the books that lack it prove nothing"
     until("its lease has ended", lambda: not lives(pid), seconds=15 * PACE)
