@@ -342,3 +342,29 @@ def test_the_score_is_told_by_the_command_line_too(tmp_path: Path) -> None:
     (one,) = said["incidents"]
     assert (one["signal"], one["subject"], one["verdict"]) == ("silent", "0", "shadow")
     assert one["would_ms"] == one["told_ms"]
+
+
+def test_a_standby_that_stood_and_was_helped_is_told_again_when_it_freezes() -> None:
+    """The same restart helps against both, and Samza's AM tells no incarnations: it was never told."""
+    world = WatchedAm()
+    watching = Watching(world)
+    watching.go_on(300)
+    world.kill_restore_thread("1-0")
+    assert told(watching.go_on(180)) == [("standby-stands", "1-0")]
+    world.place("1-0", LAST_SEEN)
+    watching.go_on(600)
+    world.freeze("1-0")
+    assert told(watching.go_on(180)) == [("silent", "1-0")]
+
+
+def test_an_active_that_froze_as_the_sensor_began_is_told_and_is_not_well_until_it_reports() -> (
+    None
+):
+    """Three intervals after its last report its lag is that of its last commit: it counted as a new one."""
+    world = WatchedAm()
+    world.until(world.now_ms + 300_000)
+    watching = Watching(world)
+    world.freeze("0")
+    found = watching.go_on(600)
+    assert told(found) == [("silent", "0")]
+    assert all("verdict" in event.metadata for event in found), "it looks well again"

@@ -47,7 +47,10 @@ class Story:
     orphans: set[str] = field(default_factory=set)
     unsaid: set[str] = field(default_factory=set)
     acknowledged_ms: dict[str, int] = field(default_factory=dict)
-    watched_since_ms: int = 0
+    known_beat_ms: int = 0
+    """The sign of life that the cursor knows."""
+    heard_ms: int = 0
+    """When the newest was first seen."""
 
     def tick(self, mishap: str = "none") -> None:
         world = self.world
@@ -59,8 +62,8 @@ class Story:
             self.unsaid = set()
         if mishap == "killed before":
             return
-        if self.cursor is None:
-            self.watched_since_ms = world.now_ms
+        if self.cursor is None or world.beat_ms != self.known_beat_ms:
+            self.heard_ms = world.now_ms
         for _ in range(2 if mishap == "twice" else 1):
             client = LookoutClient(world)
             tick = Tick(client, self.events, self.keeper, self.rules, lambda: world.now_ms)
@@ -84,7 +87,7 @@ class Story:
         if mishap != "cursor not kept":
             text = memory.to_text()
             assert len(text) < 100_000
-            self.cursor = text
+            self.cursor, self.known_beat_ms = text, world.beat_ms
 
     def _die(self) -> None:
         raise Killed
@@ -98,7 +101,7 @@ class Story:
         assert world.host_states[world.at[processor]] == "alive", "the coordinator knows"
         assert group not in world.busy, "the coordinator is at it"
         # How old a sign of life was that was there already, only its own host's clock tells.
-        silent_since_ms = max(world.beat_ms, self.watched_since_ms)
+        silent_since_ms = max(world.beat_ms, self.heard_ms)
         assert world.now_ms - silent_since_ms < 120_000, "nobody reads"
         lately = [
             uuid

@@ -196,6 +196,9 @@ class WatchedAm:
         applied = None
         if reported is not None:
             applied = _records(min(at_ms, process.thread_ms or at_ms)) - 1
+        observed, basis = reported, "metrics" if reported is not None else "none"
+        if reported is None and not is_standby(processor):
+            observed, basis = self._committed_ms(processor), "checkpoint"
         return ReplicaLag(
             processor,
             _task(processor),
@@ -207,19 +210,21 @@ class WatchedAm:
             end,
             applied,
             None if applied is None else end - 1 - applied,
-            reported,
-            "metrics" if reported is not None else "none",
+            observed,
+            basis,
             process.name if reported is not None else "",
         )
 
     def _input_lag(self, processor: str) -> InputLag:
-        process, second = self.processes[processor], 7_000 * int(processor) + 3_000
-        worked = process.worked_ms(self.now_ms)
-        at_ms = worked - (worked - BEGIN_MS - second) % COMMIT_MS
+        at_ms = self._committed_ms(processor)
         committed, end = _records(at_ms) - 1 - self.backlog, _records(self.now_ms)
         return InputLag(
             processor, _task(processor), "input", 0, committed, end, end - 1 - committed, at_ms
         )
+
+    def _committed_ms(self, processor: str) -> int:
+        worked, second = self.processes[processor].worked_ms(self.now_ms), 7_000 * int(processor)
+        return worked - (worked - BEGIN_MS - second - 3_000) % COMMIT_MS
 
     def _newest_report(self, process: Process) -> int | None:
         """By the host that the stream shows alone; those that are too old are no longer read."""

@@ -116,13 +116,21 @@ def recoveries(said: Mapping[str, int]) -> dict[str, int]:
 def with_episodes(memory: Memory, said: Mapping[str, int]) -> Memory:
     """The same; each suspect knows when its end was told the time before.
 
-    By what was told, not by a count: whoever lost a cursor or repeats a tick finds the same.
+    By what was told, not by a count: whoever lost a cursor or repeats a tick finds the same. What
+    ended before of another kind counts too: the same request may help against both, and under
+    Samza's AM, which tells no incarnations, it would count as told for good.
     """
     over = recoveries(said)
-    suspects = {
-        key: replace(s, after_ms=max(s.after_ms, over.get(key, 0)))
-        for key, s in memory.suspects.items()
-    }
+
+    def after_ms(suspect: Suspect) -> int:
+        others = (
+            at_ms
+            for key, at_ms in over.items()
+            if key.split("|")[1:2] == [suspect.subject] and at_ms <= suspect.since_ms
+        )
+        return max(suspect.after_ms, over.get(suspect.key, 0), *others, 0)
+
+    suspects = {key: replace(s, after_ms=after_ms(s)) for key, s in memory.suspects.items()}
     return replace(memory, suspects=suspects)
 
 
