@@ -33,6 +33,7 @@ def with_cluster(view: JobView, cluster: Cluster) -> JobView:
         view,
         hosts={**view.hosts, **nodes},
         actions=tuple(replace(a, trouble=_held_up(a, view, cluster)) for a in view.actions),
+        queued=tuple(replace(a, trouble=_unheard(a, view, cluster)) for a in view.queued),
         application=application,
         unreadable=(*view.unreadable, *(f"{cluster.url}: {odd}" for odd in cluster.odd)),
     )
@@ -66,6 +67,25 @@ def _held_up(action: ActionView, view: JobView, cluster: Cluster) -> str:
         " (yarn.client.nodemanager-connect.max-wait-ms), then where it was before. Sooner: bring"
         f" the NodeManager of {host} back; another request for {action.processor_id} only waits"
         " behind this one"
+    )
+
+
+def _unheard(action: ActionView, view: JobView, cluster: Cluster) -> str:
+    """That the node is gone on which the container of a waiting request was last; else empty.
+
+    Samza's AM takes nothing up for a container that doesn't run. One that it had launched on a node in
+    the moment in which that died stays pending for good: no answer of the node comes any more.
+    """
+    processor = view.processors.get(action.processor_id)
+    node = cluster.nodes.get((processor.host if processor is not None else None) or "")
+    if node is None or not node.is_gone:
+        return ""
+    pid = action.processor_id
+    return (
+        f"{pid} was on {node.host}, which is {node.state} for YARN's ResourceManager: until Samza's AM has"
+        f" it running elsewhere, which takes a minute or two, nothing that is asked of {pid} is taken"
+        f" up. Where it stays so, the AM waits for {node.host} for ever: end the AM's container, and"
+        " YARN starts another one, which places it anew"
     )
 
 

@@ -291,7 +291,8 @@ class Waiting:
         view = self._view
         if view is None or view.coordinator != "samza" or view.deployment_id != deployment_id:
             return ""
-        trouble = next((a.trouble for a in view.actions if a.uuid == uuid), "")
+        pending = (*view.actions, *view.queued)
+        trouble = next((a.trouble for a in pending if a.uuid == uuid), "")
         if trouble and (uuid, trouble) not in self._told:
             self._told.add((uuid, trouble))
             on_notice(trouble)

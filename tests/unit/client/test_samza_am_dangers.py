@@ -11,6 +11,7 @@ from samza_dagster.cli.doctor import poison_findings
 from samza_dagster.client import waiting
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed, Refused
+from samza_dagster.metadata.resource_manager import HOLDS_S
 from samza_dagster.orchestration.history.open_requests import InFlight
 from samza_dagster.orchestration.requests import is_over
 from tests.rig.am_in_memory import AmInMemory
@@ -178,6 +179,20 @@ def _stop(text: str) -> None:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Virtual time passes at each look: a wait needs none of the real."""
     monkeypatch.setattr(waiting, "_SLICE_S", 0.001)
+
+
+@pytest.mark.usefixtures("quick")
+def test_whoever_waits_for_a_container_whose_node_died_is_told_that_nothing_is_taken_up(
+    world: AmInMemory,
+) -> None:
+    """One that was launched there as the node died is pending for good: it was waited for in silence."""
+    client = world.beside_yarn()
+    asked, here = client.place("0", "nm4").uuid, world.am.cluster.places["0"]
+    world.am.cluster.hosts.discard(here)
+    world.now += HOLDS_S + 1  # what the ResourceManager said is held so long; the AM looks later
+    (waiting_one,) = client.view().queued
+    assert (waiting_one.uuid, f"{here}, which is LOST" in waiting_one.trouble) == (asked, True)
+    assert "end the AM's container" in waiting_one.trouble
 
 
 @pytest.mark.usefixtures("quick")
