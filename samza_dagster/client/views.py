@@ -13,10 +13,11 @@ from typing import Any, cast
 from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.model import TaskMode
+from samza_dagster.model.capabilities import Capabilities, capabilities
 from samza_dagster.placement.state import JobState
 
 CoordinatorKind = str
-"""A name of `COORDINATORS`."""
+"""A name of `model.capabilities.COORDINATORS`."""
 
 LAST_SEEN_STATE = "last-seen"
 UNKNOWN_STATE = "unknown"
@@ -24,33 +25,6 @@ LEAVING_STATE = "leaving"
 ALIVE_STATE = "alive"
 LOST_STATE = "lost"
 CLOSED_STATE = "closed"
-
-
-@dataclass(frozen=True)
-class Capabilities:
-    """What a job's coordinator can do, and what it tells: asked of this, never who it is.
-
-    `has_own_requests`: it takes requests that Samza's wire has no form for: a hold until a
-    commit, a cancel, a fail-over, a standby on request, an active in the place of its standby.
-    `tells_what_runs`: it shows the state and the incarnation of each container, and its SUCCEEDED
-    is the container's check-in; else that is a launch, and a state is when a container reported last.
-    `answers_late`: what was asked of a former deployment gets its answer from the next one.
-    `rules_before_stop`: what the rules refuse it refuses before it stops anything.
-    `knows_all_hosts`: no host but those that it shows can take a container.
-    """
-
-    has_own_requests: bool
-    tells_what_runs: bool
-    answers_late: bool
-    rules_before_stop: bool
-    knows_all_hosts: bool
-
-
-COORDINATORS = {
-    "samza_dagster": Capabilities(True, True, True, True, True),
-    "samza": Capabilities(False, False, False, False, False),
-}
-"""By the name that a view, its JSON and the records of plans have; a further kind is one entry more."""
 
 
 def _plain(value: Any) -> Any:
@@ -260,7 +234,7 @@ class JobView(View):
     @property
     def capabilities(self) -> Capabilities:
         """What the job's coordinator can do."""
-        return COORDINATORS[self.coordinator]
+        return capabilities(self.coordinator)
 
     @property
     def takes_any_host(self) -> bool:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
-from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.extra_standby import settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
 from samza_dagster.orchestration.moves import (

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.requests import request_uuid
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from samza_dagster.errors import Refused
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import (
     ANY_HOST,
     DESTINATION_WORDS,
@@ -16,7 +17,6 @@ from samza_dagster.model.naming import (
     is_standby,
 )
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.config import (
     FailOverConfig,
     MoveContainerConfig,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import ActionFailed, Refused, some_of
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import (
     DESTINATION_WORDS,
     FORCE_RESTART_LAST_SEEN,
@@ -15,7 +16,6 @@ from samza_dagster.model.naming import (
     is_standby,
 )
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.capabilities import capabilities
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView

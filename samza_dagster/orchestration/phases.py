@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import DeadlineExceeded
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY, is_standby
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import (
@@ -25,7 +26,6 @@ from samza_dagster.orchestration.asking import (
     release,
     write,
 )
-from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.follow import (
     failed,
     log_moment,

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from samza_dagster.model import PlacementResponse
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY, group_of
 from samza_dagster.orchestration.bounce.order import Next, Phase, Stand, not_running
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.requests import details_of
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.order import Stand, not_running
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.capabilities import capabilities
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.order import Limits, Unit, order_of, paced
 from samza_dagster.orchestration.bounce.row import Bounced, Patience
-from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.moves import HostRow, host_map
 from samza_dagster.orchestration.pictures import in_words

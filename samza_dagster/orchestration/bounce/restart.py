@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import Reservation, write
 from samza_dagster.orchestration.bounce.order import UNDER_WAY, Stand
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
-from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import (

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused, some_of
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
-from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.decisions import require_told_lag
 from samza_dagster.orchestration.moves import (
     LAST_SEEN_STATE,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
-from samza_dagster.orchestration.capabilities import capabilities
 from samza_dagster.orchestration.moves import require_named_hosts
 from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
 from samza_dagster.orchestration.reconcile.pins import check_pins

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.capabilities import capabilities
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView

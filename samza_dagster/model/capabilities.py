@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What the coordinator of a job can do, and what it tells.
+    """What a job's coordinator can do, and what it tells: asked of this, never who it is.
 
     `has_own_requests`: it takes requests that Samza's wire has no form for: a hold until a
     commit, a cancel, a fail-over, a standby on request, an active in the place of its standby.
@@ -25,10 +25,13 @@ class Capabilities:
     knows_all_hosts: bool
 
 
-_OURS = Capabilities(True, True, True, True, True)
-_SAMZAS_AM = Capabilities(False, False, False, False, False)
+COORDINATORS = {
+    "samza_dagster": Capabilities(True, True, True, True, True),
+    "samza": Capabilities(False, False, False, False, False),
+}
+"""By the name that a view, its JSON and the records of plans have; a further kind is one entry more."""
 
 
 def capabilities(coordinator: str) -> Capabilities:
-    """The capabilities of a coordinator as `JobView.coordinator` and the records of plans name it."""
-    return _OURS if coordinator == "samza_dagster" else _SAMZAS_AM
+    """The capabilities of a coordinator by its name; of one that isn't known those of Samza's AM, the fewest."""
+    return COORDINATORS.get(coordinator, COORDINATORS["samza"])
