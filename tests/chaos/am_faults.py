@@ -21,8 +21,8 @@ RING = {
 FREEZE, STOP_APPLYING, KILL_NODE, KILL_AM, KILL_JOB = "freeze", "stop applying", "kill node", "kill AM", "kill job"  # fmt: skip
 REPORTS_S = 180.0
 """Three of Samza's report intervals: by then each fault is told."""
-AT_ONCE_S = 30.0
-"""Where YARN says it, which takes some seconds to end an application itself: told after 20 s once."""
+AT_ONCE_S = 15.0
+"""Where YARN says it."""
 BLIND, KNOWS_YARN = "without YARN's word", "with it"
 WATCHERS = (BLIND, KNOWS_YARN)
 

@@ -28,6 +28,9 @@ EQUIVALENT: dict[Place, str] = {
         "if processor.request is not None and processor.request.allocated_host is None:",
         "operand 2 dropped",
     ): "what takes an expired request leaves one alone that has its host",
+    ("audit_form.py", "super().__init__(rule, seen)", "statement removed"): (
+        "`BaseException.__new__` has kept the arguments by then"
+    ),
     **{
         ("draft.py", f"while len({kept}) > max(0, self.limits.remembered_uuids):", change): (
             "so many as the limit allows are 1 at least (`REMEMBERED` in coordinator/limits.py)"

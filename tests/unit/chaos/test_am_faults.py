@@ -77,7 +77,7 @@ def test_what_is_missing_late_or_of_nothing_is_told() -> None:
 
 def test_a_dead_job_is_told_at_once_where_yarn_says_it() -> None:
     late = both("job-dead", "job", AT_ONCE_S + 1)
-    assert problems([JOB], late, {}) == [f"kill job , {KNOWS_YARN}: told after 31 s"]
+    assert problems([JOB], late, {}) == [f"kill job , {KNOWS_YARN}: told after 16 s"]
 
 
 @given(st.sampled_from("0123"), st.sampled_from(HOSTS), st.sampled_from(HOSTS))
