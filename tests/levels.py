@@ -92,8 +92,8 @@ LEVELS = (
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level(
         "dagster",
-        90,
-        (_pytest("dagster and not longdagster", "dagster", workers=2, share="worksteal"),),
+        120,
+        (_pytest("dagster and not longdagster", "dagster", workers=3, share="worksteal"),),
     ),
     Level("stack", 120, (_pytest("stack", "dagster"),)),
     Level("spark", 75, (_pytest("spark"),), (sys.executable, "-m", "tests.rig.spark_caches")),
