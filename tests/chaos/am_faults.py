@@ -96,10 +96,13 @@ def next_move(at: Mapping[str, str], group: str) -> tuple[str, str] | None:
 
 
 def problems(
-    faults: Sequence[Fault], told: Collection[Told], chosen: Mapping[Fault, str]
+    faults: Sequence[Fault],
+    told: Collection[Told],
+    chosen: Mapping[Fault, str],
+    stood_s: Mapping[Fault, float],
 ) -> list[str]:
     """Faults of a wave that weren't told, or too late, and what was told of nothing. Each watcher has
-    to tell all of them.
+    to tell all of them, in the time since an outsider saw that the fault `stood_s` (by default at once).
     """
     found: list[str] = []
     for watcher in WATCHERS:
@@ -112,7 +115,7 @@ def problems(
             name = f"{fault.kind} {fault.subject or chosen.get(fault, '')}, {watcher}"
             if not times:
                 found.append(f"{name}: not told")
-            elif min(times) > fault.deadline_s(watcher):
+            elif min(times) > fault.deadline_s(watcher) + stood_s.get(fault, 0.0):
                 found.append(f"{name}: told after {min(times):.0f} s")
         found += [
             f"told {watcher} of nothing: {one.signal} {one.subject}"

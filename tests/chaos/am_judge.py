@@ -95,6 +95,7 @@ class Rest:
 
     state: str
     attempts: int
+    """Application Masters that began since the first request."""
     waits: Sequence[str]
     shown: Mapping[str, str]
     there: Mapping[str, str]
@@ -114,8 +115,8 @@ def problems(
     found = [told for word in words for told in _of(word, processes, faults, stream)]
     found += _unexplained(processes, faults, stream)
     kills = sum(fault.kind == KILL_AM for fault in faults)
-    if rest.attempts != 1 + kills:
-        found.append(f"the AM ended by itself: {rest.attempts} attempts after {kills} kills")
+    if rest.attempts != kills:
+        found.append(f"the AM ended by itself: {rest.attempts} began after {kills} kills")
     if rest.state != "RUNNING":
         found.append(f"the job is {rest.state}")
     found += [f"it waits for an answer: {one}" for one in (*rest.waits, *sorted(stream.left))]

@@ -280,15 +280,24 @@ def read_stream(connection: Connection) -> Stream:
     return Stream(statuses, processors, left(connection))
 
 
-def at_rest(sandbox: Sandbox, client: PlacementClient, listed: Callable[[str], Any]) -> Rest:
-    """How the job is now; `listed` asks the ResourceManager for what is below `/ws/v1/cluster/`."""
+def attempts_of(application: str, listed: Callable[[str], Any]) -> int:
+    """How many Application Masters it had by now, by the ResourceManager (see `at_rest`)."""
+    return len(listed(f"apps/{application}/appattempts")["appAttempts"]["appAttempt"])
+
+
+def at_rest(
+    sandbox: Sandbox, client: PlacementClient, listed: Callable[[str], Any], *, earlier: int
+) -> Rest:
+    """How the job is now; `listed` asks the ResourceManager for what is below `/ws/v1/cluster/`.
+
+    `earlier` Application Masters were there before the first request.
+    """
     view = client.view()
     application = sandbox.status()["application"]
-    attempts: Sequence[Any] = listed(f"apps/{application}/appattempts")["appAttempts"]["appAttempt"]
     nodes = listed("nodes")["nodes"]["node"]
     return Rest(
         state=listed(f"apps/{application}")["app"]["state"],
-        attempts=len(attempts),
+        attempts=attempts_of(application, listed) - earlier,
         waits=[f"{a.uuid} of {a.processor_id}" for a in (*view.actions, *view.queued)],
         shown={p: each.host or "" for p, each in view.processors.items()},
         there=places(sandbox),

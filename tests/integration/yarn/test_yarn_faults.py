@@ -88,6 +88,7 @@ class Faults:
     def __init__(self, sandbox: Sandbox, client: PlacementClient) -> None:
         self._sandbox, self._client = sandbox, client
         self.chosen: dict[Fault, str] = {}
+        self.stood_s: dict[Fault, float] = {}
 
     def begin(self, fault: Fault) -> None:
         """What was done is seen to be so when it returns."""
@@ -146,8 +147,17 @@ class Faults:
             headers={"Content-Type": "application/json"},
             method="PUT",
         )
+        began = time.monotonic()
         with urllib.request.urlopen(request, timeout=10):
             pass
+        until("YARN has killed it", self._is_killed, seconds=60)
+        self.stood_s[fault] = time.monotonic() - began
+
+    def _is_killed(self) -> bool:
+        facts = self._sandbox.status()
+        of_it = f"{facts['resource_manager']}/ws/v1/cluster/apps/{facts['application']}/state"
+        with urllib.request.urlopen(of_it, timeout=10) as answer:
+            return json.load(answer)["state"] == "KILLED"
 
 
 def test_each_fault_is_told_in_time_and_nothing_else(sandbox: Sandbox) -> None:
@@ -191,7 +201,7 @@ def test_each_fault_is_told_in_time_and_nothing_else(sandbox: Sandbox) -> None:
             for fault in wave:
                 faults.mend(fault)
             until(f"all is well after wave {number}", is_well, seconds=180)
-            found += problems(wave, told(began), faults.chosen)
+            found += problems(wave, told(began), faults.chosen, faults.stood_s)
     assert found == [], "\n".join(found)
     assert [error for watcher in watchers for error in watcher.errors] == []
 

@@ -97,7 +97,7 @@ STREAM = Stream(
     {"u1": "0"},
 )
 THERE = {"0": "nm3", "0-0": "nm2"}
-REST = Rest("RUNNING", 1, (), THERE, THERE, {"nm2": 1, "nm3": 2, "nm4": 0}, "nm3")
+REST = Rest("RUNNING", 0, (), THERE, THERE, {"nm2": 1, "nm3": 2, "nm4": 0}, "nm3")
 
 
 def test_what_was_said_truly_is_no_problem() -> None:
@@ -132,7 +132,7 @@ OTHERWISE = {
     "it ought to have been refused": edited(
         words=[replace(MOVED, ask=replace(ASK, kind="unnamed host"))]
     ),
-    "the AM ended by itself": edited(rest=replace(REST, attempts=2)),
+    "the AM ended by itself": edited(rest=replace(REST, attempts=1)),
     "the job ended": edited(rest=replace(REST, state="FAILED")),
     "a request is left": edited(stream=replace(STREAM, left=["u9"])),
     "something is in flight for ever": edited(rest=replace(REST, waits=["u9 of 1"])),
@@ -156,7 +156,7 @@ def test_an_am_that_was_killed_explains_that_a_request_is_over_and_that_all_star
     )
     killed = [Fault(KILL_AM, 105_000)]
     there = {"0": "nm1", "0-0": "nm2"}
-    rest = Rest("RUNNING", 2, (), there, there, {"nm1": 1, "nm2": 2}, "nm2")
+    rest = Rest("RUNNING", 1, (), there, there, {"nm1": 1, "nm2": 2}, "nm2")
     assert problems([over], again, killed, Stream(), rest) == []
 
 
