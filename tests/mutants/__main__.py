@@ -33,7 +33,7 @@ from tests.mutants.hunt import DOES_NOT_LOAD
 from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, copy_of_placement
 from tests.mutants.reach import Reach
-from tests.mutants.verdict import Catch, asked_too_seldom, wrong_catches
+from tests.mutants.verdict import Catch, asked_too_seldom, is_too_few, wrong_catches
 
 HUNT = Path(__file__).parent / "hunt.py"
 FIRST_SEED = 1
@@ -141,7 +141,10 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=200, help="how many operator mutants")
     parser.add_argument("--seed", type=int, default=1, help="which operator mutants")
     parser.add_argument(
-        "--at-least", type=float, default=0.0, help="operator mutants: exit 1 when fewer are killed"
+        "--at-least",
+        type=float,
+        default=0.0,
+        help="operator mutants: exit 1 when the sample says that a smaller share is killed",
     )
     parser.add_argument("--module", default="", help="operator mutants of this module alone")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
@@ -176,7 +179,7 @@ def main() -> int:
         options.json.write_text(json.dumps(_as_json(catches, began, options), indent=1) + "\n")
     if options.operators:
         killed = sum(catch.invariant is not None for catch in catches)
-        return 1 if killed < options.at_least * len(catches) else 0
+        return 1 if is_too_few(killed, len(catches), options.at_least) else 0
     wrong = wrong_catches(catches) + asked_too_seldom(CATALOGUE)
     for what in wrong:
         print(what, file=sys.stderr)

@@ -99,6 +99,9 @@ def _without_annotations(node: ast.AST) -> Iterator[ast.AST]:
     hidden: set[int] = set()
     if isinstance(node, ast.AnnAssign):
         hidden.add(id(node.annotation))
+        # A field's default is a number that somebody chose; each history has its own.
+        if isinstance(node.value, ast.Constant):
+            hidden.add(id(node.value))
     elif isinstance(node, ast.FunctionDef):
         hidden |= {id(node.returns), *map(id, node.decorator_list)}
         hidden.add(id(node.args))

@@ -9,7 +9,7 @@ from tests.mutants.equivalent import EQUIVALENT, proof_of
 from tests.mutants.operators import equivalents, operator_mutants
 from tests.mutants.patches import Mutant, StaleMutant
 from tests.mutants.reach import AT_IMPORT, Reach, statement_of
-from tests.mutants.verdict import Catch, asked_too_seldom, wrong_catches
+from tests.mutants.verdict import Catch, asked_too_seldom, is_too_few, wrong_catches
 
 pytestmark = pytest.mark.unit
 
@@ -108,3 +108,17 @@ def test_each_proof_is_of_a_mutant_that_there_is() -> None:
     line, change = "        self.refresh()", "statement removed"
     assert proof_of("index_draft.py", line, change, "groups_on")
     assert proof_of("index_draft.py", line, change, "_end_pauses") is None
+
+
+def test_a_sample_is_too_poor_when_chance_does_not_explain_it() -> None:
+    """Where three quarters are killed, four of eight happen in each ninth sample, two in none of 200."""
+    assert not is_too_few(4, 8, 0.75)
+    assert is_too_few(2, 8, 0.75)
+    assert is_too_few(50, 100, 0.75)
+    assert not is_too_few(0, 8, 0.0)
+
+
+def test_a_default_is_no_operator() -> None:
+    """Each history has limits of its own."""
+    texts = {mutant.name for mutant in operator_mutants("state.py")}
+    assert not any("20000" in text for text in texts)
