@@ -222,6 +222,8 @@ def status(name: str, env: bool, as_json: bool) -> None:
 
 
 def _exports(facts: dict[str, Any]) -> str:
+    from samza_dagster.sandbox import demo_job
+
     if not facts["bootstrap_servers"]:
         up = f"samza-dagster sandbox up --name {facts['name']} --detach"
         remains = f"samza-dagster sandbox down --name {facts['name']}, then {up}"
@@ -231,13 +233,9 @@ def _exports(facts: dict[str, Any]) -> str:
             + ("" if facts["state"] == "down" else ", without a broker"),
             fix=f"{up if facts['state'] == 'down' else remains}; or another --name",
         )
-    values = {
-        "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": facts["bootstrap_servers"],
-        "SAMZA_DAGSTER_JOB_NAME": facts["job"]["name"],
-        "SAMZA_DAGSTER_JOB_ID": facts["job"]["id"],
-    }
-    if facts.get("resource_manager"):
-        values["SAMZA_DAGSTER_YARN_RESOURCE_MANAGER"] = facts["resource_manager"]
+    values = demo_job.environment(
+        facts["bootstrap_servers"], yarn_resource_manager=facts.get("resource_manager", "")
+    )
     return "\n".join(f"export {name}={shlex.quote(text)}" for name, text in values.items())
 
 

@@ -7,11 +7,11 @@ import json
 import os
 import secrets
 import sys
+import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import Unreachable
@@ -103,20 +103,14 @@ class CoordinatorFiles:
             raise Unreachable(
                 "the coordinator", seen=f"no URL in {self.url}", fix=f"see {self.log}"
             )
-        place = urlsplit(url)
-        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=timeout_s)
+        token = self.token.read_text().strip()
+        request = urllib.request.Request(  # noqa: S310 - the sandbox's own http address
+            f"{url}/status", headers={"Authorization": f"Bearer {token}"}
+        )
         try:
-            token = self.token.read_text().strip()
-            connection.request("GET", "/status", headers={"Authorization": f"Bearer {token}"})
-            answer = connection.getresponse()
-            body = answer.read()
-            if answer.status != http.HTTPStatus.OK:
-                raise Unreachable("the coordinator", seen=f"{url}: {answer.status} {body[:200]!r}")
-            document: dict[str, Any] = json.loads(body)
+            with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
+                return json.load(answer)
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise Unreachable(
                 "the coordinator", seen=f"{url}: {error}", fix=f"see {self.log}"
             ) from error
-        finally:
-            connection.close()
-        return document

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
 
 from samza_dagster.agent.files import write_json
 from samza_dagster.errors import (
@@ -28,8 +27,7 @@ from samza_dagster.errors import (
 from samza_dagster.sandbox import graphql, process
 from samza_dagster.sandbox.dagster_runs import DagsterRuns
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
-from samza_dagster.sandbox.process import ProcessRecord
-from samza_dagster.sandbox.process_group import is_group_alive, stop_groups
+from samza_dagster.sandbox.process import ProcessRecord, stop_groups
 
 RECORD = "stack.json"
 _POLL_S = 0.2
@@ -45,23 +43,25 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 class DagsterStack:
     """A running Dagster on one DAGSTER_HOME.
 
-    `home` gets a `dagster.yaml` on SQLite if it has none. `workspace` is a `workspace.yaml` with
-    one `python_file`, or the Python file itself. `env` is added to this process's
+    `home` gets a `dagster.yaml` on SQLite if it has none. `definitions` is a Python file, which
+    names its code location where no `location` is given. `env` is added to this process's
     environment for all three and so for the runs.
     """
 
     def __init__(
         self,
         home: Path,
-        workspace: Path,
+        definitions: Path,
         env: Mapping[str, str] | None = None,
         host: str = LOOPBACK,
         port: int | None = None,
+        location: str = "",
     ) -> None:
         self.home = home.resolve()
         self.host = host
         self.port = port or free_ports(1, host)[0]
-        self._definitions, self.location = read_workspace(workspace.resolve())
+        self._definitions = definitions.resolve()
+        self.location = location or self._definitions.stem
         self._env = dict(env or {})
         self._code_port = free_ports(1, host)[0]
         self._processes: list[ProcessRecord] = []
@@ -277,7 +277,7 @@ class DagsterStack:
     @classmethod
     def stop_recorded(cls, home: Path, *, timeout_s: float = 30) -> bool:
         """Ends the stack that another process started on `home`; whether there was one."""
-        left = [each for each in recorded(home) if is_group_alive(each)]
+        left = [each for each in recorded(home) if each.is_group_alive]
         stop_groups(left, timeout_s=timeout_s)
         (home / RECORD).unlink(missing_ok=True)
         return bool(left)
@@ -314,33 +314,6 @@ def logged_errors(log: Path, last: int = 5) -> str:
     tail = process.log_tail(log, 200)
     found = [line for line in tail.splitlines() if _EXCEPTION.match(line)]
     return "\n".join(found[-last:]) or process.log_tail(log, last)
-
-
-def read_workspace(path: Path) -> tuple[Path, str]:
-    """The Python file of a workspace and its location's name.
-
-    `path` is a `workspace.yaml` with one `python_file`, or the Python file. Raises
-    `InvalidInput` for anything else.
-    """
-    import yaml
-
-    if path.suffix == ".py":
-        return path, path.stem
-    try:
-        document = cast("dict[str, Any]", yaml.safe_load(path.read_text(encoding="utf-8")))
-        (entry,) = document["load_from"]
-        target = entry["python_file"]
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"a workspace in {path}",
-            seen=f"{type(error).__name__}: {error}",
-            fix="load_from with one python_file",
-        ) from error
-    settings = (
-        cast("dict[str, Any]", target) if isinstance(target, dict) else {"relative_path": target}
-    )
-    file = (path.parent / str(settings["relative_path"])).resolve()
-    return file, str(settings.get("location_name") or file.name)
 
 
 def binary(name: str) -> Path:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from samza_dagster.metadata import connection as settings
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.model import JobModel, naming
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 
@@ -61,6 +63,24 @@ class BrokerLogins:
                 f"{prefix}sasl.mechanism": self.mechanism,
             }
         return config
+
+
+def connection(bootstrap_servers: str, *, yarn_resource_manager: str = "") -> Connection:
+    """To the job at those brokers, and to YARN's ResourceManager where it is named."""
+    return Connection(
+        bootstrap_servers, JOB_NAME, JOB_ID, yarn_resource_manager=yarn_resource_manager
+    )
+
+
+def environment(bootstrap_servers: str, *, yarn_resource_manager: str = "") -> dict[str, str]:
+    """What names the same to the commands, and to the definitions of a checkout."""
+    manager = {settings.RESOURCE_MANAGER: yarn_resource_manager} if yarn_resource_manager else {}
+    return {
+        settings.BOOTSTRAP_SERVERS: bootstrap_servers,
+        settings.JOB_NAME: JOB_NAME,
+        settings.JOB_ID: JOB_ID,
+        **manager,
+    }
 
 
 def job_config(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -62,14 +62,9 @@ class Judge:
         self,
         bootstrap_servers: str,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        wall_clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.ledger = LoadLedger()
-        self._clock = clock
-        self._wall_clock_ms = wall_clock_ms
         own = {
             "fetch.message.max.bytes": 8 * 1024 * 1024,
             "queued.max.messages.kbytes": 64 * 1024,
@@ -78,7 +73,6 @@ class Judge:
         self._consumer = KeptClient[Any](
             lambda: kafka_client.consumer(bootstrap_servers, own), lambda used: used.close()
         )
-        self._sleep = sleep
         self._next: dict[tuple[str, int], int] = {}
         self._counts: dict[str, int] = {}
 
@@ -99,17 +93,17 @@ class Judge:
         between which broker times. Raises `DeadlineExceeded` when the topics themselves
         can't be read in time, `Unreachable` without a broker until then.
         """
-        started = self._clock()
+        started = time.monotonic()
         deadline = started + deadline_s
         self._read(INPUT_TOPIC, deadline)
         asked = set(self.ledger.missing)
         self._read(OUTPUT_TOPIC, deadline)
-        while (asked & self.ledger.missing) and self._clock() < deadline:
+        while (asked & self.ledger.missing) and time.monotonic() < deadline:
             self._read(OUTPUT_TOPIC, deadline, wait_s=0.2)
         missing = asked & self.ledger.missing
         # An output may stem from inputs after the cut: read on before calling it made up.
-        self._read(INPUT_TOPIC, max(deadline, self._clock() + 10))
-        window = window_ms or (0, self._wall_clock_ms())
+        self._read(INPUT_TOPIC, max(deadline, time.monotonic() + 10))
+        window = window_ms or (0, int(time.time() * 1000))
         numbers = range(self._counts[INPUT_TOPIC]) if partitions is None else partitions
         gaps = [self.ledger.longest_gap(number, *window) for number in numbers]
         return Verdict(
@@ -121,7 +115,7 @@ class Judge:
             self.ledger.duplicates,
             len(self.ledger.early),
             tuple(gap for gap in gaps if gap is not None),
-            round(self._clock() - started, 2),
+            round(time.monotonic() - started, 2),
             self.ledger.partitions_of(missing),
         )
 
@@ -131,15 +125,15 @@ class Judge:
         Who can't reach the broker is followed by a new client, until the deadline.
         """
         if wait_s:
-            self._sleep(wait_s)
+            time.sleep(wait_s)
         while True:
             try:
                 with self._consumer.use() as consumer:
                     return self._read_by(consumer, topic, deadline)
             except Unreachable:
-                if self._clock() > deadline:
+                if time.monotonic() > deadline:
                     raise
-                self._sleep(0.2)
+                time.sleep(0.2)
 
     def _read_by(self, consumer: Any, topic: str, deadline: float) -> None:
         ends = kafka_client.end_offsets(consumer, topic)
@@ -154,17 +148,17 @@ class Judge:
         consumer.assign(
             [kafka_client.partition(topic, n, self._next.get((topic, n), 0)) for n in left]
         )
-        heard = self._clock()
+        heard = time.monotonic()
         try:
             while left:
                 for message in consumer.consume(10_000, timeout=0.2):
                     if message.error() is None:
-                        heard = self._clock()
+                        heard = time.monotonic()
                         self._take(topic, message, left)
                 seen = f"partitions {sorted(left)} not read to their ends"
-                if left and self._clock() > deadline:
+                if left and time.monotonic() > deadline:
                     raise DeadlineExceeded(f"read {topic}", seen=seen)
-                if left and self._clock() > heard + _SILENT_S:
+                if left and time.monotonic() > heard + _SILENT_S:
                     raise Unreachable(f"read {topic}", seen=f"{seen}, {_SILENT_S:.0f} s of silence")
         finally:
             consumer.unassign()

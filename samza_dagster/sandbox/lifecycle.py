@@ -15,7 +15,6 @@ from samza_dagster.errors import DeadlineExceeded, InvalidInput, MissingPrerequi
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, load, process, topics
-from samza_dagster.sandbox.archive_build import archive_built_beside
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import BROKER, keep_archive
 from samza_dagster.sandbox.brokers import Brokers, directories
@@ -26,10 +25,11 @@ from samza_dagster.sandbox.java_check import find_java, need_linux
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.load_plan import RATE, LoadPlan
 from samza_dagster.sandbox.ports import is_taken
-from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
+from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 from samza_dagster.sandbox.runner import JobRunner, OwnRunner
+from samza_dagster.sandbox.warm_up import archive_built_beside
 from samza_dagster.sandbox.yarn.runner import YarnRunner
 
 LOAD = "load"
@@ -149,7 +149,6 @@ class Sandbox:
         options: Options,
         phases: Phases,
         *,
-        on_jar: Callable[[ArtifactProgress], None] | None = None,
         on_broker: Callable[[str], None] | None = None,
     ) -> dict[str, Any]:
         """Brings it up and returns its status; whatever ends it early leaves nothing running.
@@ -170,7 +169,7 @@ class Sandbox:
             try:
                 with phases.phase("remains of an earlier sandbox"):
                     self._clean()
-                self._start(options, phases, on_jar, on_broker)
+                self._start(options, phases, on_broker)
             except BaseException:
                 with interrupts_deferred():
                     self._clean()
@@ -257,7 +256,6 @@ class Sandbox:
         self,
         options: Options,
         phases: Phases,
-        on_jar: Callable[[ArtifactProgress], None] | None,
         on_broker: Callable[[str], None] | None,
     ) -> None:
         self.registry.update(
@@ -267,7 +265,7 @@ class Sandbox:
         with phases.phase("Java and jars") as tell:
             find_java()
             for name in ("kafka", "samza", *runner.jars):
-                jar_paths(name, progress=on_jar or every_tenth_jar(tell))
+                jar_paths(name, tell=tell)
         with phases.phase("broker" if options.brokers == 1 else f"{options.brokers} brokers"):
             broker = Brokers(
                 self.directory / "broker",
@@ -329,7 +327,7 @@ class Sandbox:
     def _wait(
         self, condition: Callable[[], bool], explain: Callable[[], str], deadline: float
     ) -> None:
-        if not wait_until(condition, deadline=deadline, clock=time.monotonic, sleep=time.sleep):
+        if not wait_until(condition, deadline):
             raise DeadlineExceeded(
                 "bring the sandbox up", seen=explain(), fix=f"see {self.directory}"
             )

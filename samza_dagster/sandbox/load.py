@@ -210,8 +210,6 @@ def steady(
     plan: LoadPlan,
     position_file: Path,
     stop: threading.Event,
-    *,
-    clock: Callable[[], float] = time.monotonic,
 ) -> int:
     """Sends `plan.rate` records a second until `stop`; returns the visits begun in all.
 
@@ -221,10 +219,10 @@ def steady(
     first = LoadPosition.read(position_file).visits
     visits = first
     interval = plan.parts / plan.rate
-    started = noted = clock()
+    started = noted = time.monotonic()
     for parts in plan.steady(first):
         due = started + (visits - first) * interval
-        while (ahead := due - clock()) > 0:
+        while (ahead := due - time.monotonic()) > 0:
             if stop.wait(min(ahead, _TICK_S) if ahead < _TICK_S else ahead):
                 break
         if stop.is_set():
@@ -232,8 +230,8 @@ def steady(
         for part in parts:
             sender.send(part)
         visits += 1
-        if clock() - noted >= 1.0:
-            noted = clock()
+        if time.monotonic() - noted >= 1.0:
+            noted = time.monotonic()
             with contextlib.suppress(DeadlineExceeded):  # the broker is away: note it later
                 sender.flush(1.0)
                 LoadPosition(visits).write(position_file)

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
-from samza_dagster.sandbox import process, warm_up
+from samza_dagster.sandbox import process
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
+from samza_dagster.sandbox.launch import container_template
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
 
@@ -98,7 +99,7 @@ class OwnRunner:
     ) -> None:
         """The agents first."""
         with phases.phase("hosts and coordinator"):
-            self.files.write({**config, **settings}, warm_up.container_template())
+            self.files.write({**config, **settings}, container_template())
             for host in self.hosts:
                 host.start(
                     url_file=self.files.url,

@@ -21,7 +21,6 @@ from samza_dagster.orchestration.run_launcher import Launch
 from samza_dagster.orchestration.watch.failover_tick import LONGEST_TICK_S
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.dagster_stack import RECORD, DagsterStack, recorded
-from samza_dagster.sandbox.process_group import is_group_alive
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -139,7 +138,7 @@ def test_another_process_ends_it_by_the_record(stack: DagsterStack) -> None:
     groups = recorded(stack.home)
     assert len({group.role for group in groups}) == 3
     assert DagsterStack.stop_recorded(stack.home)
-    assert not any(map(is_group_alive, groups))
+    assert not any(each.is_group_alive for each in groups)
     assert not (stack.home / RECORD).exists()
     assert not DagsterStack.stop_recorded(stack.home)
 

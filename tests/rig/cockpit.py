@@ -299,9 +299,7 @@ def cockpit(
             write_definitions(root / "definitions", attributes or {}),
             env=that_dump(
                 {
-                    "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": str(sandbox.status()["bootstrap_servers"]),
-                    "SAMZA_DAGSTER_JOB_NAME": demo_job.JOB_NAME,
-                    "SAMZA_DAGSTER_JOB_ID": demo_job.JOB_ID,
+                    **demo_job.environment(str(sandbox.status()["bootstrap_servers"])),
                     "SAMZA_DAGSTER_AUTO_FAILOVER": "act",
                     **(environment or {}),
                 }

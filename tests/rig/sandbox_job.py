@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 from samza_dagster.agent.files import read_json
-from samza_dagster.metadata.connection import CLIENT_CONFIG, Connection
+from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.coordinator_process import ROLE
 from samza_dagster.sandbox.hosts import HOST_MEMORY_MB
@@ -48,7 +48,7 @@ class SandboxJob(RunningJob):
         self._on(sandbox.hosts)
         # As an outsider: the coordinator's own login is for the coordinator.
         servers = str(sandbox.status()["bootstrap_servers"])
-        self.connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+        self.connection = demo_job.connection(servers)
         self.witness = KernelWitness(sandbox.directory / "hosts") if watched else None
 
     def last_words(self) -> str:

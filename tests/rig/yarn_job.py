@@ -22,7 +22,7 @@ from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY
-from samza_dagster.sandbox.yarn.containers import containers
+from samza_dagster.sandbox.yarn.containers import containers, java_processes
 from tests.rig.am_rules import NAMESPACE, REQUEST, RESPONSE
 from tests.rig.job import alive
 from tests.rig.pace import PACE
@@ -30,7 +30,7 @@ from tests.rig.topic_records import timed_records_of
 from tests.rig.waiting import until
 
 OPTIONS = Options(name="yarn", yarn=True, state_mb=4.0, rate=200.0 / PACE)
-MASTER = b"org.apache.samza.clustermanager.ClusterBasedJobCoordinatorRunner"
+MASTER = "org.apache.samza.clustermanager.ClusterBasedJobCoordinatorRunner"
 
 
 @contextlib.contextmanager
@@ -107,20 +107,11 @@ def master_host(sandbox: Sandbox) -> str:
 
 
 def _masters(sandbox: Sandbox) -> dict[int, str]:
-    found: dict[int, str] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if MASTER not in words or not words[0].endswith(b"java"):
-                continue
-            environment = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        for pair in environment:
-            name, _, value = pair.decode(errors="replace").partition("=")
-            if name == NODE_DIRECTORY and Path(value).parent == sandbox.directory / "yarn":
-                found[int(entry.name)] = Path(value).name
-    return found
+    hosts = {
+        pid: Path(environment.get(NODE_DIRECTORY, "/"))
+        for pid, environment in java_processes(MASTER)
+    }
+    return {pid: h.name for pid, h in hosts.items() if h.parent == sandbox.directory / "yarn"}
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from samza_dagster.sandbox.yarn.namespace import Namespace
 RESOURCE_MANAGER = "resource-manager"
 _ADDRESS = "127.0.1.{}"
 _WEB_PORT = 8088
+_START_S = 90.0
 NODE_MEMORY_MB = 2048
 NODE_DIRECTORY = "SAMZA_DAGSTER_NODE_DIRECTORY"
 """What a container of a node finds its host's directory by."""
@@ -29,7 +30,7 @@ LOST_AFTER_S = 20.0
 """Of a silent NodeManager; YARN's own default is ten minutes."""
 _PACKAGE = "org.apache.hadoop.yarn.server"
 _SCHEDULER = f"{_PACKAGE}.resourcemanager.scheduler.capacity.CapacityScheduler"
-_OPENS = (
+JVM_OPTIONS = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
     "-Djava.net.preferIPv4Stack=true",
@@ -56,12 +57,10 @@ class YarnCluster:
         servers: str,
         memory_mb: int = NODE_MEMORY_MB,
         settings: Mapping[str, str] | None = None,
-        deadline_s: float = 90.0,
         on_spawn: Callable[[ProcessRecord], None] | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self.nodes = {name: _ADDRESS.format(n) for n, name in enumerate(nodes, 1)}
-        self._deadline_s = deadline_s
         self._memory_mb = memory_mb
         self._settings = settings or {}
         self._on_spawn = on_spawn
@@ -99,14 +98,11 @@ class YarnCluster:
         self._spawn(RESOURCE_MANAGER, self.configuration, f"{_PACKAGE}.resourcemanager.ResourceManager", 256)  # fmt: skip
         for name in self.nodes:
             self.start_node(name)
-        deadline = time.monotonic() + self._deadline_s
-        if not wait_until(self._all_run, deadline=deadline, clock=time.monotonic, sleep=time.sleep):
+        deadline = time.monotonic() + _START_S
+        if not wait_until(self._all_run, deadline):
             seen = self._states() or log_tail(self._log(RESOURCE_MANAGER))
-            raise DeadlineExceeded(
-                f"start YARN with {len(self.nodes)} nodes",
-                seen=f"{seen}",
-                fix=f"see {self.directory}",
-            )
+            asked = f"start YARN with {len(self.nodes)} nodes"
+            raise DeadlineExceeded(asked, seen=f"{seen}", fix=f"see {self.directory}")
 
     def start_node(self, name: str) -> None:
         """Starts that host's NodeManager, again when it was lost."""
@@ -140,7 +136,7 @@ class YarnCluster:
 
     def _spawn(self, name: str, conf: Path, main_class: str, heap_mb: int) -> None:
         java = (
-            str(find_java().program), f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_OPENS,
+            str(find_java().program), f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *JVM_OPTIONS,
             f"-Djdk.net.hosts.file={self.hosts_file}", "-cp", f"{conf}:{class_path('yarn')}", main_class,
         )  # fmt: skip
         self._running[name] = process.spawn(

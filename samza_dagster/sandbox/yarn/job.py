@@ -11,12 +11,17 @@ from samza_dagster.errors import ActionFailed
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.java_check import find_java
-from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY, YarnCluster
+from samza_dagster.sandbox.launch import MAIN_CLASS
+from samza_dagster.sandbox.yarn.cluster import JVM_OPTIONS, NODE_DIRECTORY, YarnCluster
 
 _SUBMIT_S = 180.0
 _HEAPS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _RUN_JC = "org.apache.samza.clustermanager.ClusterBasedJobCoordinatorRunner"
-_RUN_CONTAINER = "org.apache.samza.runtime.LocalContainerRunner"
+_LOGS = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+)
 _SUBMIT = "org.apache.samza.runtime.ApplicationRunnerMain"
 
 
@@ -87,7 +92,7 @@ class YarnJob:
     def _java(self, options: str, main_class: str) -> tuple[str, ...]:
         jars = (*jar_paths("samza"), *jar_paths("samza-yarn"))
         return (
-            str(find_java().program), *options.split(), *_JVM,
+            str(find_java().program), *options.split(), *JVM_OPTIONS, *_LOGS,
             f"-Djdk.net.hosts.file={self._cluster.hosts_file}",
             "-cp", ":".join((str(self._cluster.configuration), *map(str, jars))), main_class,
         )  # fmt: skip
@@ -101,7 +106,7 @@ class YarnJob:
         for name, main_class in (
             ("run-class.sh", '"$@"'),
             ("run-jc.sh", f'{_RUN_JC} "$@"'),
-            ("run-container.sh", f'{_RUN_CONTAINER} "$@"'),
+            ("run-container.sh", f'{MAIN_CLASS} "$@"'),
         ):
             script = scripts / name
             script.write_text(
@@ -113,13 +118,3 @@ class YarnJob:
             script.chmod(0o755)
         with tarfile.open(self.directory / "package.tgz", "w:gz") as package:
             package.add(self.directory / "package", arcname=".")
-
-
-_JVM = (
-    "--add-opens=java.base/java.lang=ALL-UNNAMED",
-    "--add-opens=java.base/java.util=ALL-UNNAMED",
-    "-Djava.net.preferIPv4Stack=true",
-    "-Dorg.slf4j.simpleLogger.showDateTime=true",
-    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
-)

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 
 from samza_dagster.client.audit_history import read_history
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -62,7 +61,7 @@ def test_a_frozen_host_is_fenced_and_what_thaws_there_writes_nothing(
     until("everything runs, on all hosts", lambda: all_run(sandbox), seconds=60)
     (start,) = [
         r
-        for r in read_history(Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)).records
+        for r in read_history(demo_job.connection(servers)).records
         if r.kind == "start" and r.execution_id == after["execution_id"]
     ]
     assert start.predecessor is not None

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.client.audit_history import read_history
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from tests.rig.demo_sandbox import all_run, demo_sandbox
@@ -46,7 +45,7 @@ def test_without_a_fence_what_thaws_writes_until_its_warden_runs_and_the_judge_s
         verdict = judge.judge(deadline_s=90 * PACE)
         judge.close()
         found = frozen.overlaps()
-        connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+        connection = demo_job.connection(servers)
         starts = [r for r in read_history(connection).records if r.kind == "start"]
     # The owner that writes on after a zombie's batch counts as a return too: that one is right.
     returned = [o for o in found if o.producer_id in frozen.zombies]

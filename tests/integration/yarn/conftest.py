@@ -8,7 +8,6 @@ import dagster as dg
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -28,7 +27,7 @@ def servers(sandbox: Sandbox) -> str:
 
 @pytest.fixture(scope="package")
 def client(servers: str) -> Iterator[PlacementClient]:
-    client = PlacementClient(Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID))
+    client = PlacementClient(demo_job.connection(servers))
     yield client
     client.close()
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -154,7 +153,7 @@ def test_each_fault_is_told_in_time_and_nothing_else(sandbox: Sandbox) -> None:
     """By a sensor that knows nothing but the topics, and by one that asks YARN's ResourceManager."""
     facts = sandbox.status()
     servers, yarn = str(facts["bootstrap_servers"]), str(facts["resource_manager"])
-    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+    connection = demo_job.connection(servers)
     found: list[str] = []
     with ExitStack() as stack:
         client = stack.enter_context(closing(PlacementClient(connection)))

@@ -19,7 +19,6 @@ import dagster as dg
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -57,7 +56,7 @@ def test_the_application_master_survives_all_requests_and_every_word_is_true(
     """The job goes on, nothing waits for an answer that can't come, and no record is lost."""
     facts = sandbox.status()
     servers, yarn = str(facts["bootstrap_servers"]), str(facts["resource_manager"])
-    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+    connection = demo_job.connection(servers)
 
     def listed(what: str) -> Any:
         with urllib.request.urlopen(f"{yarn}/ws/v1/cluster/{what}", timeout=10) as answer:

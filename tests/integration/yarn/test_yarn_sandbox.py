@@ -13,7 +13,6 @@ import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.judge import Judge
@@ -80,7 +79,7 @@ def test_a_coordinator_of_ours_leaves_the_application_masters_job_alone(
     files = CoordinatorFiles(tmp_path)
     config = demo_job.job_config(servers, actives=2, standbys=1)
     files.write(config, LaunchTemplate(command=("false",), stop_grace_s=1.0))
-    stream = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+    stream = demo_job.connection(servers)
     before = records_of(stream, stream.coordinator_stream_topic)
     command = (
         *(sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run"),

@@ -14,7 +14,6 @@ import pytest
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import Refused, Unreachable
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.resource_manager import ResourceManager
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
@@ -32,7 +31,7 @@ def url(sandbox: Sandbox) -> str:
 @pytest.fixture(scope="module")
 def asking(servers: str, url: str) -> Iterator[PlacementClient]:
     """A client that knows where YARN is."""
-    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID, yarn_resource_manager=url)
+    connection = demo_job.connection(servers, yarn_resource_manager=url)
     client = PlacementClient(connection)
     yield client
     client.close()
