@@ -68,25 +68,26 @@ class CoordinatorFiles:
             self.token.touch(mode=0o600)
             self.token.write_text(secrets.token_urlsafe(32))
 
-    def start(
-        self,
-        *,
-        lease_s: float | None = None,
-        on_spawn: Callable[[ProcessRecord], None] | None = None,
-    ) -> ProcessRecord:
+    @property
+    def arguments(self) -> list[str]:
+        """Of `samza-dagster coordinator run`."""
+        return [
+            *("--config", str(self.config), "--launch", str(self.launch)),
+            *("--token-file", str(self.token), "--url-file", str(self.url)),
+        ]
+
+    def start(self, *, on_spawn: Callable[[ProcessRecord], None] | None = None) -> ProcessRecord:
         """Starts the coordinator; a second one takes over from the first."""
-        command = [
-            sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run",
-            "--config", str(self.config), "--launch", str(self.launch),
-            "--token-file", str(self.token), "--url-file", str(self.url),
-        ]  # fmt: skip
-        if lease_s is not None:
-            command += ["--lease", str(lease_s)]
+        command = [sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run"]
         environment = dict(os.environ)
         if self.logins.client_config.exists():
             environment[CLIENT_CONFIG] = str(self.logins.client_config)
         return process.spawn(
-            ROLE, command, log=self.log, environment=environment, on_spawn=on_spawn
+            ROLE,
+            [*command, *self.arguments],
+            log=self.log,
+            environment=environment,
+            on_spawn=on_spawn,
         )
 
     def coordinator_url(self) -> str | None:

@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 from samza_dagster.cli import agent_archive
@@ -25,7 +26,7 @@ from tests.chaos.in_force import Done, Undo
 from tests.chaos.schedule import Fault
 from tests.rig.job import alive
 from tests.rig.sandbox_job import SandboxJob
-from tests.rig.undying import killed_but_undying
+from tests.rig.traced import undying
 from tests.rig.waiting import until
 
 ALONE_S = 1.0
@@ -154,15 +155,16 @@ class Acts:
 
     def _undying(self, pid: int) -> Undo:
         """SIGKILL, which it dies of when the fault is over; of a process that may not be traced at once."""
+        held, came = ExitStack(), ""
         try:
-            held = killed_but_undying(pid)
+            held.enter_context(undying(pid))
         except PermissionError:
-            _send(pid, signal.SIGKILL)
-            return lambda: "died at once: no right to trace it"
+            came = "died at once: no right to trace it"
+        _send(pid, signal.SIGKILL)
 
         def undo() -> str:
-            held.let_go()
-            return ""
+            held.close()
+            return came
 
         return undo
 

@@ -209,12 +209,8 @@ class BrokerActs:
             claims.add(dies.host)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(dies.pid, signal.SIGKILL)
-            waits = wait_until(
-                lambda: self._unread(broker) > before,
-                deadline=time.monotonic() + _COMMIT_S * PACE,
-                clock=time.monotonic,
-                sleep=time.sleep,
-            )
+            deadline = time.monotonic() + _COMMIT_S * PACE
+            waits = wait_until(lambda: self._unread(broker) > before, deadline)
         start_again = self._kill(broker)
 
         def undo() -> str:

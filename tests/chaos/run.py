@@ -7,12 +7,9 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 
-from samza_dagster.client.audit_history import read_history
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.placement.verification import verify
-from samza_dagster.sandbox import demo_job, kafka_client
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from tests.chaos.acts import Acts
 from tests.chaos.broker_links import BrokerLinks
@@ -23,12 +20,12 @@ from tests.chaos.owners import Log, judged, reigns, uncertified
 from tests.chaos.report import CarriedOut, Report, befell, same_host, told_of
 from tests.chaos.schedule import Fault
 from tests.rig.at_rest import Processors
-from tests.rig.broker_cluster import leaders
+from tests.rig.broker_cluster import leaders, set_config
+from tests.rig.history import read_verified
 from tests.rig.job import alive
 from tests.rig.load_watch import LoadWatch, load_lives
 from tests.rig.replacement import partitions_of
 from tests.rig.sandbox_job import SandboxJob
-from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
 
 REST_S = 240.0
@@ -81,7 +78,9 @@ class ChaosRun:
         wanted = self._job.actives * (1 + self._job.standbys)
         until("all that run are seen", lambda: len(self._job.journal()) >= wanted)
         self._known = len(self._job.journal())
-        _keep_whole(self._job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC)
+        # Who wrote when is read from it at the end: until then nothing is compacted.
+        servers, changelog = self._job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC
+        set_config(servers, changelog, "min.compaction.lag.ms", str(_WHOLE_MS))
         self._acts.brokers.must_keep_what_they_acknowledge()
         self._note_owners(self._job.processors())
         in_force = InForce(self._acts.carry_out, time.time, time.sleep)
@@ -239,18 +238,9 @@ class ChaosRun:
         report.same_host = same_host(self._job.journal())
 
     def _history(self) -> list[AuditRecord]:
-        connection = self._job.connection
-        history = [
-            audit_from_json(json.loads(value), f"record {number}")
-            for number, (_, value) in enumerate(records_of(connection, connection.audit_topic))
-            if value is not None
-        ]
-        verified = verify(history, read_history(connection).head)
+        history, wrong = read_verified(self._job.connection)
         unknown = uncertified(history, self._job.journal())
-        if not (verified.ok and verified.complete):
-            self._report.history = str(verified.violation or "incomplete")
-        elif unknown:
-            self._report.history = "; ".join(unknown)
+        self._report.history = wrong or "; ".join(unknown)
         return history
 
     def _judge_logs(self, history: Sequence[AuditRecord]) -> None:
@@ -280,23 +270,3 @@ class ChaosRun:
         overlaps, reasons = judged(changelogs, outputs, reigned, owners)
         self._report.overlaps += overlaps
         self._report.unjudged += reasons
-
-
-def _keep_whole(servers: str, topic: str) -> None:
-    """Who wrote when is read from it at the end: until then nothing is compacted."""
-    from confluent_kafka.admin import (
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        ResourceType,
-    )
-
-    entries = [
-        ConfigEntry(
-            *("min.compaction.lag.ms", str(_WHOLE_MS)), incremental_operation=AlterConfigOpType.SET
-        )
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    with kafka_client.admin(servers) as admin:
-        for future in admin.incremental_alter_configs([resource]).values():
-            future.result(timeout=20)

@@ -17,11 +17,11 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata import connection as settings
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.planning import PLAN
 from samza_dagster.orchestration.units.plan import UnitsPlan
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.chaos.am_judge import LOOK_MS, Claim, Fault, Outcome, Process, Rest, Stream, Word
 from tests.chaos.am_requests import (
@@ -40,7 +40,7 @@ from tests.rig.am_rules import NAMESPACE, REQUEST, compact
 from tests.rig.pace import PACE
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
-from tests.rig.yarn_job import Jobs, application_master, master_host, places
+from tests.rig.yarn_job import Jobs, application_master, listed, master_host, places
 
 HANGS_S = 330.0
 _OVER = "over: deployment"
@@ -137,17 +137,13 @@ class Asking:
         return Word(ask, began_ms, now_ms(), outcome, claims, uuid, ran.stdout + ran.stderr)
 
     def _run(self, *words: str, knows_yarn: bool = False) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            settings.BOOTSTRAP_SERVERS: self._connection.bootstrap_servers,
-            settings.JOB_NAME: self._connection.job_name,
-            settings.JOB_ID: self._connection.job_id,
-        }
-        if knows_yarn:
-            environment[settings.RESOURCE_MANAGER] = self._yarn
+        environment = demo_job.environment(
+            self._connection.bootstrap_servers,
+            yarn_resource_manager=self._yarn if knows_yarn else "",
+        )
         return subprocess.run(
             [sys.executable, "-m", "samza_dagster.cli.main", *words],
-            env=environment,
+            env={**os.environ, **environment},
             capture_output=True,
             text=True,
             timeout=HANGS_S * PACE,
@@ -280,14 +276,14 @@ def read_stream(connection: Connection) -> Stream:
     return Stream(statuses, processors, left(connection))
 
 
-def at_rest(sandbox: Sandbox, client: PlacementClient, listed: Callable[[str], Any]) -> Rest:
-    """How the job is now; `listed` asks the ResourceManager for what is below `/ws/v1/cluster/`."""
+def at_rest(sandbox: Sandbox, client: PlacementClient) -> Rest:
+    """How the job is now."""
     view = client.view()
-    application = sandbox.status()["application"]
-    attempts: Sequence[Any] = listed(f"apps/{application}/appattempts")["appAttempts"]["appAttempt"]
-    nodes = listed("nodes")["nodes"]["node"]
+    application = f"apps/{sandbox.status()['application']}"
+    attempts = listed(sandbox, f"{application}/appattempts")["appAttempts"]["appAttempt"]
+    nodes = listed(sandbox, "nodes")["nodes"]["node"]
     return Rest(
-        state=listed(f"apps/{application}")["app"]["state"],
+        state=listed(sandbox, application)["app"]["state"],
         attempts=len(attempts),
         waits=[f"{a.uuid} of {a.processor_id}" for a in (*view.actions, *view.queued)],
         shown={p: each.host or "" for p, each in view.processors.items()},

@@ -137,7 +137,7 @@ class Job(RunningJob):
                 self.coordinator = subprocess.Popen(
                     [
                         *(sys.executable, "-m", COMMAND, "coordinator", "run"),
-                        *self._coordinator_arguments((*self.options, *options)),
+                        *(*self.files.arguments, *self.options, *options),
                     ],
                     cwd=ROOT,
                     env={**os.environ, **self.environment},

@@ -98,21 +98,13 @@ class RunningJob:
         """One more; it leads, or waits beside the one that does."""
         raise NotImplementedError
 
-    def _coordinator_arguments(self, options: Sequence[str] = ()) -> list[str]:
-        files = self.files
-        return [
-            *("--config", str(files.config), "--launch", str(files.launch)),
-            *("--token-file", str(files.token), "--url-file", str(files.url)),
-            *options,
-        ]
-
     def _born(
         self, module: str, environment: Mapping[str, str], options: Sequence[str] = ()
     ) -> Born:
         """A coordinator of the rig's own module, forked from a process that has imported it."""
         if self._nursery is None:
             self._nursery = Nursery(module, {**environment, KILL_FILE: str(self.kill_file)})
-        return self._nursery.start(self._coordinator_arguments(options), self.files.log)
+        return self._nursery.start([*self.files.arguments, *options], self.files.log)
 
     def status(self) -> dict[str, Any] | None:
         """`GET /status`, None while no coordinator answers."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.at_rest import Processors
 from tests.rig.broker import kill_broker
 from tests.rig.job import alive
@@ -118,14 +117,6 @@ ABSENCES = [
     for server in ("coordinator", "broker", "both")
     for phase in (AWAY_TOGETHER if server == "both" else PHASES)
 ]
-
-
-@pytest.fixture(scope="module")
-def job(sandbox: Sandbox) -> Iterator[SandboxJob]:
-    """The sandbox's job as the kernel shows it."""
-    made = SandboxJob(sandbox)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

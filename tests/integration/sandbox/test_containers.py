@@ -17,15 +17,12 @@ import pytest
 from samza_dagster.sandbox import demo_job, kafka_client, process, standby_lag
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
+from samza_dagster.sandbox.launch import container_template
 from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan, Part
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.topics import create_topics
-from samza_dagster.sandbox.warm_up import (
-    JobModelServer,
-    container_template,
-    ensure_container_archive,
-)
+from samza_dagster.sandbox.warm_up import JobModelServer, ensure_container_archive
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 

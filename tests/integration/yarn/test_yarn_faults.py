@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -41,7 +39,13 @@ from tests.chaos.am_faults import (
 from tests.rig.am_watching import Watcher
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
-from tests.rig.yarn_job import application_master, master_host, places, yarn_sandbox
+from tests.rig.yarn_job import (
+    application_master,
+    kill_application,
+    master_host,
+    places,
+    yarn_sandbox,
+)
 
 pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
 YARNS_OWN = {"yarn.nm.liveness-monitor.expiry-interval-ms": "600000"}
@@ -138,15 +142,7 @@ class Faults:
         os.kill(master, signal.SIGKILL)
 
     def _kill_job(self, fault: Fault) -> None:
-        facts = self._sandbox.status()
-        request = urllib.request.Request(
-            f"{facts['resource_manager']}/ws/v1/cluster/apps/{facts['application']}/state",
-            data=json.dumps({"state": "KILLED"}).encode(),
-            headers={"Content-Type": "application/json"},
-            method="PUT",
-        )
-        with urllib.request.urlopen(request, timeout=10):
-            pass
+        kill_application(self._sandbox)
 
 
 def test_each_fault_is_told_in_time_and_nothing_else(sandbox: Sandbox) -> None:

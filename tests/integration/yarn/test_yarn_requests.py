@@ -6,14 +6,11 @@ node with its containers.
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
@@ -58,10 +55,6 @@ def test_the_application_master_survives_all_requests_and_every_word_is_true(
     servers, yarn = str(facts["bootstrap_servers"]), str(facts["resource_manager"])
     connection = demo_job.connection(servers)
 
-    def listed(what: str) -> Any:
-        with urllib.request.urlopen(f"{yarn}/ws/v1/cluster/{what}", timeout=10) as answer:
-            return json.load(answer)
-
     asks = drawn(SEED, REQUESTS, actives=ACTIVES, hosts=sorted(facts["hosts"]))
     print(f"{len(asks)} requests and faults by seed {SEED}", flush=True)
     with (
@@ -76,9 +69,9 @@ def test_the_application_master_survives_all_requests_and_every_word_is_true(
         with ThreadPoolExecutor(2) as two:
             words = list(two.map(asking.ask, asks))
         # What the last ones have asked may still be told, and written, by the containers.
-        until("nothing waits", lambda: not at_rest(sandbox, client, listed).waits, seconds=120)
-        until("all show where they are", lambda: (rest := at_rest(sandbox, client, listed)).shown == rest.there, seconds=60)  # fmt: skip
-        rest = at_rest(sandbox, client, listed)
+        until("nothing waits", lambda: not at_rest(sandbox, client).waits, seconds=120)
+        until("all show where they are", lambda: (rest := at_rest(sandbox, client)).shown == rest.there, seconds=60)  # fmt: skip
+        rest = at_rest(sandbox, client)
         told = problems(words, witness.processes(), asking.faults, read_stream(connection), rest)
         verdict = judge.judge(deadline_s=180)
     for outcome in sorted({word.outcome for word in words}):

@@ -16,9 +16,7 @@ from tests.chaos.schedule import (
     HOST_TIMEOUT_S,
     KEEPERLESS,
     KINDS,
-    LEASE_BOUND_S,
     OUTLAST_A_LEASE,
-    START_S,
     WORST,
     Fault,
     schedule,
@@ -53,26 +51,6 @@ def test_each_kind_that_can_outlasts_a_lease_once_at_least(seed: int) -> None:
     longest = {fault.kind: fault.hold_s for fault in faults}
     assert all(longest[kind] > 20.0 for kind in (*OUTLAST_A_LEASE, KEEPERLESS, "zombie leader"))
     assert longest["kill host"] > HOST_TIMEOUT_S
-
-
-LONG_S = {
-    "freeze host": 20.0 + LEASE_BOUND_S + START_S,
-    "kill host": HOST_TIMEOUT_S,
-    KEEPERLESS: 20.0,
-}
-"""What some of them outlast: the start of who may own their tasks next, the silence after which a
-host is lost, the lease that nobody is left to end."""
-
-
-@pytest.mark.parametrize("kind", LONG_S)
-def test_of_the_kinds_that_outlast_something_some_do_and_some_do_not(kind: str) -> None:
-    """In a run as long as a release's, by whatever seed."""
-    for seed in range(50):
-        lengths = [fault.hold_s for fault in schedule(seed, 205) if fault.kind == kind]
-        assert max(lengths) > LONG_S[kind]
-    lengths = [f.hold_s for seed in range(50) for f in schedule(seed, 205) if f.kind == kind]
-    long = sum(each > LONG_S[kind] for each in lengths)
-    assert len(lengths) * 0.25 < long < len(lengths) * 0.75
 
 
 @given(st.integers(0, 10_000))
@@ -153,25 +131,6 @@ def test_a_fault_begins_while_the_one_before_is_in_force_and_ends_in_its_own_tim
     ]
     assert held.came_of == {1: "came back", 2: "came back", 3: "came back"}
     assert held.undone_s == {1: 20.0, 2: 8.0, 3: 10.0}
-
-
-def test_links_and_servers_are_claimed_apart_and_a_link_by_one_fault_at_a_time() -> None:
-    """A broker may freeze behind a cut; who mends the first cut must not mend the second."""
-    claims = {"cut off coordinator": "broker link of coordinator", "freeze broker": "broker"}
-    claims["mute coordinator"] = claims["cut off coordinator"]
-    sandbox = Sandbox()
-
-    def carry_out(fault: Fault, taken: Collection[str]) -> Done | None:
-        claim = claims[fault.kind]
-        return None if claim in taken else Done(claim, frozenset({claim}), str)
-
-    held = InForce(carry_out, lambda: sandbox.now_s, sandbox.sleep)
-    assert held.begin(Fault(1, "cut off coordinator", 0, 9.0, 1.0)).beside == 0
-    held.wait(1.0)
-    assert held.begin(Fault(2, "freeze broker", 0, 20.0, 1.0)).beside == 1
-    assert held.begin(Fault(3, "mute coordinator", 0, 2.0)) == Began(
-        9.0, claims["mute coordinator"], 1
-    )
 
 
 def test_one_that_cannot_be_taken_back_keeps_no_other_in_force() -> None:

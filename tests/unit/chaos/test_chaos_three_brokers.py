@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.sandbox.broker import BROKER
 from samza_dagster.sandbox.broker_settings import broker_settings
-from tests.chaos.__main__ import main
-from tests.chaos.broker_acts import BrokerActs
 from tests.chaos.broker_log import batches_of_leader, overlaps
 from tests.chaos.schedule import (
     BROKER_SESSION_S,
@@ -24,10 +19,8 @@ from tests.chaos.schedule import (
     OF_SEVERAL_BROKERS,
     OUTLAST_A_SESSION,
     WORST,
-    Fault,
     schedule,
 )
-from tests.rig.broker import SandboxBroker, brokers_of, empty
 from tests.rig.broker_cluster import lacks, transaction_partition
 from tests.unit.chaos.test_chaos_judges import batch
 
@@ -35,10 +28,6 @@ pytestmark = pytest.mark.unit
 
 ALL = (*OF_SEVERAL_BROKERS, *KINDS)
 OLD, NEW = 7, 8
-OF_BROKERS = [
-    kind for kind in ALL if re.search("brokers?$|leader$|transactions$|partitions$", kind)
-]
-OF_BROKERS.remove("zombie leader")
 
 
 @given(st.integers(0, 10_000))
@@ -62,30 +51,6 @@ def test_a_broker_that_is_lost_or_expires_is_away_for_longer_than_its_session(se
             assert BROKER_SESSION_S + 4.0 < fault.hold_s < 20.0
 
 
-@pytest.fixture
-def acts(tmp_path: Path) -> BrokerActs:
-    """Of a sandbox of three that was never started."""
-    registry = SimpleNamespace(read=lambda: {"brokers": ["broker-1", "broker-2", "broker-3"]})
-    sandbox = SimpleNamespace(registry=registry, directory=tmp_path)
-    connection = SimpleNamespace(bootstrap_servers="127.0.0.1:1")
-    job: Any = SimpleNamespace(sandbox=sandbox, connection=connection)
-    links: Any = None
-    return BrokerActs(job, links)
-
-
-@pytest.mark.parametrize("kind", OF_BROKERS)
-def test_while_one_broker_is_away_none_befalls_another(acts: BrokerActs, kind: str) -> None:
-    """Two of three have no majority: the next one waits until the first is over."""
-    fault = Fault(1, kind, 0, 1.0)
-    assert acts.has(fault)
-    assert acts.carry_out(fault, {BROKER}) is None
-    assert (
-        set(OF_SEVERAL_BROKERS)
-        <= set(OF_BROKERS)
-        == {each for each in ALL if acts.has(Fault(1, each, 0, 1.0))}
-    )
-
-
 def answer(*, brokers: tuple[int, ...] = (1, 2, 3), leader: int = 2, isrs: tuple[int, ...]) -> Any:
     """A broker's, of one partition."""
     partition = SimpleNamespace(leader=leader, isrs=list(isrs))
@@ -102,13 +67,6 @@ def test_the_brokers_are_whole_when_every_partition_is_in_sync_on_each() -> None
     assert lacks(answer(isrs=(1, 2)), everybody) == behind
     leaderless = "has t 0 in sync on [1, 2, 3], led by -1"
     assert lacks(answer(leader=-1, isrs=(1, 2, 3)), everybody) == leaderless
-
-
-def test_one_broker_is_refused_what_only_several_can_suffer() -> None:
-    """Before anything is started."""
-    told = CliRunner().invoke(main, ["--only", "lose broker", "--only", "kill host"])
-    assert told.exit_code == 2
-    assert "one broker can't suffer lose broker: --brokers 3" in told.output
 
 
 def data_of(directory: Path, logs: Mapping[int, bytes]) -> dict[int, Path]:
@@ -133,45 +91,6 @@ def test_what_a_replica_has_beyond_its_leader_was_never_written(tmp_path: Path) 
     assert len(overlaps("t", 0, batches_of_leader(data, {0: 1}, "t", 0))) == 1
     with pytest.raises(LookupError):
         batches_of_leader(data, {0: -1}, "t", 0)
-
-
-def test_brokers_are_found_below_their_sandbox_by_number_and_one_alone_without(
-    tmp_path: Path,
-) -> None:
-    """With the addresses that each listens at."""
-    (alone,) = brokers_of(tmp_path, 1)
-    assert alone == SandboxBroker(1, "broker", tmp_path / "broker")
-    second = brokers_of(tmp_path, 3)[1]
-    assert second == SandboxBroker(2, "broker-2", tmp_path / "broker" / "2")
-    with pytest.raises(FileNotFoundError):
-        _ = second.listeners
-    second.directory.mkdir(parents=True)
-    (second.directory / "server.properties").write_text(
-        "advertised.listeners=JOB://localhost:9\n"
-        "listeners=PLAINTEXT://127.0.0.1:7,JOB://127.0.0.1:8\n"
-    )
-    assert second.listeners == {"PLAINTEXT": ("127.0.0.1", 7), "JOB": ("127.0.0.1", 8)}
-    assert second.servers == "127.0.0.1:7"
-
-
-def test_an_emptied_broker_is_the_same_node_of_the_same_cluster_on_another_disk(
-    tmp_path: Path,
-) -> None:
-    """No partition is left, nor what it knew of the cluster's own log."""
-    broker = SandboxBroker(2, "broker-2", tmp_path)
-    (broker.data / "t-0").mkdir(parents=True)
-    (broker.data / "__cluster_metadata-0").mkdir()
-    (broker.data / "bootstrap.checkpoint").write_bytes(b"features")
-    meta = broker.data / "meta.properties"
-    meta.write_text("version=1\ncluster.id=c\nnode.id=2\ndirectory.id=old\n")
-    empty(broker)
-    assert sorted(path.name for path in broker.data.iterdir()) == [
-        "bootstrap.checkpoint",
-        "meta.properties",
-    ]
-    assert re.fullmatch(
-        r"version=1\ncluster\.id=c\nnode\.id=2\ndirectory\.id=[\w-]{22}\n", meta.read_text()
-    )
 
 
 @pytest.mark.parametrize(
