@@ -1,21 +1,16 @@
 """An outsider who judges the demo: reads its topics by itself and trusts nobody's counters.
 
-`python -m samza_dagster.sandbox.judge --bootstrap-servers … --json` exits 0 when nothing
-is missing, 1 otherwise. A `Judge` that is kept reads only what came since.
+A `Judge` that is kept reads only what came since.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError, Unreachable
+from samza_dagster.errors import DeadlineExceeded, Unreachable
 from samza_dagster.metadata.kept_client import KeptClient
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import INPUT_TOPIC, OUTPUT_TOPIC
@@ -46,10 +41,6 @@ class Verdict:
     def is_good(self) -> bool:
         """Nothing lost and nothing made up; duplicates are legal after a crash."""
         return self.missing == 0 and self.unexplained == 0
-
-    def to_json(self) -> dict[str, Any]:
-        """For `--json`; times in ms since the epoch, by the broker's clock."""
-        return {"good": self.is_good, **asdict(self)}
 
 
 class Judge:
@@ -174,52 +165,3 @@ class Judge:
             self.ledger.saw_input(number, message.key(), message.value(), message.timestamp()[1])
         else:
             self.ledger.saw_output(message.key(), message.value(), message.timestamp()[1])
-
-
-@click.command()
-@click.option("--bootstrap-servers", envvar="SAMZA_DAGSTER_BOOTSTRAP_SERVERS", required=True)
-@click.option(
-    "--deadline", "deadline_s", type=float, default=60.0, show_default=True, help="seconds"
-)
-@click.option(
-    "--partition", "partitions", type=int, multiple=True, help="whose silences; all without"
-)
-@click.option("--since-ms", type=int, default=0, help="look for silences from this broker time on")
-@click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
-def main(
-    *,
-    bootstrap_servers: str,
-    deadline_s: float,
-    partitions: tuple[int, ...],
-    since_ms: int,
-    as_json: bool,
-) -> None:
-    """Compares what the demo put out with what its inputs demand."""
-    try:
-        judge = Judge(bootstrap_servers)
-        window = (since_ms, int(time.time() * 1000))
-        verdict = judge.judge(
-            deadline_s=deadline_s, partitions=partitions or None, window_ms=window
-        )
-        judge.close()
-    except SamzaDagsterError as error:
-        click.echo(
-            json.dumps(error.to_json()) if as_json else f"samza-dagster: {error}", err=not as_json
-        )
-        sys.exit(error.exit_code)
-    click.echo(json.dumps(verdict.to_json()) if as_json else _sentence(verdict))
-    sys.exit(0 if verdict.is_good else 1)
-
-
-def _sentence(verdict: Verdict) -> str:
-    gaps = ", ".join(f"{g.partition}: {g.gap_ms} ms (usual {g.usual_ms})" for g in verdict.gaps)
-    return (
-        f"{'nothing lost' if verdict.is_good else 'LOST OR MADE UP'}: {verdict.completed} completed, "
-        f"{verdict.outputs} put out, {verdict.missing} missing, {verdict.duplicates} twice, "
-        f"{verdict.unexplained} unexplained; longest silence per partition: {gaps or 'none'}; "
-        f"judged in {verdict.seconds} s"
-    )
-
-
-if __name__ == "__main__":
-    main()

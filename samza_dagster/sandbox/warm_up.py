@@ -21,7 +21,6 @@ from samza_dagster.model import JobModel
 from samza_dagster.sandbox import demo_job, kafka_client, process
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.class_archive import ClassArchive
-from samza_dagster.sandbox.home import sandboxes_directory
 from samza_dagster.sandbox.launch import ContainerClasses
 from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.ports import LOOPBACK
@@ -237,19 +236,3 @@ def _wait_for_output(
     finally:
         consumer.close()
     raise DeadlineExceeded("run a container once", seen=process.log_tail(log))
-
-
-def main() -> int:
-    """Builds the archive where there is none and prints its path."""
-    started = time.monotonic()
-    try:
-        archive = ensure_container_archive(sandboxes_directory() / ".warm-up")
-    except SamzaDagsterError as error:
-        print(f"samza-dagster: {error}")
-        return error.exit_code
-    print(f"{archive.path} ({time.monotonic() - started:.1f} s)")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

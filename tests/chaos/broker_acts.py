@@ -22,7 +22,6 @@ from samza_dagster.sandbox.broker_settings import JOB_LISTENER
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.registry import wait_until
 from tests.chaos.broker_links import BROKER_LINK, BrokerLinks
-from tests.chaos.containers import Container, containers
 from tests.chaos.in_force import Done, Undo
 from tests.chaos.report import told_of
 from tests.chaos.schedule import Fault
@@ -41,7 +40,7 @@ from tests.rig.kill_scenarios import free_hosts
 from tests.rig.pace import PACE
 from tests.rig.proxy import REPLIES, WORDS
 from tests.rig.reassignment import reassign
-from tests.rig.sandbox_job import SandboxJob
+from tests.rig.sandbox_job import Container, SandboxJob
 from tests.rig.waiting import until
 
 WHOLE_S = 90.0
@@ -180,11 +179,8 @@ class BrokerActs:
         host, broker = free[fault.victim % len(free)].host, self._victim(fault)
         self._links.cut(host, (WORDS, REPLIES), broker.node_id)
 
-        def undo() -> str:
-            self._links.mend(host)
-            return ""
-
-        return Done(f"{broker.role} from {host}", frozenset({BROKER, BROKER_LINK + host}), undo)
+        claims = frozenset({BROKER, BROKER_LINK + host})
+        return Done(f"{broker.role} from {host}", claims, lambda: self._links.mend(host))
 
     # The one that somebody waits for
 
@@ -235,11 +231,8 @@ class BrokerActs:
         rest = [n for n in self._node_ids() if n != first]
         self._lead(TRANSACTIONS, {partition: [first, *rest]})
 
-        def undo() -> str:
-            self._lead(TRANSACTIONS, {partition: [leader, *others]})
-            return ""
-
-        return _of_brokers(f"from {leader} to {first}", undo)
+        back = {partition: [leader, *others]}
+        return _of_brokers(f"from {leader} to {first}", lambda: self._lead(TRANSACTIONS, back))
 
     def _reassign(self, _fault: Fault, _: Collection[str]) -> Done:
         """Away from their leaders, of topics that somebody tails; then back, where they are fetched."""
@@ -252,10 +245,9 @@ class BrokerActs:
         for topic in topics:
             reassign(self._servers, topic, {n: self._without(led[topic][n]) for n in led[topic]})
 
-        def undo() -> str:
+        def undo() -> None:
             for topic, before in led.items():
                 self._lead(topic, {n: [was, *self._without(was)] for n, was in before.items()})
-            return ""
 
         return _of_brokers(f"{len(topics)} topics", undo)
 
@@ -268,7 +260,7 @@ class BrokerActs:
 
     def _containers(self, taken: Collection[str], prefix: str = "") -> list[Container]:
         names = [name for name in self._job.host_names if prefix + name not in taken]
-        return containers(self._job, names)
+        return self._job.containers(names)
 
     def _node_ids(self) -> list[int]:
         return [each.node_id for each in self.brokers]
@@ -291,12 +283,7 @@ class BrokerActs:
 
     def _kill(self, broker: SandboxBroker) -> Undo:
         self._again[broker] = kill_broker(self._job.sandbox, broker)
-
-        def undo() -> str:
-            self._start_again(broker)
-            return ""
-
-        return undo
+        return lambda: self._start_again(broker)
 
     def _start_again(self, broker: SandboxBroker) -> None:
         """Once, if it was ended."""

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from tests.chaos.schedule import Fault
 
-Undo = Callable[[], str]
-"""Takes a fault back; what came of it, or "" ."""
+Undo = Callable[[], object]
+"""Takes a fault back; a text that it returns says what came of it."""
 
 
 class Done(NamedTuple):
@@ -90,7 +90,8 @@ class InForce:
 
     def _undo(self, fault: Fault, done: Done) -> None:
         self.undone_s[fault.number] = self.clock()
-        self.came_of[fault.number] = done.undo()
+        came = done.undo()
+        self.came_of[fault.number] = came if isinstance(came, str) else ""
 
 
 def _end_of(held: tuple[float, Fault, Done]) -> float:

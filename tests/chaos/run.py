@@ -22,7 +22,7 @@ from tests.chaos.schedule import Fault
 from tests.rig.at_rest import Processors
 from tests.rig.broker_cluster import leaders, set_config
 from tests.rig.history import read_verified
-from tests.rig.job import alive
+from tests.rig.job import runs
 from tests.rig.load_watch import LoadWatch, load_lives
 from tests.rig.replacement import partitions_of
 from tests.rig.sandbox_job import SandboxJob
@@ -174,7 +174,7 @@ class ChaosRun:
         hosts = {name for name, host in status["hosts"].items() if "free_memory_mb" in host}
         return (
             len(found) == self._job.actives * (1 + self._job.standbys)
-            and all(p["state"] == "running" and p["pid"] and alive(p["pid"]) for p in found)
+            and all(map(runs, found))
             and hosts == set(self._job.host_names)
             and all(ghost["ended"] is not None for ghost in status["ghosts"])
             and self._brokers_are_whole()

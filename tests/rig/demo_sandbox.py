@@ -16,7 +16,7 @@ from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
 from samza_dagster.sandbox.runner import OwnRunner
-from tests.rig.job import alive
+from tests.rig.job import runs
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -98,9 +98,7 @@ def processors(sandbox: Sandbox) -> Mapping[str, Mapping[str, Any]]:
 def all_run(sandbox: Sandbox) -> bool:
     """Four containers, by the coordinator's word and the kernel's."""
     found = processors(sandbox).values()
-    return len(found) == 4 and all(
-        p["state"] == "running" and p["pid"] and alive(p["pid"]) for p in found
-    )
+    return len(found) == 4 and all(map(runs, found))
 
 
 def restored(sandbox: Sandbox, processor: str) -> dict[int, int]:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,11 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def runs(processor: Mapping[str, Any]) -> bool:
+    """By the coordinator's word and the kernel's."""
+    return processor["state"] == "running" and bool(processor["pid"]) and alive(processor["pid"])
 
 
 def kill(*pids: int) -> None:
@@ -182,11 +188,7 @@ class Job(RunningJob):
         def settled() -> Processors | None:
             found = self.processors()
             wanted = self.actives * (1 + self.standbys) + extra
-            running = [
-                p
-                for p in found.values()
-                if p["state"] == "running" and p["pid"] and alive(p["pid"])
-            ]
+            running = [p for p in found.values() if runs(p)]
             status = self.status()
             quiet = status is not None and not status["actions"] and set(status["hosts"]) >= started
             return found if len(running) == wanted == len(found) and quiet else None

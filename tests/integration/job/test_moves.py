@@ -17,7 +17,7 @@ from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.broker_cluster import set_config
-from tests.rig.demo_sandbox import OPTIONS, PARTITIONS_OF_0, processors, restored
+from tests.rig.demo_sandbox import OPTIONS, PARTITIONS_OF_0, all_run, processors, restored
 from tests.rig.job import alive
 from tests.rig.pace import PACE
 from tests.rig.replacement import offsets
@@ -100,12 +100,7 @@ def test_a_coordinator_killed_in_mid_move_ends_it_once_and_containers_notice_not
     assert answer.status_code is StatusCode.SUCCEEDED, answer
     after = until(
         "the new coordinator knows all",
-        lambda: (
-            found
-            if len(found := processors(sandbox)) == 4
-            and all(p["state"] == "running" and p["pid"] for p in found.values())
-            else None
-        ),
+        lambda: all_run(sandbox) and processors(sandbox),
     )
     assert after["1"]["host"] == destination
     for processor in ("0", "0-0", "1-0"):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -79,19 +76,3 @@ def test_a_completion_without_its_parts_is_made_up(servers: str, judge: Judge) -
     verdict = judge.judge(deadline_s=2)
     assert verdict.unexplained == 1
     assert not verdict.is_good
-
-
-def test_the_command_prints_json_and_its_exit_code_tells(servers: str) -> None:
-    """For scripts; a stranger's process comes to the same verdict."""
-    result = subprocess.run(
-        [sys.executable, "-m", "samza_dagster.sandbox.judge", "--bootstrap-servers", servers, "--deadline", "2", "--json"],
-        capture_output=True, text=True, timeout=60 * PACE, check=False,
-    )  # fmt: skip
-    facts = json.loads(result.stdout)
-    assert result.returncode == 1
-    assert (facts["good"], facts["missing"], facts["unexplained"], facts["duplicates"]) == (
-        False,
-        0,
-        1,
-        5,
-    )
