@@ -32,6 +32,8 @@ from tests.rig.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = "samza_dagster.cli.main"
+SKEWED = "tests.rig.skewed_coordinator"
+"""Sets its clocks before it imports the product, so that none is forked from who has."""
 STUB = Path(__file__).with_name("stub_container.py")
 
 
@@ -138,11 +140,11 @@ class Job(RunningJob):
 
     def start_coordinator(self, *options: str) -> subprocess.Popen[bytes] | Born:
         """A coordinator process: the command's, or one of a module of the rig in its place."""
-        if self.coordinator_module == COMMAND:
+        if self.coordinator_module in (COMMAND, SKEWED):
             with self.coordinator_log.open("ab") as output:
                 self.coordinator = subprocess.Popen(
                     [
-                        *(sys.executable, "-m", COMMAND, "coordinator", "run"),
+                        *(sys.executable, "-m", self.coordinator_module, "coordinator", "run"),
                         *(*self.files.arguments, *self.options, *options),
                     ],
                     cwd=ROOT,
@@ -224,6 +226,5 @@ class Job(RunningJob):
             if coordinator.poll() is None:
                 coordinator.kill()
                 coordinator.wait(timeout=10 * PACE)
-        super().close()
         stop_hosts(tuple(map(self.simulated, self.host_names)))
         process.stop_all(self.registry.live())

@@ -72,7 +72,6 @@ class SandboxJob(RunningJob):
 
     def close(self) -> None:
         """Ends the watch of the processes; the sandbox ends what runs."""
-        super().close()
         if self.witness is not None:
             self.witness.close()
 
