@@ -83,33 +83,27 @@ class SimulatedHost:
             on_spawn=on_spawn,
         )
 
-    def stop_command(self) -> list[str]:
-        """Ends the agent and every container that it has on record, and confirms it."""
-        return [
-            sys.executable,
-            "-I",
-            str(agent_program()),
-            "--directory",
-            str(self.directory),
-            "--stop-all",
-        ]
-
 
 def stop_hosts(hosts: tuple[SimulatedHost, ...]) -> None:
     """Stops all agents with their containers, at the same time.
 
     Raises `ActionFailed` that names the processes which live on.
     """
-    running = [
-        (
-            host,
-            subprocess.Popen(
-                host.stop_command(), stdout=subprocess.PIPE, text=True, start_new_session=True
-            ),
-        )
-        for host in hosts
-        if host.directory.is_dir()
-    ]
+    running: list[tuple[SimulatedHost, subprocess.Popen[str]]] = []
+    for host in hosts:
+        if host.directory.is_dir():
+            # Ends the agent and every container that it has on record, and confirms it.
+            command = [
+                sys.executable,
+                "-I",
+                str(agent_program()),
+                "--directory",
+                str(host.directory),
+            ]
+            child = subprocess.Popen(
+                [*command, "--stop-all"], stdout=subprocess.PIPE, text=True, start_new_session=True
+            )
+            running.append((host, child))
     alive: list[str] = []
     for host, child in running:
         try:

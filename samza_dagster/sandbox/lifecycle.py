@@ -28,7 +28,7 @@ from samza_dagster.sandbox.ports import is_taken
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
-from samza_dagster.sandbox.runner import JobRunner, OwnRunner
+from samza_dagster.sandbox.runner import OwnRunner
 from samza_dagster.sandbox.warm_up import archive_built_beside
 from samza_dagster.sandbox.yarn.runner import YarnRunner
 
@@ -124,7 +124,7 @@ class Sandbox:
         self.yarn = YarnRunner(self.registry)
 
     @property
-    def runner(self) -> JobRunner:
+    def runner(self) -> OwnRunner | YarnRunner:
         """What runs its job, by its record."""
         on_yarn = self.registry.read().get("options", {}).get("yarn", False)
         return self.yarn if on_yarn else self.own

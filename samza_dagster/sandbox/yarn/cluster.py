@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape
 
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, Unreachable
-from samza_dagster.sandbox import process
+from samza_dagster.metadata.resource_manager import Cluster, ResourceManager
+from samza_dagster.sandbox import demo_job, process
 from samza_dagster.sandbox.artifacts import class_path
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.process import ProcessRecord, log_tail
@@ -109,17 +107,9 @@ class YarnCluster:
         conf = self.directory / name / "conf"
         self._spawn(name, conf, f"{_PACKAGE}.nodemanager.NodeManager", 220)
 
-    def listed(self, kind: str) -> list[dict[str, Any]]:
-        """What the ResourceManager lists of a kind, `node` or `app`; raises `Unreachable`."""
-        url = f"{self.url}/ws/v1/cluster/{kind}s"
-        try:
-            with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - it is http
-                several: dict[str, list[dict[str, Any]]] | None = json.load(answer)[f"{kind}s"]
-        except (OSError, ValueError, KeyError) as error:
-            raise Unreachable(
-                f"ask the ResourceManager for its {kind}s", seen=str(error)
-            ) from error
-        return (several or {}).get(kind, [])
+    def told(self) -> Cluster:
+        """What the ResourceManager says now of its nodes and of the job; raises `Unreachable`."""
+        return ResourceManager([self.url]).cluster(demo_job.JOB_NAME, demo_job.JOB_ID)
 
     def _all_run(self) -> bool:
         for name, record in self._running.items():
@@ -130,7 +120,7 @@ class YarnCluster:
 
     def _states(self) -> dict[str, str]:
         try:
-            return {node["nodeHostName"]: node["state"] for node in self.listed("node")}
+            return {host: node.state for host, node in self.told().nodes.items()}
         except Unreachable:
             return {}
 

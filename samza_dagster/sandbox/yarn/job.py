@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import tarfile
 from collections.abc import Mapping
-from typing import Any
 
 from samza_dagster.errors import ActionFailed
 from samza_dagster.sandbox import demo_job
@@ -23,11 +22,6 @@ _LOGS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
 )
 _SUBMIT = "org.apache.samza.runtime.ApplicationRunnerMain"
-
-
-def application_name() -> str:
-    """As YARN lists the job."""
-    return f"{demo_job.JOB_NAME}_{demo_job.JOB_ID}"
 
 
 class YarnJob:
@@ -66,16 +60,11 @@ class YarnJob:
                 stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 timeout=_SUBMIT_S, check=False,
             )  # fmt: skip
-        running = [a["id"] for a in self.applications() if a["state"] not in ("FINISHED", "FAILED", "KILLED")]  # fmt: skip
-        if done.returncode != 0 or not running:
+        application = self._cluster.told().application
+        if done.returncode != 0 or application is None or application.has_ended:
             tail = log.read_text(errors="replace")[-1500:]
-            raise ActionFailed(f"submit {application_name()} to YARN", seen=tail, fix=f"see {log}")
-        return str(running[-1])
-
-    def applications(self) -> list[dict[str, Any]]:
-        """All that YARN knows of this name, the oldest first; raises `Unreachable`."""
-        mine = [app for app in self._cluster.listed("app") if app["name"] == application_name()]
-        return sorted(mine, key=lambda app: int(app["startedTime"]))
+            raise ActionFailed(f"submit {demo_job.JOB_NAME} to YARN", seen=tail, fix=f"see {log}")
+        return application.id
 
     def _own_settings(self) -> dict[str, str]:
         package = self.directory / "package.tgz"

@@ -14,7 +14,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.sandbox import demo_job, kafka_client
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.load import LoadPosition, Sender, fill, steady
+from samza_dagster.sandbox.load import Sender, fill, position, steady
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.topics import create_topics
 from tests.rig.broker_list import LOST_FOR_GOOD, BrokerList
@@ -82,11 +82,11 @@ def test_a_load_goes_on_after_its_producer_was_lost(
     with ThreadPoolExecutor() as pool, contextlib.closing(sender):
         sent = pool.submit(steady, sender, PLAN, file, stop)
         try:
-            until("the load runs", lambda: LoadPosition.read(file).visits > 0)
+            until("the load runs", lambda: position(file) > 0)
             with brokers.empty() as told:
                 assert told.wait(20 * PACE)
-            at = LoadPosition.read(file).visits
-            until("the load goes on", lambda: LoadPosition.read(file).visits > at + 500)
+            at = position(file)
+            until("the load goes on", lambda: position(file) > at + 500)
         finally:
             stop.set()
         visits = sent.result()
