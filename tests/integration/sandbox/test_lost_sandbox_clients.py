@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.sandbox import demo_job, kafka_client
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load import Sender, fill, position, steady
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.topics import create_topics
+from tests.integration.sandbox.conftest import put_out
 from tests.rig.broker_list import LOST_FOR_GOOD, BrokerList
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
@@ -39,27 +40,15 @@ def brokers(servers: str) -> Generator[BrokerList]:
         yield brokers
 
 
-def _put_out(servers: str, keys: range) -> None:
-    with contextlib.closing(kafka_client.producer(servers)) as producer:
-        for key in keys:
-            producer.produce(
-                demo_job.OUTPUT_TOPIC,
-                key=PLAN.key_text(key),
-                value="0",
-                partition=PLAN.partition_of(key),
-            )
-        assert producer.flush(30) == 0
-
-
 @pytest.mark.realfault
 def test_a_judge_goes_on_after_its_client_was_lost(brokers: BrokerList, servers: str) -> None:
     """Once between two judgements, once within one; it reads on from where it stood."""
-    _put_out(servers, range(200))
+    put_out(servers, PLAN, range(200))
     with contextlib.closing(Judge(brokers.servers, settings=LOST_FOR_GOOD)) as judge:
         assert judge.judge(deadline_s=2 * PACE).missing == 200
         with brokers.empty(), pytest.raises(Unreachable):
             judge.judge(deadline_s=0)
-        _put_out(servers, range(200, 400))
+        put_out(servers, PLAN, range(200, 400))
         verdict = judge.judge(deadline_s=30 * PACE)
         assert verdict.is_good
         with ThreadPoolExecutor() as pool:

@@ -9,13 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from samza_dagster.agent import hosts_file
 from tests.chaos.broker_links import COORDINATOR, BrokerLinks
-from tests.chaos.cut_links import HELD, CutLinks
-from tests.chaos.schedule import KINDS
-from tests.rig.broker_cluster import unread_at
+from tests.chaos.cut_links import CutLinks
 from tests.rig.proxy import REPLIES, WORDS, Address
-from tests.rig.waiting import until
 
 pytestmark = pytest.mark.unit
 
@@ -127,41 +123,6 @@ def test_what_is_cut_is_held_and_all_other_links_flow(
                 assert broker.recv(100) == b"words"
 
 
-def test_a_broker_knows_a_partys_connections_by_their_ports(brokers: Brokers) -> None:
-    """What it hasn't read of one party is told from what others sent."""
-    client, broker = brokers.connect(COORDINATOR, 2)
-    other, of_other = brokers.connect("host-1", 2)
-    with client, broker, other, of_other:
-        assert brokers.links.ports(COORDINATOR, 2) == {broker.getpeername()[1]}
-        port = brokers.listeners[2].getsockname()[1]
-        other.sendall(b"a word")
-        until("it waits", lambda: unread_at(port) == len(b"a word"))
-        assert unread_at(port, brokers.links.ports(COORDINATOR, 2)) == 0
-        client.sendall(b"words")
-        until("it waits", lambda: unread_at(port, brokers.links.ports(COORDINATOR, 2)) == 5)
-
-
-def test_the_end_of_a_connection_is_held_as_its_bytes_are(brokers: Brokers) -> None:
-    """A broker that dies behind a cut is silent: no word of it arrives."""
-    client, broker = brokers.connect("host-1")
-    brokers.links.cut("host-1", (REPLIES,))
-    with client:
-        broker.close()
-        client.settimeout(HELD_BACK_S)
-        with pytest.raises(TimeoutError):
-            client.recv(100)
-        client.settimeout(10)
-        brokers.links.heal()
-        assert not client.recv(100)
-
-
-def test_a_host_reports_its_name_as_by_its_agents_file(brokers: Brokers, tmp_path: Path) -> None:
-    """The address of `localhost` alone is another one."""
-    hosts_file.write(tmp_path / "hosts", "host-1")
-    own = Path(brokers.links.hosts_file.replace("{host}", "host-1")).read_text()
-    assert own == (tmp_path / "hosts").read_text().replace("127.0.0.1 ", "127.0.1.1 ", 1)
-
-
 @pytest.mark.parametrize("ways", WAYS)
 def test_a_living_agents_link_is_cut_the_way_that_the_fault_says_and_mended(
     tmp_path: Path, ways: tuple[str, ...]
@@ -192,11 +153,3 @@ def test_a_living_agents_link_is_cut_the_way_that_the_fault_says_and_mended(
         named.write_text("http://127.0.0.1:1\n")
         assert file.read_text() == "http://127.0.0.1:1\n"
         links.close()
-
-
-def test_each_link_of_agents_coordinator_and_containers_is_cut_both_ways_and_either_way() -> None:
-    """By the kinds that a schedule draws; what is held is what their names say."""
-    assert set(HELD) == {k for k in KINDS if k.startswith(("cut off ", "deafen ", "mute "))}
-    assert HELD["cut off container"] == ("container", (WORDS, REPLIES))
-    assert HELD["deafen coordinator"] == ("coordinator", (REPLIES,))
-    assert HELD["mute agent"] == ("agent", (WORDS,))

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from samza_dagster.sandbox.broker_settings import broker_settings
 from tests.chaos.in_force import Began, Done, InForce
 from tests.chaos.schedule import (
     APART_WITHOUT_A_FENCE,
+    BROKER_SESSION_S,
     HOST_TIMEOUT_S,
     KEEPERLESS,
     KINDS,
+    OF_SEVERAL_BROKERS,
     OUTLAST_A_LEASE,
+    OUTLAST_A_SESSION,
     WORST,
     Fault,
     schedule,
 )
 
 pytestmark = pytest.mark.unit
+
+ALL = (*OF_SEVERAL_BROKERS, *KINDS)
 
 
 def test_a_seed_is_a_schedule_and_no_kind_is_left_out() -> None:
@@ -79,6 +86,27 @@ def test_both_fencings_have_one_schedule_but_for_what_leases_cannot_cover(seed: 
             assert one.next_after_s is None
 
 
+@given(st.integers(0, 10_000))
+def test_what_only_three_brokers_can_suffer_comes_first_by_turns_with_the_worst(seed: int) -> None:
+    """So twenty faults have each of them, beside others; none comes again before all came."""
+    first = [fault.kind for fault in schedule(seed, len(ALL), ALL)]
+    assert sorted(first) == sorted(ALL)
+    turns = 2 * len(OF_SEVERAL_BROKERS)
+    assert turns <= 20
+    assert set(first[:turns:2]) == set(OF_SEVERAL_BROKERS)
+    assert set(first[1:turns:2]) <= set(WORST) <= set(first[: turns + len(WORST)])
+
+
+@given(st.integers(0, 10_000))
+def test_a_broker_that_is_lost_or_expires_is_away_for_longer_than_its_session(seed: int) -> None:
+    """Each time, though the controller goes with it; the session is the sandbox's own."""
+    session_ms = broker_settings(1, 2, Path())["broker.session.timeout.ms"]
+    assert float(session_ms) == BROKER_SESSION_S * 1000
+    for fault in schedule(seed, 2 * len(ALL), ALL):
+        if fault.kind in OUTLAST_A_SESSION:
+            assert BROKER_SESSION_S + 4.0 < fault.hold_s < 20.0
+
+
 class Sandbox:
     """Keeps a time of its own, and what was done when. Hosts, and one broker."""
 
@@ -131,26 +159,6 @@ def test_a_fault_begins_while_the_one_before_is_in_force_and_ends_in_its_own_tim
     ]
     assert held.came_of == {1: "came back", 2: "came back", 3: "came back"}
     assert held.undone_s == {1: 20.0, 2: 8.0, 3: 10.0}
-
-
-def test_one_that_cannot_be_taken_back_keeps_no_other_in_force() -> None:
-    """At the end of a run that failed."""
-    sandbox = Sandbox()
-
-    def carry_out(fault: Fault, taken: Collection[str]) -> Done | None:
-        done = sandbox.carry_out(fault, taken)
-
-        def fails() -> str:
-            raise OSError("no")
-
-        return done if done is None or fault.number == 1 else done._replace(undo=fails)
-
-    held = InForce(carry_out, lambda: sandbox.now_s, sandbox.sleep)
-    held.begin(Fault(1, "freeze host", 0, 9.0, 1.0))
-    held.begin(Fault(2, "freeze host", 0, 9.0))
-    with pytest.raises(OSError, match="no"):
-        held.end_all()
-    assert sandbox.done[-1] == (0.0, "end 1")
 
 
 @given(st.integers(0, 500))
