@@ -15,9 +15,9 @@ from tests.chaos.acts import Acts
 from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.broker_log import batches_of_leader
 from tests.chaos.clocks import HostClocks
-from tests.chaos.in_force import InForce
+from tests.chaos.in_force import CarriedOut, InForce
 from tests.chaos.owners import Log, judged, reigns, uncertified
-from tests.chaos.report import CarriedOut, Report, befell, same_host, told_of
+from tests.chaos.report import Report, befell, same_host, told_of
 from tests.chaos.schedule import Fault
 from tests.rig.at_rest import Processors
 from tests.rig.broker_cluster import leaders, set_config
@@ -84,13 +84,14 @@ class ChaosRun:
         self._acts.brokers.must_keep_what_they_acknowledge()
         self._note_owners(self._job.processors())
         in_force = InForce(self._acts.carry_out, time.time, time.sleep)
-        group: list[CarriedOut] = []
+        group: list[tuple[CarriedOut, int]] = []
         try:
             for fault in faults:
                 known = len(self._job.journal())
-                at_s, victim, beside = in_force.begin(fault)
-                self._say(f"{fault}: {victim}{f', beside {beside}' if beside else ''}")
-                group.append(CarriedOut(fault, victim, at_s, known, beside))
+                began = in_force.begin(fault)
+                beside = f", beside {began.beside}" if began.beside else ""
+                self._say(f"{fault}: {began.victim}{beside}")
+                group.append((began, known))
                 if fault.next_after_s is not None:
                     in_force.wait(fault.next_after_s)
                     continue
@@ -106,30 +107,15 @@ class ChaosRun:
             finally:
                 self._acts.heal()
                 told = {each.number for each in self._report.faults}
-                self._never_rested(
-                    [e for e in self._what_came(group, in_force) if e.fault.number not in told]
-                )
+                left = [each for each in group if each[0].fault.number not in told]
+                if left:
+                    self._report.faults += befell(left, self._job.journal(), {}, None)
 
-    def _never_rested(self, group: Sequence[CarriedOut]) -> None:
-        if group:
-            self._report.faults += befell(group, self._job.journal(), {}, None)
-
-    def _over(self, group: list[CarriedOut], in_force: InForce) -> None:
+    def _over(self, group: Sequence[tuple[CarriedOut, int]], in_force: InForce) -> None:
         in_force.wait_for_all()
-        self._rest(self._what_came(group, in_force))
+        self._rest(group)
 
-    def _what_came(self, group: Sequence[CarriedOut], in_force: InForce) -> list[CarriedOut]:
-        came_of = in_force.came_of
-        return [
-            each._replace(
-                victim=f"{each.victim}: {came_of[number]}" if came_of.get(number) else each.victim,
-                undone_s=in_force.undone_s.get(number),
-            )
-            for each in group
-            for number in [each.fault.number]
-        ]
-
-    def _rest(self, group: Sequence[CarriedOut]) -> None:
+    def _rest(self, group: Sequence[tuple[CarriedOut, int]]) -> None:
         if not group:
             return
         since = time.monotonic()
@@ -148,7 +134,7 @@ class ChaosRun:
             self._say(f"not at rest after {waited_s:.0f} s: {self._doubt or status}")
         else:
             self._note_owners(self._job.processors())
-        told = befell(group, self._job.journal(), self._silences(group[0].at_s), rest_s)
+        told = befell(group, self._job.journal(), self._silences(group[0][0].at_s), rest_s)
         self._report.faults += told
         for each in told:
             if ": " in each.victim:

@@ -27,10 +27,10 @@ from tests.chaos.broker_log import (
     parse,
     unjudged,
 )
+from tests.chaos.in_force import CarriedOut
 from tests.chaos.report import (
     THAW_MS,
     Befallen,
-    CarriedOut,
     Report,
     befell,
     same_host,
@@ -107,9 +107,9 @@ def started(processor: str, host: str) -> dict[str, Any]:
     return {"what": "started", "processor": processor, "host": host}
 
 
-def carried_out(number: int, known: int, *, beside: int = 0) -> CarriedOut:
+def carried_out(number: int, known: int, *, beside: int = 0) -> tuple[CarriedOut, int]:
     """At that length of the journal."""
-    return CarriedOut(Fault(number, "kill host", 0, 1.0), "host-1", 0.0, known, beside)
+    return CarriedOut(Fault(number, "kill host", 0, 1.0), "host-1", 0.0, beside), known
 
 
 def test_joined_faults_share_one_downtime_and_no_replaced_active() -> None:
