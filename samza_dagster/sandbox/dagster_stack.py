@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from samza_dagster.agent.files import write_json
 from samza_dagster.errors import (
     ActionFailed,
     DeadlineExceeded,
@@ -28,8 +27,8 @@ from samza_dagster.sandbox import graphql, process
 from samza_dagster.sandbox.dagster_runs import DagsterRuns
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
 from samza_dagster.sandbox.process import ProcessRecord, stop_groups
+from samza_dagster.sandbox.registry import Registry
 
-RECORD = "stack.json"
 _POLL_S = 0.2
 _ROLES = ("code-server", "webserver", "daemon")
 PATIENCE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "180", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": "60"}
@@ -58,6 +57,7 @@ class DagsterStack:
         location: str = "",
     ) -> None:
         self.home = home.resolve()
+        self._registry = processes_on(self.home)
         self.host = host
         self.port = port or free_ports(1, host)[0]
         self._definitions = definitions.resolve()
@@ -95,6 +95,7 @@ class DagsterStack:
         stopped what was started; `InvalidInput` when a stack runs on this home already.
         """
         self._refuse_second()
+        self._registry.forget()
         self.home.mkdir(parents=True, exist_ok=True)
         server = {"host": self.host, "port": self._code_port, "location_name": self.location}
         self._workspace.write_text(
@@ -169,7 +170,7 @@ class DagsterStack:
             environment=self._environment,
         )
         self._processes.append(started)
-        self._record()
+        self._registry.add(started)
 
     def _log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
@@ -272,27 +273,24 @@ class DagsterStack:
         self._stopped.set()
         processes, self._processes = self._processes, []
         stop_groups(processes, timeout_s=timeout_s)
-        (self.home / RECORD).unlink(missing_ok=True)
+        if processes:
+            self._registry.forget()
 
     @classmethod
     def stop_recorded(cls, home: Path, *, timeout_s: float = 30) -> bool:
         """Ends the stack that another process started on `home`; whether there was one."""
-        left = [each for each in recorded(home) if each.is_group_alive]
+        registry = processes_on(home)
+        left = [each for each in registry.processes() if each.is_group_alive]
         stop_groups(left, timeout_s=timeout_s)
-        (home / RECORD).unlink(missing_ok=True)
+        registry.forget()
         return bool(left)
-
-    def _record(self) -> None:
-        record = {"url": self.url, "processes": [each.to_json() for each in self._processes]}
-        write_json(self.home / RECORD, record)
 
     def _refuse_if_stopped(self) -> None:
         if self._stopped.is_set():
             raise ActionFailed("start Dagster", seen="it was stopped while it started")
 
     def _refuse_second(self) -> None:
-        alive = [each for each in recorded(self.home) if each.is_alive]
-        if alive:
+        if alive := self._registry.live():
             raise InvalidInput(
                 f"start Dagster on {self.home}",
                 seen=", ".join(f"{each.role} runs as process {each.pid}" for each in alive),
@@ -300,13 +298,9 @@ class DagsterStack:
             )
 
 
-def recorded(home: Path) -> list[ProcessRecord]:
-    """The processes that a stack on `home` recorded; empty when there is no record."""
-    try:
-        data = json.loads((home / RECORD).read_text(encoding="utf-8"))
-        return [ProcessRecord.from_json(each) for each in data["processes"]]
-    except (OSError, ValueError, KeyError, TypeError, InvalidInput):
-        return []
+def processes_on(home: Path) -> Registry:
+    """What a stack on `home` has on record."""
+    return Registry("processes", root=home)
 
 
 def logged_errors(log: Path, last: int = 5) -> str:

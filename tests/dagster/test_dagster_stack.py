@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -20,7 +19,7 @@ from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.orchestration.run_launcher import Launch
 from samza_dagster.orchestration.watch.failover_tick import LONGEST_TICK_S
 from samza_dagster.sandbox import process
-from samza_dagster.sandbox.dagster_stack import RECORD, DagsterStack, recorded
+from samza_dagster.sandbox.dagster_stack import DagsterStack, processes_on
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -126,16 +125,16 @@ def test_a_second_stack_on_the_same_home_is_refused(stack: DagsterStack, tmp_pat
     file.write_text(DEFINITIONS)
     with pytest.raises(InvalidInput, match="stop that one first"):
         DagsterStack(stack.home, file).start()
-    assert recorded(stack.home)
+    assert processes_on(stack.home).live()
 
 
 def test_another_process_ends_it_by_the_record(stack: DagsterStack) -> None:
     """All three groups are gone, and a second stop has nothing to do."""
-    groups = recorded(stack.home)
+    groups = processes_on(stack.home).processes()
     assert len({group.role for group in groups}) == 3
     assert DagsterStack.stop_recorded(stack.home)
     assert not any(each.is_group_alive for each in groups)
-    assert not (stack.home / RECORD).exists()
+    assert not processes_on(stack.home).exists
     assert not DagsterStack.stop_recorded(stack.home)
 
 
@@ -236,9 +235,3 @@ def _command_lines() -> list[str]:
         with contextlib.suppress(OSError):
             found.append(each.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return found
-
-
-def test_a_record_that_cannot_be_read_is_no_stack(tmp_path: Path) -> None:
-    """A half-written or foreign file isn't a process id."""
-    (tmp_path / RECORD).write_text(json.dumps({"processes": [{"pid": "x"}]}))
-    assert recorded(tmp_path) == []
