@@ -9,7 +9,6 @@ import secrets
 import sys
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,41 +22,19 @@ from samza_dagster.sandbox.process import ProcessRecord
 ROLE = "coordinator"
 
 
-@dataclass(frozen=True)
 class CoordinatorFiles:
-    """What coordinator and agents share, below one directory."""
+    """What coordinator and agents share, below one directory; the token is the owner's alone to read."""
 
-    directory: Path
-
-    @property
-    def config(self) -> Path:
-        """`job.properties`."""
-        return self.directory / "job.properties"
-
-    @property
-    def launch(self) -> Path:
-        """The launch template."""
-        return self.directory / "launch.json"
-
-    @property
-    def token(self) -> Path:
-        """The job's token, readable by the owner alone."""
-        return self.directory / "token"
-
-    @property
-    def url(self) -> Path:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.config = directory / "job.properties"
+        self.launch = directory / "launch.json"
+        self.token = directory / "token"
+        self.url = directory / "coordinator.url"
         """Where the leading coordinator writes its URL."""
-        return self.directory / "coordinator.url"
-
-    @property
-    def log(self) -> Path:
-        """The coordinator's log."""
-        return self.directory / "coordinator.log"
-
-    @property
-    def logins(self) -> LoginFiles:
-        """The coordinator's login at the broker; written where it has an authorizer."""
-        return LoginFiles(self.directory)
+        self.log = directory / "coordinator.log"
+        self.logins = LoginFiles(directory)
+        """Of the coordinator at the broker; written where that has an authorizer."""
 
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
         """Writes config and template, and a token when there is none yet."""
@@ -104,11 +81,11 @@ class CoordinatorFiles:
             raise Unreachable(
                 "the coordinator", seen=f"no URL in {self.url}", fix=f"see {self.log}"
             )
-        token = self.token.read_text().strip()
-        request = urllib.request.Request(  # noqa: S310 - the sandbox's own http address
-            f"{url}/status", headers={"Authorization": f"Bearer {token}"}
-        )
         try:
+            token = self.token.read_text().strip()
+            request = urllib.request.Request(  # noqa: S310 - the sandbox's own http address
+                f"{url}/status", headers={"Authorization": f"Bearer {token}"}
+            )
             with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
                 return json.load(answer)
         except (OSError, ValueError, http.client.HTTPException) as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.files import write_json
-from samza_dagster.errors import DeadlineExceeded, InvalidInput, MissingPrerequisite, Refused
+from samza_dagster.errors import DeadlineExceeded, MissingPrerequisite, Refused
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, load, process, topics
@@ -71,19 +71,6 @@ class Options:
     deadline_s: float = 900.0
 
     def __post_init__(self) -> None:
-        if self.actives < 1 or self.standbys < 0 or self.state_mb <= 0 or self.rate <= 0:
-            raise InvalidInput(
-                "a sandbox",
-                seen=f"{self.actives} actives, {self.standbys} standbys, {self.state_mb} MB, rate {self.rate}",
-                fix="at least one active, no negative number",
-            )
-        addresses = len(self.job_address.split(",")) if self.job_address else self.brokers
-        if self.brokers < 1 or addresses != self.brokers:
-            raise InvalidInput(
-                "a sandbox",
-                seen=f"{self.brokers} brokers, {addresses} addresses for the job's clients",
-                fix="at least one broker, an address for each",
-            )
         if self.hosts < self.standbys + 1:
             raise Refused(
                 "an active and its standbys never share a host",

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import uuid as uuid_module
 from collections.abc import Callable, Sequence
@@ -37,6 +36,7 @@ from tests.chaos.am_requests import (
     wanted,
 )
 from tests.rig.am_rules import NAMESPACE, REQUEST, compact
+from tests.rig.looking import Looking
 from tests.rig.pace import PACE
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
@@ -57,29 +57,25 @@ class Witness:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._seen: dict[str, Process] = {}
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
+        self._looking = Looking(self._look, LOOK_MS / 3000)
 
     def close(self) -> None:
-        """Ends the looks."""
-        self._over.set()
-        self._thread.join()
+        """Ends the looks; raises what ended them before."""
+        self._looking.close()
 
     def processes(self) -> list[Process]:
         """All that were seen by now."""
         return list(self._seen.values())
 
     def _look(self) -> None:
-        while not self._over.wait(LOOK_MS / 3000):
-            at_ms = now_ms()
-            for processor, each in self._sandbox.yarn.processors().items():
-                execution = str(each["execution_id"])
-                known = self._seen.get(execution)
-                first_ms = known.first_ms if known else at_ms
-                self._seen[execution] = Process(
-                    processor, str(each["host"]), execution, first_ms, at_ms
-                )
+        at_ms = now_ms()
+        for processor, each in self._sandbox.yarn.processors().items():
+            execution = str(each["execution_id"])
+            known = self._seen.get(execution)
+            first_ms = known.first_ms if known else at_ms
+            self._seen[execution] = Process(
+                processor, str(each["host"]), execution, first_ms, at_ms
+            )
 
 
 class Asking:
