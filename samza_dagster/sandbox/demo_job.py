@@ -12,7 +12,7 @@ from pathlib import Path
 
 from samza_dagster.metadata import connection as settings
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.model import JobModel, naming
+from samza_dagster.model import naming
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 
 JOB_NAME = "samza-dagster-demo"
@@ -165,40 +165,6 @@ def job_config(
     if run_id is not None:
         config["app.run.id"] = run_id
     return config
-
-
-def job_model(bootstrap_servers: str, *, actives: int = 2, standbys: int = 1) -> JobModel:
-    """The demo's JobModel as a coordinator would make it, for runs without one.
-
-    Active `a` has input partitions `a`, `a + actives`, …; its standbys shadow the same.
-    """
-    containers: dict[str, object] = {}
-    for active in range(actives):
-        partitions = range(active, actives * TASKS_PER_CONTAINER, actives)
-        containers[str(active)] = {
-            "processor-id": str(active),
-            "tasks": {f"Partition {p}": _task(f"Partition {p}", p, "Active") for p in partitions},
-        }
-        for replica in range(standbys):
-            processor_id = naming.standby_container_id(str(active), replica)
-            names = {p: naming.standby_task_name(f"Partition {p}", replica) for p in partitions}
-            containers[processor_id] = {
-                "processor-id": processor_id,
-                "tasks": {name: _task(name, p, "Standby") for p, name in names.items()},
-            }
-    config = job_config(bootstrap_servers, actives=actives, standbys=standbys)
-    return JobModel.model_validate({"config": config, "containers": containers})
-
-
-def _task(name: str, partition: int, mode: str) -> dict[str, object]:
-    return {
-        "task-name": name,
-        "system-stream-partitions": [
-            {"system": SYSTEM, "stream": INPUT_TOPIC, "partition": partition, "keyBucket": -1}
-        ],
-        "changelog-partition": partition,
-        "task-mode": mode,
-    }
 
 
 def topics(*, actives: int = 2) -> tuple[Topic, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+from samza_dagster.coordinator.deployment import plan
 from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
 from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.coordinator.launch import LaunchTemplate
@@ -34,18 +35,23 @@ _ABORT_S = 5.0
 _EXECUTION_ID = "warm-up"
 
 
+def job_model(bootstrap_servers: str, *, standbys: int) -> JobModel:
+    """Of the demo with one active, as a coordinator makes it."""
+    config = demo_job.job_config(bootstrap_servers, actives=1, standbys=standbys)
+    partitions = {demo_job.INPUT_TOPIC: demo_job.TASKS_PER_CONTAINER}
+    return plan(config, partitions, _EXECUTION_ID).job_model
+
+
 class JobModelServer:
     """Serves one JobModel as a coordinator would; every heartbeat is answered `alive`."""
 
     def __init__(self, job_model: JobModel) -> None:
         self._job_model = job_model.to_json().encode()
-        self.asked: list[str] = []
-        outer = self
+        answer = self._answer
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                outer.asked.append(self.path)
-                body = outer.answer(self.path)
+                body = answer(self.path)
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
@@ -66,8 +72,7 @@ class JobModelServer:
         """With the slash at its end that Samza needs."""
         return f"http://{LOOPBACK}:{self._server.server_address[1]}/"
 
-    def answer(self, path: str) -> bytes:
-        """The body for a path."""
+    def _answer(self, path: str) -> bytes:
         if path.startswith("/containerHeartbeat"):
             return b'{"alive":true}'
         if path.startswith("/locality"):
@@ -197,7 +202,7 @@ def _run_container(
 def _with_login(broker: Broker, directory: Path) -> JobModel:
     """The JobModel of a container that logs in, as those of a sandbox do."""
     logins = LoginFiles(directory / "logins").create(broker, actives=1)
-    plain = demo_job.job_model(broker.bootstrap_servers, actives=1, standbys=0)
+    plain = job_model(broker.bootstrap_servers, standbys=0)
     principals = Principals.of({**plain.config, **logins.config()})
     assert principals is not None  # the logins' config asks for them
     fence = BrokerFence.at(
