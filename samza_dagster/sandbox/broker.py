@@ -148,9 +148,14 @@ class Broker:
         self._ports = None
         return (self,)
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """For clients, of its controller, for logins, for the job, as far as it has them; once started."""
+        return self._ports or ()
+
     def taken_ports(self) -> tuple[int, ...]:
         """Those of its ports that somebody listens at: another process, while it is ended."""
-        return tuple(filter(is_taken, self._ports or ()))
+        return tuple(filter(is_taken, self.ports))
 
     def tell_to_end(self) -> None:
         """Tells its process to end, if it runs, without waiting; `close` does that."""

@@ -109,6 +109,8 @@ class Sandbox:
         self.directory = self.registry.directory
         self.own = OwnRunner(self.registry)
         self.yarn = YarnRunner(self.registry)
+        self.brokers: Brokers | None = None
+        """Once it was brought up in this process."""
 
     @property
     def runner(self) -> OwnRunner | YarnRunner:
@@ -254,7 +256,7 @@ class Sandbox:
             for name in ("kafka", "samza", *runner.jars):
                 jar_paths(name, tell=tell)
         with phases.phase("broker" if options.brokers == 1 else f"{options.brokers} brokers"):
-            broker = Brokers(
+            broker = self.brokers = Brokers(
                 self.directory / "broker",
                 options.brokers,
                 authorizer=options.is_fenced,

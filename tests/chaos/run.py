@@ -233,7 +233,7 @@ class ChaosRun:
         assert history, "without a history nobody is known to have reigned"
         actives = [str(number) for number in range(self._job.actives)]
         partitions = range(self._job.actives * demo_job.TASKS_PER_CONTAINER)
-        data = {broker.node_id: broker.data for broker in self._acts.brokers.brokers}
+        data = {each.node_id: each.directory / "data" for each in self._acts.brokers.brokers}
         led = {
             topic: leaders(self._job.connection.bootstrap_servers, topic)
             for topic in (demo_job.OUTPUT_TOPIC, demo_job.CHANGELOG_TOPIC)
