@@ -162,15 +162,14 @@ class DagsterStack:
 
     def _spawn(self, name: str) -> None:
         self._refuse_if_stopped()
-        command = self._command(name)
-        started = process.spawn_with_default_signals(
-            name,
-            [str(binary(command[0])), *command[1:]],
-            log=self._log(name),
-            environment=self._environment,
-        )
+        program, *arguments = self._command(name)
+        started = self._run(name, program, *arguments)
         self._processes.append(started)
         self._registry.add(started)
+
+    def _run(self, name: str, program: str, *arguments: str) -> ProcessRecord:
+        command = process.with_default_signals([str(binary(program)), *arguments])
+        return process.spawn(name, command, log=self._log(name), environment=self._environment)
 
     def _log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
@@ -193,12 +192,7 @@ class DagsterStack:
     def _migrate(self, timeout_s: float) -> None:
         """As a process: the database's address may be in the environment of the three alone."""
         log = self._log("migration")
-        migration = process.spawn_with_default_signals(
-            "migration",
-            [str(binary("dagster")), "instance", "migrate"],
-            log=log,
-            environment=self._environment,
-        )
+        migration = self._run("migration", "dagster", "instance", "migrate")
         try:
             ended = migration.wait(timeout_s)
         finally:

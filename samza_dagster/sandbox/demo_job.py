@@ -10,9 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from samza_dagster.coordinator.deployment import plan
 from samza_dagster.metadata import connection as settings
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.model import naming
+from samza_dagster.model import JobModel, naming
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 
 JOB_NAME = "samza-dagster-demo"
@@ -165,6 +166,13 @@ def job_config(
     if run_id is not None:
         config["app.run.id"] = run_id
     return config
+
+
+def job_model(bootstrap_servers: str, *, actives: int = 2, standbys: int = 1) -> JobModel:
+    """The demo's JobModel as a coordinator makes it, for runs without one."""
+    config = job_config(bootstrap_servers, actives=actives, standbys=standbys)
+    partitions = {INPUT_TOPIC: actives * TASKS_PER_CONTAINER}
+    return plan(config, partitions, "no-coordinator").job_model
 
 
 def topics(*, actives: int = 2) -> tuple[Topic, ...]:

@@ -89,21 +89,21 @@ def stop_hosts(hosts: tuple[SimulatedHost, ...]) -> None:
 
     Raises `ActionFailed` that names the processes which live on.
     """
-    running: list[tuple[SimulatedHost, subprocess.Popen[str]]] = []
-    for host in hosts:
-        if host.directory.is_dir():
-            # Ends the agent and every container that it has on record, and confirms it.
-            command = [
-                sys.executable,
-                "-I",
-                str(agent_program()),
-                "--directory",
-                str(host.directory),
-            ]
-            child = subprocess.Popen(
-                [*command, "--stop-all"], stdout=subprocess.PIPE, text=True, start_new_session=True
-            )
-            running.append((host, child))
+    # Ends an agent and every container that it has on record, and confirms it.
+    program = (sys.executable, "-I", str(agent_program()), "--stop-all", "--directory")
+    running = [
+        (
+            host,
+            subprocess.Popen(
+                [*program, str(host.directory)],
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            ),
+        )
+        for host in hosts
+        if host.directory.is_dir()
+    ]
     alive: list[str] = []
     for host, child in running:
         try:

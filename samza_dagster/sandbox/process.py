@@ -4,8 +4,7 @@ A process id alone may name a stranger after a while. Here it goes with the star
 that the kernel reports and the boot it belongs to, so the remains of a killed sandbox
 are found and ended, and nothing else is. Linux only (`/proc`, pidfd).
 
-`spawn` and `spawn_with_default_signals` start a process in a session of its own, so its id is
-also that of its group and session. Its children may outlive it, in the same group.
+`spawn` starts a process in a session of its own, so its id is also that of its group and session. Its children may outlive it, in the same group.
 """
 
 from __future__ import annotations
@@ -14,18 +13,22 @@ import os
 import select
 import signal
 import subprocess
-import threading
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from samza_dagster.agent import procfs
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
 from samza_dagster.interrupts import interrupts_deferred
 
-_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP, signal.SIGPIPE)
+_BY_DEFAULT = """import os, signal, sys
+for name in ("SIGINT", "SIGTERM", "SIGQUIT", "SIGHUP", "SIGPIPE"):
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 _POLL_S = 0.05
 _KILL_S = 5.0
 
@@ -137,28 +140,7 @@ class ProcessRecord:
         return descriptor
 
 
-class _Child(Protocol):
-    def poll(self) -> int | None: ...
-
-
-class _PosixSpawned:
-    """A child of `posix_spawn`, polled as a `Popen` is."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._status: int | None = None
-        self._reaping = threading.Lock()
-
-    def poll(self) -> int | None:
-        with self._reaping:
-            if self._status is None:
-                pid, status = os.waitpid(self._pid, os.WNOHANG)
-                if pid:
-                    self._status = os.waitstatus_to_exitcode(status)
-            return self._status
-
-
-_children: dict[ProcessRecord, _Child] = {}
+_children: dict[ProcessRecord, subprocess.Popen[bytes]] = {}
 """Own children, so that a dead one is reaped and doesn't stay as a zombie."""
 
 
@@ -191,46 +173,21 @@ def spawn(
             )
         except FileNotFoundError as error:
             raise MissingPrerequisite(f"start the {role}", seen=str(error)) from error
-        record = _record_child(role, child.pid, child)
+        name = procfs.name_of(child.pid) or procfs.ProcessName(child.pid, -1, procfs.boot_id())
+        record = ProcessRecord(role, *name)
+        _children[record] = child
         if on_spawn is not None:
             on_spawn(record)
     return record
 
 
-def spawn_with_default_signals(
-    role: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str]
-) -> ProcessRecord:
-    """As `spawn`, with the default actions of the signals that end a process.
+def with_default_signals(command: Sequence[str]) -> list[str]:
+    """The command, run with the default actions of the signals that end a process; its path is absolute.
 
     A process started in the background of a non-interactive shell inherits SIGINT
     ignored, and one that ends its children by SIGINT would never end.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    try:
-        pid = os.posix_spawn(
-            command[0],
-            list(command),
-            dict(environment),
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o644),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=_ENDING_SIGNALS,
-        )
-    except FileNotFoundError as error:
-        raise MissingPrerequisite(f"start the {role}", seen=str(error)) from error
-    return _record_child(role, pid, _PosixSpawned(pid))
-
-
-def _record_child(role: str, pid: int, child: _Child) -> ProcessRecord:
-    name = procfs.name_of(pid) or procfs.ProcessName(pid, -1, procfs.boot_id())
-    record = ProcessRecord(role, *name)
-    _children[record] = child
-    return record
+    return [sys.executable, "-I", "-c", _BY_DEFAULT, *command]
 
 
 def exit_status(record: ProcessRecord) -> int | None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from samza_dagster.coordinator.deployment import plan
 from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
 from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.coordinator.launch import LaunchTemplate
@@ -33,13 +32,6 @@ _RECORDS = 200
 _PROCESSED_S = 120.0
 _ABORT_S = 5.0
 _EXECUTION_ID = "warm-up"
-
-
-def job_model(bootstrap_servers: str, *, standbys: int) -> JobModel:
-    """Of the demo with one active, as a coordinator makes it."""
-    config = demo_job.job_config(bootstrap_servers, actives=1, standbys=standbys)
-    partitions = {demo_job.INPUT_TOPIC: demo_job.TASKS_PER_CONTAINER}
-    return plan(config, partitions, _EXECUTION_ID).job_model
 
 
 class JobModelServer:
@@ -202,7 +194,7 @@ def _run_container(
 def _with_login(broker: Broker, directory: Path) -> JobModel:
     """The JobModel of a container that logs in, as those of a sandbox do."""
     logins = LoginFiles(directory / "logins").create(broker, actives=1)
-    plain = job_model(broker.bootstrap_servers, standbys=0)
+    plain = demo_job.job_model(broker.bootstrap_servers, actives=1, standbys=0)
     principals = Principals.of({**plain.config, **logins.config()})
     assert principals is not None  # the logins' config asks for them
     fence = BrokerFence.at(

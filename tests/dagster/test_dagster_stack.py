@@ -163,7 +163,7 @@ def test_the_databases_are_whole_before_the_first_process_starts(
                 revisions.append(opened.execute("select count(*) from alembic_version").fetchone())
         raise InvalidInput("start a process", seen="this test starts none")
 
-    monkeypatch.setattr(process, "spawn_with_default_signals", no_process)
+    monkeypatch.setattr(process, "spawn", no_process)
     with pytest.raises(InvalidInput, match="starts none"):
         DagsterStack(home, file).start()
     assert revisions == [(1,)] * 3
@@ -182,7 +182,7 @@ def test_a_worker_that_is_slow_to_start_is_waited_for(
         seen.append((environment[ANSWER], environment[TICK]))
         raise InvalidInput("start a process", seen="this test starts none")
 
-    monkeypatch.setattr(process, "spawn_with_default_signals", no_process)
+    monkeypatch.setattr(process, "spawn", no_process)
     for name in (ANSWER, TICK):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "greetings.py").write_text(DEFINITIONS)

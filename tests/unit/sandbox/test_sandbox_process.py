@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -18,8 +19,8 @@ from samza_dagster.sandbox import process
 from samza_dagster.sandbox.process import (
     ProcessRecord,
     spawn,
-    spawn_with_default_signals,
     stop_groups,
+    with_default_signals,
 )
 from tests.rig.pace import PACE
 
@@ -131,21 +132,11 @@ def test_names_a_program_that_is_not_there(tmp_path: Path) -> None:
     """Instead of a traceback."""
     with pytest.raises(MissingPrerequisite, match="no-such-program"):
         spawn("test", ["/no-such-program"], log=tmp_path / "log")
-    with pytest.raises(MissingPrerequisite, match="no-such-program"):
-        spawn_with_default_signals(
-            "test", ["/no-such-program"], log=tmp_path / "log", environment={}
-        )
-
-
-def _leader(code: str, tmp_path: Path) -> ProcessRecord:
-    return spawn_with_default_signals(
-        "test", [sys.executable, "-c", code], log=tmp_path / "log", environment=os.environ
-    )
 
 
 def test_what_a_dead_leader_left_behind_is_found_and_killed(tmp_path: Path) -> None:
     """Nobody can ask it to end, so the group is killed once the time is over."""
-    leader = _leader(LEAVES_A_CHILD, tmp_path)
+    leader = _python(LEAVES_A_CHILD, tmp_path)
     assert leader.wait(10)
     _wait_for_log(tmp_path, "up")
     assert leader.is_group_alive
@@ -155,7 +146,7 @@ def test_what_a_dead_leader_left_behind_is_found_and_killed(tmp_path: Path) -> N
 
 def test_a_group_of_another_boot_is_left_alone(tmp_path: Path) -> None:
     """After a reboot the same number means a stranger's group."""
-    leader = _leader(SLEEP, tmp_path)
+    leader = _python(SLEEP, tmp_path)
     stranger = dataclasses.replace(leader, boot="another")
     assert not stranger.is_group_alive
     stop_groups([stranger], timeout_s=0.1)
@@ -166,9 +157,13 @@ def test_a_group_of_another_boot_is_left_alone(tmp_path: Path) -> None:
 
 def test_sigint_ends_one_that_was_started_with_sigint_ignored(tmp_path: Path) -> None:
     """A background shell has it ignored, and Dagster ends its children by SIGINT."""
+    command = with_default_signals([sys.executable, "-c", SLEEP])
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        leader = _leader(SLEEP, tmp_path)
+        with (
+            ThreadPoolExecutor() as pool
+        ):  # in the main thread it isn't ignored while one is started
+            leader = pool.submit(spawn, "test", command, log=tmp_path / "log").result()
     finally:
         signal.signal(signal.SIGINT, before)
     _wait_for_log(tmp_path, "up")
