@@ -6,8 +6,9 @@ measured beside it.
 
 from __future__ import annotations
 
-import socket
 import struct
+
+from tests.rig.reassignment import ask
 
 _ALTER_CLIENT_QUOTAS, _VERSION = 49, 0
 _RATE = "consumer_byte_rate"
@@ -32,12 +33,7 @@ def limit_consumers(servers: str, client_id: str, bytes_a_second: float | None) 
         )
     )
     header = struct.pack(">hhi", _ALTER_CLIENT_QUOTAS, _VERSION, 1) + _text("benchmark")
-    host, _, port = servers.partition(",")[0].rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=30) as connection:
-        connection.sendall(struct.pack(">i", len(header) + len(body)) + header + body)
-        with connection.makefile("rb") as answer:
-            (length,) = struct.unpack(">i", answer.read(4))
-            told = answer.read(length)
+    told = ask(servers.partition(",")[0], header + body)
     _correlation, _throttled_ms, _entries, error = struct.unpack_from(">iiih", told)
     if error != _NO_ERROR:
         (size,) = struct.unpack_from(">h", told, 14)

@@ -194,7 +194,7 @@ def measured(
             console.print(f"{number + 1} of {events}: asked after {took[0]}, op after {took[1]} ms")
         made.until_all_run()
         verdict = made.judge()
-        assert verdict.is_good, verdict.to_json()
+        assert verdict.is_good, verdict
     return found, ways
 
 

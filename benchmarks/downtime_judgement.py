@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import LinearRegression, linear_regression, median
 from typing import Any, NamedTuple
 
+from benchmarks import results_file
 from benchmarks.response_latency import percentile
 
 PLANNED_P50_MS, PLANNED_P95_MS, CRASH_MORE_MS = 4_000, 6_000, 1_000
@@ -216,9 +217,6 @@ def resumed(path: Path | None, setting: Mapping[str, Any]) -> Kept:
 
 
 def keep(path: Path, setting: Mapping[str, Any], kept: Kept) -> None:
-    """Writes all of it beside `path` and renames: a kill leaves the one before or this one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f"{path.name}.new")
+    """Writes all of it."""
     told = {"setting": setting, "commits": kept.commits, "failed": kept.failed}
-    beside.write_text(json.dumps({**told, **figures(kept.results)}, indent=1))
-    beside.replace(path)
+    results_file.keep(json.dumps({**told, **figures(kept.results)}, indent=1), path)

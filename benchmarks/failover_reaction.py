@@ -35,7 +35,7 @@ from benchmarks.response_latency import percentile
 from benchmarks.results_file import keep
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
-from samza_dagster.sandbox.broker import start_broker
+from samza_dagster.sandbox.broker import Broker
 from tests.rig.job import Job, kill
 from tests.rig.kill_points import KilledJob
 
@@ -124,7 +124,7 @@ def main() -> int:
     asked = parser.parse_args()
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as scratch:
-        broker = start_broker(Path(scratch) / "broker")
+        broker = Broker(Path(scratch) / "broker").start()
         try:
             for number, name in enumerate(("same host", "standby's place")):
                 place = Path(scratch) / f"job-{number}"

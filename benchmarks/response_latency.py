@@ -30,7 +30,7 @@ from benchmarks.results_file import keep
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import coordinator_stream_topic
-from samza_dagster.sandbox.broker import start_broker
+from samza_dagster.sandbox.broker import Broker
 from tests.rig.job import Job
 
 RECORDED = Path(__file__).parent.parent / "tests" / "data" / "wire" / "scenarios.jsonl"
@@ -172,7 +172,7 @@ def summary(values: list[float]) -> dict[str, float]:
 def measure(count: int) -> dict[str, Any]:
     """The three distributions and the ratio to the peer."""
     with tempfile.TemporaryDirectory() as scratch:
-        broker = start_broker(Path(scratch) / "broker")
+        broker = Broker(Path(scratch) / "broker").start()
         try:
             job = Job(Path(scratch) / "job", broker.bootstrap_servers, "bench", actives=4)
             ensure_topic(KafkaCluster(broker.bootstrap_servers), job.input_topic, partitions=4)

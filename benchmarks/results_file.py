@@ -6,6 +6,8 @@ from pathlib import Path
 
 
 def keep(document: str, file: Path) -> None:
-    """Writes it, also where nobody has measured before: minutes of work are in it."""
+    """Writes it, also where nobody has measured before; a kill leaves the one before or this one."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(document + "\n")
+    beside = file.with_name(f"{file.name}.new")
+    beside.write_text(document + "\n")
+    beside.replace(file)

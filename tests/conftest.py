@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from samza_dagster.sandbox.broker import start_broker
+from samza_dagster.sandbox.broker import Broker
 
 RUNNING = "SAMZA_DAGSTER_TEST_BOOTSTRAP"
 
@@ -28,6 +28,6 @@ def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
     if running := os.environ.get(RUNNING):
         yield running
         return
-    broker = start_broker(tmp_path_factory.mktemp("broker"))
+    broker = Broker(tmp_path_factory.mktemp("broker")).start()
     yield broker.bootstrap_servers
     broker.close()

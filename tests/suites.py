@@ -94,7 +94,9 @@ def _caught(found: Mapping[str, Any]) -> Figures:
 
 
 def _killed(found: Mapping[str, Any]) -> Figures:
-    return Figures(f"{found['mutants']} operators", f"{100 * found['kill_ratio']:.0f} %", "75 % of all")
+    return Figures(
+        f"{found['mutants']} operators", f"{100 * found['kill_ratio']:.0f} %", "75 % of all"
+    )
 
 
 def _chaos(found: Mapping[str, Any]) -> Figures:

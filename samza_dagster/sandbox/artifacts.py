@@ -26,7 +26,6 @@ from pathlib import Path
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
 from samza_dagster.sandbox import ivy
 from samza_dagster.sandbox.home import artifacts_directory
-from samza_dagster.sandbox.progress import ArtifactProgress, artifact_progress
 
 SETS = ("kafka", "samza", "spark-kafka", "yarn", "samza-yarn")
 
@@ -63,39 +62,27 @@ def _artifact(coordinates: str, sha256: str) -> Artifact:
     return Artifact(group, name, version, sha256)
 
 
-def jar_paths(
-    set_name: str,
-    *,
-    progress: Callable[[ArtifactProgress], None] | None = None,
-    directory: Path | None = None,
-) -> tuple[Path, ...]:
+def jar_paths(set_name: str, *, tell: Callable[[str], None] = lambda _: None) -> tuple[Path, ...]:
     """The jars of a set, absolute and in class path order; resolves those that are missing.
 
-    With all of them here it reads no network and no jar. `directory` stands for
-    `$SAMZA_DAGSTER_HOME/artifacts`. Raises `InvalidInput` for an unknown set,
-    `MissingPrerequisite` without pyspark or Java, `Unreachable` when the repository
-    doesn't answer, `ActionFailed` when a jar isn't the pinned one.
+    With all of them here it reads no network and no jar; `tell` is told of each tenth that came.
+    Raises `InvalidInput` for an unknown set, `MissingPrerequisite` without pyspark or Java,
+    `Unreachable` when the repository doesn't answer, `ActionFailed` when a jar isn't the pinned one.
     """
     if set_name not in SETS:
         raise InvalidInput(f"the jars of {set_name!r}", seen="no such set", fix=f"one of {SETS}")
-    root = (directory or artifacts_directory()).resolve()
+    root = artifacts_directory().resolve()
     artifacts = manifest()[set_name]
     paths = tuple(root / "jars" / artifact.relative_path for artifact in artifacts)
     if not all(path.is_file() for path in paths):
         with _exclusive(root / "lock"):
-            _resolve(set_name, artifacts, root, progress or _silent)
-    elif progress is not None:
-        progress(ArtifactProgress(set_name, len(paths), len(paths)))
+            _resolve(set_name, artifacts, root, tell)
     return paths
 
 
-def class_path(set_name: str, *, directory: Path | None = None) -> str:
+def class_path(set_name: str) -> str:
     """`jar_paths` as one `-cp` argument."""
-    return os.pathsep.join(str(path) for path in jar_paths(set_name, directory=directory))
-
-
-def _silent(_: ArtifactProgress) -> None:
-    return
+    return os.pathsep.join(map(str, jar_paths(set_name)))
 
 
 @contextlib.contextmanager
@@ -107,28 +94,19 @@ def _exclusive(lock: Path) -> Generator[None]:
 
 
 def _resolve(
-    set_name: str,
-    artifacts: tuple[Artifact, ...],
-    root: Path,
-    progress: Callable[[ArtifactProgress], None],
+    set_name: str, artifacts: tuple[Artifact, ...], root: Path, tell: Callable[[str], None]
 ) -> None:
     """Brings what is still missing; the caller holds the lock."""
     missing = [a for a in artifacts if not (root / "jars" / a.relative_path).is_file()]
     if not missing:
         return
-    by_module = {f"{a.group}#{a.name};{a.version}": a for a in missing}
     done = len(artifacts) - len(missing)
-    progress(ArtifactProgress(set_name, done, len(artifacts)))
 
-    def arrived(module: str) -> None:
+    def arrived() -> None:
         nonlocal done
         done += 1
-        artifact = by_module.get(module)
-        progress(
-            ArtifactProgress(
-                set_name, done, len(artifacts), artifact.coordinates if artifact else module
-            )
-        )
+        if done % 10 == 0:
+            tell(f"{done} of {len(artifacts)} jars of {set_name}")
 
     stage = root / "stage"
     shutil.rmtree(stage, ignore_errors=True)  # what an earlier, killed run left
@@ -161,11 +139,10 @@ def _accept(artifact: Artifact, stage: Path, target: Path) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Resolves the named sets (all without a name) with a progress display."""
+    """Resolves the named sets (all without a name) and prints their paths."""
     try:
         for set_name in arguments or SETS:
-            with artifact_progress(set_name) as show:
-                paths = jar_paths(set_name, progress=show)
+            paths = jar_paths(set_name, tell=lambda line: print(line, file=sys.stderr))
             print("\n".join(str(path) for path in paths))
     except SamzaDagsterError as error:
         print(f"samza-dagster: {error}", file=sys.stderr)

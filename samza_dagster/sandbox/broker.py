@@ -22,7 +22,6 @@ from samza_dagster.sandbox.broker_settings import (
     job_listener_settings,
 )
 from samza_dagster.sandbox.class_archive import ClassArchive, keep_file
-from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.java_check import Java, find_java
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports, is_taken
 from samza_dagster.sandbox.process import ProcessRecord
@@ -30,6 +29,7 @@ from samza_dagster.sandbox.process import ProcessRecord
 BROKER = "broker"
 _ATTEMPTS = 5
 """How often a start looks for other ports than those that were taken meanwhile."""
+_START_S = 60.0
 _ARCHIVE_DRAFT = "classes.jsa"
 _ARCHIVE_TARGET = "classes.target"
 _FEATURES = "bootstrap.checkpoint"
@@ -73,20 +73,14 @@ class Broker:
         settings: Mapping[str, str] | None = None,
         authorizer: bool = False,
         job_address: str = "",
-        artifacts: Path | None = None,
-        deadline_s: float = 60.0,
         on_spawn: Callable[[ProcessRecord], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.directory = directory.absolute()
         self._seat = seat
         self._settings = dict(settings or {})
         self._authorizer = authorizer
         self._job_address = job_address
-        self._artifacts = (artifacts or artifacts_directory()).resolve()
-        self._deadline_s = deadline_s
         self._on_spawn = on_spawn
-        self._clock = clock
         self._ports = None if seat is None else seat.ports
         self._process: ProcessRecord | None = None
 
@@ -144,7 +138,7 @@ class Broker:
 
         Ports that are taken meanwhile are replaced by others, those of a seat never. A node
         answers with a majority of its cluster alone: `launch` doesn't wait. Raises `DeadlineExceeded`
-        after `deadline_s`, `ActionFailed` with the end of its log when it ended early,
+        after a minute, `ActionFailed` with the end of its log when it ended early,
         `MissingPrerequisite` without Java or when a port to be kept is taken.
         """
         start_all((self,), self._on_other_ports if self._ports is None else None)
@@ -154,9 +148,14 @@ class Broker:
         self._ports = None
         return (self,)
 
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """For clients, of its controller, for logins, for the job, as far as it has them; once started."""
+        return self._ports or ()
+
     def taken_ports(self) -> tuple[int, ...]:
         """Those of its ports that somebody listens at: another process, while it is ended."""
-        return tuple(filter(is_taken, self._ports or ()))
+        return tuple(filter(is_taken, self.ports))
 
     def tell_to_end(self) -> None:
         """Tells its process to end, if it runs, without waiting; `close` does that."""
@@ -184,7 +183,7 @@ class Broker:
             wanted = ports_of_one(authorizer=self._authorizer, job_address=self._job_address)
             ports = self._ports = free_ports(wanted)
         java = find_java()
-        jars = jar_paths("kafka", directory=self._artifacts)
+        jars = jar_paths("kafka")
         archive = self._archive_options(java, jars)
         settings = broker_settings(ports[0], ports[1], self.directory / "data")
         if self._seat is not None:
@@ -208,7 +207,7 @@ class Broker:
 
     def _archive_options(self, java: Java, jars: tuple[Path, ...]) -> tuple[str, ...]:
         name = "kafka-scram" if self._authorizer else "kafka"
-        archive = ClassArchive.of(name, java, jars, self._artifacts)
+        archive = ClassArchive.of(name, java, jars)
         if archive.exists:
             return archive.use_options()
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -224,9 +223,7 @@ class Broker:
         data = self.directory / "data"
         marker = data / "meta.properties"
         if not marker.is_file():
-            kept = ClassArchive.of("kafka", java, jars, self._artifacts).path.with_suffix(
-                ".features"
-            )
+            kept = ClassArchive.of("kafka", java, jars).path.with_suffix(".features")
             if not kept.is_file():
                 self._run_format_tool(java, jars, properties)
                 keep_file(data / _FEATURES, kept)
@@ -249,7 +246,7 @@ class Broker:
         record = process.spawn(
             "format", command, log=self.log, directory=self.directory, on_spawn=self._on_spawn
         )
-        if not record.wait(self._deadline_s):
+        if not record.wait(_START_S):
             record.stop(grace_s=0.0)
         if not (self.directory / "data" / _FEATURES).is_file():
             raise ActionFailed("format the broker's data", seen=process.log_tail(self.log))
@@ -258,9 +255,9 @@ class Broker:
         """Waits until it takes requests and knows so many nodes; raises as `start` does."""
         from confluent_kafka import KafkaException
 
-        deadline = self._clock() + self._deadline_s
+        deadline = time.monotonic() + _START_S
         with kafka_client.admin(self.bootstrap_servers) as admin:
-            while self._clock() < deadline:
+            while time.monotonic() < deadline:
                 if not self.process.is_alive:
                     raise ActionFailed(
                         "start the broker", seen=process.log_tail(self.log), fix=f"see {self.log}"
@@ -277,14 +274,9 @@ class Broker:
                     return
         raise DeadlineExceeded(
             "start the broker",
-            seen=f"no answer in {self._deadline_s:.0f} s; {process.log_tail(self.log, 3)}",
+            seen=f"no answer in {_START_S:.0f} s; {process.log_tail(self.log, 3)}",
             fix=f"see {self.log}",
         )
-
-
-def start_broker(directory: Path, *, settings: Mapping[str, str] | None = None) -> Broker:
-    """Starts a broker whose data lives in `directory`; see `Broker.start`."""
-    return Broker(directory, settings=settings).start()
 
 
 def start_all(nodes: Sequence[Broker], again: Callable[[], Sequence[Broker]] | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -25,11 +25,8 @@ class Brokers:
         directory: Path,
         count: int = 3,
         *,
-        settings: Mapping[str, str] | None = None,
         authorizer: bool = False,
         job_address: str = "",
-        artifacts: Path | None = None,
-        deadline_s: float = 60.0,
         on_spawn: Callable[[ProcessRecord], None] | None = None,
     ) -> None:
         self.directory = directory.absolute()
@@ -41,11 +38,8 @@ class Brokers:
             return Broker(
                 self.directory / name,
                 seat=seat,
-                settings=settings,
                 authorizer=authorizer,
                 job_address=job_address,
-                artifacts=artifacts,
-                deadline_s=deadline_s,
                 on_spawn=on_spawn,
             )
 

@@ -13,6 +13,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.java_check import Java
 
 
@@ -23,8 +24,8 @@ class ClassArchive:
     path: Path
 
     @classmethod
-    def of(cls, name: str, java: Java, jars: tuple[Path, ...], directory: Path) -> ClassArchive:
-        """The archive below `directory` (`$SAMZA_DAGSTER_HOME/artifacts`) for these jars.
+    def of(cls, name: str, java: Java, jars: tuple[Path, ...]) -> ClassArchive:
+        """The archive below `$SAMZA_DAGSTER_HOME/artifacts` for these jars.
 
         The JVM checks path, size and time of each jar, so they are part of the name.
         """
@@ -32,7 +33,8 @@ class ClassArchive:
         for jar in jars:
             status = jar.stat()
             digest.update(f"\n{jar}\n{status.st_size}\n{status.st_mtime_ns}".encode())
-        return cls(directory / "archives" / f"{name}-{digest.hexdigest()[:16]}.jsa")
+        directory = artifacts_directory().resolve() / "archives"
+        return cls(directory / f"{name}-{digest.hexdigest()[:16]}.jsa")
 
     @property
     def exists(self) -> bool:

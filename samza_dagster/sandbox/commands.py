@@ -7,13 +7,15 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
 from samza_dagster.interrupts import interrupts_raise
+
+if TYPE_CHECKING:
+    from samza_dagster.sandbox.lifecycle import Sandbox
 
 _NAME = click.option("--name", default="default", show_default=True, help="Which sandbox.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -88,17 +90,14 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
     from samza_dagster.sandbox.lifecycle import Options, Sandbox
     from samza_dagster.sandbox.progress import Phases
 
-    def tell(line: str) -> None:
-        click.echo(line, err=True)
-
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
-    phases = Phases(tell)
+    phases = Phases(_tell)
     started = time.monotonic()
     box = Sandbox(name)
     try:
         status = box.up(Options(name=name, **options), phases)
     except KeyboardInterrupt:
-        tell("nothing is left running")
+        _tell("nothing is left running")
         raise
     took = round(time.monotonic() - started, 1)
     facts = {**status, "seconds": {**phases.seconds, "all": took}}
@@ -106,13 +105,13 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
         click.echo(json.dumps(facts) if as_json else _describe(facts))
         if detach:
             return
-        tell(f"up in {took} s; Ctrl-C ends it")
+        _tell(f"up in {took} s; Ctrl-C ends it")
         while box.registry.live():
             time.sleep(1)
     except KeyboardInterrupt:
-        _down(box.down, tell)
+        _down(box)
         sys.exit(_INTERRUPTED)  # the one document on stdout was the status
-    _down(box.down, tell)
+    _down(box)
 
 
 @sandbox.command()
@@ -133,23 +132,20 @@ def dagster(name: str, port: int) -> None:
     from samza_dagster.sandbox.lifecycle import Sandbox
     from samza_dagster.sandbox.progress import Phases
 
-    def tell(line: str) -> None:
-        click.echo(line, err=True)
-
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
     box = Sandbox(name)
     stack = box.dagster(port)
     try:
-        with Phases(tell).phase("Dagster"):
+        with Phases(_tell).phase("Dagster"):
             stack.start(timeout_s=300)
         box.registry.update(dagster_url=stack.url)
         click.echo(stack.url)
-        tell("Ctrl-C ends it; the sandbox stays up")
+        _tell("Ctrl-C ends it; the sandbox stays up")
         while stack.is_running:
             time.sleep(1)
-        tell("it was ended")
+        _tell("it was ended")
     except KeyboardInterrupt:
-        tell("ending …")
+        _tell("ending …")
         sys.exit(_INTERRUPTED)
     finally:
         stack.stop()
@@ -157,9 +153,13 @@ def dagster(name: str, port: int) -> None:
             box.registry.update(dagster_url=None)
 
 
-def _down(end: Callable[[], int], tell: Callable[[str], None]) -> None:
-    tell("ending …")
-    tell(f"ended {end()} processes")
+def _tell(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _down(box: Sandbox) -> None:
+    _tell("ending …")
+    _tell(f"ended {box.down()} processes")
 
 
 @sandbox.command()
@@ -222,6 +222,8 @@ def status(name: str, env: bool, as_json: bool) -> None:
 
 
 def _exports(facts: dict[str, Any]) -> str:
+    from samza_dagster.sandbox import demo_job
+
     if not facts["bootstrap_servers"]:
         up = f"samza-dagster sandbox up --name {facts['name']} --detach"
         remains = f"samza-dagster sandbox down --name {facts['name']}, then {up}"
@@ -231,13 +233,9 @@ def _exports(facts: dict[str, Any]) -> str:
             + ("" if facts["state"] == "down" else ", without a broker"),
             fix=f"{up if facts['state'] == 'down' else remains}; or another --name",
         )
-    values = {
-        "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": facts["bootstrap_servers"],
-        "SAMZA_DAGSTER_JOB_NAME": facts["job"]["name"],
-        "SAMZA_DAGSTER_JOB_ID": facts["job"]["id"],
-    }
-    if facts.get("resource_manager"):
-        values["SAMZA_DAGSTER_YARN_RESOURCE_MANAGER"] = facts["resource_manager"]
+    values = demo_job.environment(
+        facts["bootstrap_servers"], yarn_resource_manager=facts.get("resource_manager", "")
+    )
     return "\n".join(f"export {name}={shlex.quote(text)}" for name, text in values.items())
 
 

@@ -7,11 +7,10 @@ import json
 import os
 import secrets
 import sys
+import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import Unreachable
@@ -23,41 +22,19 @@ from samza_dagster.sandbox.process import ProcessRecord
 ROLE = "coordinator"
 
 
-@dataclass(frozen=True)
 class CoordinatorFiles:
-    """What coordinator and agents share, below one directory."""
+    """What coordinator and agents share, below one directory; the token is the owner's alone to read."""
 
-    directory: Path
-
-    @property
-    def config(self) -> Path:
-        """`job.properties`."""
-        return self.directory / "job.properties"
-
-    @property
-    def launch(self) -> Path:
-        """The launch template."""
-        return self.directory / "launch.json"
-
-    @property
-    def token(self) -> Path:
-        """The job's token, readable by the owner alone."""
-        return self.directory / "token"
-
-    @property
-    def url(self) -> Path:
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.config = directory / "job.properties"
+        self.launch = directory / "launch.json"
+        self.token = directory / "token"
+        self.url = directory / "coordinator.url"
         """Where the leading coordinator writes its URL."""
-        return self.directory / "coordinator.url"
-
-    @property
-    def log(self) -> Path:
-        """The coordinator's log."""
-        return self.directory / "coordinator.log"
-
-    @property
-    def logins(self) -> LoginFiles:
-        """The coordinator's login at the broker; written where it has an authorizer."""
-        return LoginFiles(self.directory)
+        self.log = directory / "coordinator.log"
+        self.logins = LoginFiles(directory)
+        """Of the coordinator at the broker; written where that has an authorizer."""
 
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
         """Writes config and template, and a token when there is none yet."""
@@ -68,25 +45,26 @@ class CoordinatorFiles:
             self.token.touch(mode=0o600)
             self.token.write_text(secrets.token_urlsafe(32))
 
-    def start(
-        self,
-        *,
-        lease_s: float | None = None,
-        on_spawn: Callable[[ProcessRecord], None] | None = None,
-    ) -> ProcessRecord:
+    @property
+    def arguments(self) -> list[str]:
+        """Of `samza-dagster coordinator run`."""
+        return [
+            *("--config", str(self.config), "--launch", str(self.launch)),
+            *("--token-file", str(self.token), "--url-file", str(self.url)),
+        ]
+
+    def start(self, *, on_spawn: Callable[[ProcessRecord], None] | None = None) -> ProcessRecord:
         """Starts the coordinator; a second one takes over from the first."""
-        command = [
-            sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run",
-            "--config", str(self.config), "--launch", str(self.launch),
-            "--token-file", str(self.token), "--url-file", str(self.url),
-        ]  # fmt: skip
-        if lease_s is not None:
-            command += ["--lease", str(lease_s)]
+        command = [sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run"]
         environment = dict(os.environ)
         if self.logins.client_config.exists():
             environment[CLIENT_CONFIG] = str(self.logins.client_config)
         return process.spawn(
-            ROLE, command, log=self.log, environment=environment, on_spawn=on_spawn
+            ROLE,
+            [*command, *self.arguments],
+            log=self.log,
+            environment=environment,
+            on_spawn=on_spawn,
         )
 
     def coordinator_url(self) -> str | None:
@@ -103,20 +81,14 @@ class CoordinatorFiles:
             raise Unreachable(
                 "the coordinator", seen=f"no URL in {self.url}", fix=f"see {self.log}"
             )
-        place = urlsplit(url)
-        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=timeout_s)
         try:
             token = self.token.read_text().strip()
-            connection.request("GET", "/status", headers={"Authorization": f"Bearer {token}"})
-            answer = connection.getresponse()
-            body = answer.read()
-            if answer.status != http.HTTPStatus.OK:
-                raise Unreachable("the coordinator", seen=f"{url}: {answer.status} {body[:200]!r}")
-            document: dict[str, Any] = json.loads(body)
+            request = urllib.request.Request(  # noqa: S310 - the sandbox's own http address
+                f"{url}/status", headers={"Authorization": f"Bearer {token}"}
+            )
+            with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
+                return json.load(answer)
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise Unreachable(
                 "the coordinator", seen=f"{url}: {error}", fix=f"see {self.log}"
             ) from error
-        finally:
-            connection.close()
-        return document

@@ -1,17 +1,16 @@
-"""Runs of a Dagster that is up: launched, re-executed, cancelled and followed over GraphQL."""
+"""Runs of a Dagster that is up: launched, re-executed, cancelled and waited for over GraphQL."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
+from typing import Any
 
 from samza_dagster.errors import DeadlineExceeded, InvalidInput
 from samza_dagster.sandbox import graphql
 
 ENDED = frozenset({"SUCCESS", "FAILURE", "CANCELED"})
 _POLL_S = 1.0
-OnEvent = Callable[[Mapping[str, Any]], None]
 
 
 class DagsterRuns:
@@ -56,31 +55,22 @@ class DagsterRuns:
         """Asks for a run to be cancelled."""
         graphql.ask(self._url, graphql.TERMINATE, {"runId": run_id})
 
-    def wait(self, run_id: str, on_event: OnEvent | None = None, *, timeout_s: float = 300) -> str:
+    def wait(self, run_id: str, *, timeout_s: float = 300) -> str:
         """The final status of a run: SUCCESS, FAILURE or CANCELED.
 
-        `on_event` gets each event once, in order: `__typename`, `message`, `timestamp`
-        (ms since the epoch, text), `level`, `stepKey`, `eventType`. Raises
-        `DeadlineExceeded` after `timeout_s`; the run goes on.
+        Raises `DeadlineExceeded` after `timeout_s`; the run goes on.
         """
         deadline = time.monotonic() + timeout_s
-        after: str | None = None
-        status = ""
-        while time.monotonic() < deadline:
-            data = graphql.ask(self._url, graphql.LOGS, {"runId": run_id, "after": after})
-            run, logs = data["runOrError"], data["logsForRun"]
+        while True:
+            run = graphql.ask(self._url, graphql.STATUS, {"runId": run_id})["runOrError"]
             if run["__typename"] != "Run":
                 raise InvalidInput(f"run {run_id}", seen=str(run.get("message")))
             status = str(run["status"])
-            for event in cast("list[dict[str, Any]]", logs.get("events") or []):
-                if on_event is not None:
-                    on_event(event)
-            after = logs.get("cursor") or after
-            if not logs.get("hasMore"):
-                if status in ENDED:
-                    return status
-                time.sleep(_POLL_S)
-        raise DeadlineExceeded(f"run {run_id} ended within {timeout_s:g} s", seen=status)
+            if status in ENDED:
+                return status
+            if time.monotonic() > deadline:
+                raise DeadlineExceeded(f"run {run_id} ended within {timeout_s:g} s", seen=status)
+            time.sleep(_POLL_S)
 
     def run_url(self, run_id: str) -> str:
         """The page of a run."""

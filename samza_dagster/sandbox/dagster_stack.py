@@ -15,9 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
 
-from samza_dagster.agent.files import write_json
 from samza_dagster.errors import (
     ActionFailed,
     DeadlineExceeded,
@@ -28,10 +26,9 @@ from samza_dagster.errors import (
 from samza_dagster.sandbox import graphql, process
 from samza_dagster.sandbox.dagster_runs import DagsterRuns
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
-from samza_dagster.sandbox.process import ProcessRecord
-from samza_dagster.sandbox.process_group import is_group_alive, stop_groups
+from samza_dagster.sandbox.process import ProcessRecord, stop_groups
+from samza_dagster.sandbox.registry import Registry
 
-RECORD = "stack.json"
 _POLL_S = 0.2
 _ROLES = ("code-server", "webserver", "daemon")
 PATIENCE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "180", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": "60"}
@@ -45,23 +42,26 @@ _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 class DagsterStack:
     """A running Dagster on one DAGSTER_HOME.
 
-    `home` gets a `dagster.yaml` on SQLite if it has none. `workspace` is a `workspace.yaml` with
-    one `python_file`, or the Python file itself. `env` is added to this process's
+    `home` gets a `dagster.yaml` on SQLite if it has none. `definitions` is a Python file, which
+    names its code location where no `location` is given. `env` is added to this process's
     environment for all three and so for the runs.
     """
 
     def __init__(
         self,
         home: Path,
-        workspace: Path,
+        definitions: Path,
         env: Mapping[str, str] | None = None,
         host: str = LOOPBACK,
         port: int | None = None,
+        location: str = "",
     ) -> None:
         self.home = home.resolve()
+        self._registry = processes_on(self.home)
         self.host = host
         self.port = port or free_ports(1, host)[0]
-        self._definitions, self.location = read_workspace(workspace.resolve())
+        self._definitions = definitions.resolve()
+        self.location = location or self._definitions.stem
         self._env = dict(env or {})
         self._code_port = free_ports(1, host)[0]
         self._processes: list[ProcessRecord] = []
@@ -95,6 +95,7 @@ class DagsterStack:
         stopped what was started; `InvalidInput` when a stack runs on this home already.
         """
         self._refuse_second()
+        self._registry.forget()
         self.home.mkdir(parents=True, exist_ok=True)
         server = {"host": self.host, "port": self._code_port, "location_name": self.location}
         self._workspace.write_text(
@@ -161,15 +162,14 @@ class DagsterStack:
 
     def _spawn(self, name: str) -> None:
         self._refuse_if_stopped()
-        command = self._command(name)
-        started = process.spawn_with_default_signals(
-            name,
-            [str(binary(command[0])), *command[1:]],
-            log=self._log(name),
-            environment=self._environment,
-        )
+        program, *arguments = self._command(name)
+        started = self._run(name, program, *arguments)
         self._processes.append(started)
-        self._record()
+        self._registry.add(started)
+
+    def _run(self, name: str, program: str, *arguments: str) -> ProcessRecord:
+        command = process.with_default_signals([str(binary(program)), *arguments])
+        return process.spawn(name, command, log=self._log(name), environment=self._environment)
 
     def _log(self, name: str) -> Path:
         return self.home / "logs" / f"{name}.log"
@@ -192,12 +192,7 @@ class DagsterStack:
     def _migrate(self, timeout_s: float) -> None:
         """As a process: the database's address may be in the environment of the three alone."""
         log = self._log("migration")
-        migration = process.spawn_with_default_signals(
-            "migration",
-            [str(binary("dagster")), "instance", "migrate"],
-            log=log,
-            environment=self._environment,
-        )
+        migration = self._run("migration", "dagster", "instance", "migrate")
         try:
             ended = migration.wait(timeout_s)
         finally:
@@ -272,27 +267,24 @@ class DagsterStack:
         self._stopped.set()
         processes, self._processes = self._processes, []
         stop_groups(processes, timeout_s=timeout_s)
-        (self.home / RECORD).unlink(missing_ok=True)
+        if processes:
+            self._registry.forget()
 
     @classmethod
     def stop_recorded(cls, home: Path, *, timeout_s: float = 30) -> bool:
         """Ends the stack that another process started on `home`; whether there was one."""
-        left = [each for each in recorded(home) if is_group_alive(each)]
+        registry = processes_on(home)
+        left = [each for each in registry.processes() if each.is_group_alive]
         stop_groups(left, timeout_s=timeout_s)
-        (home / RECORD).unlink(missing_ok=True)
+        registry.forget()
         return bool(left)
-
-    def _record(self) -> None:
-        record = {"url": self.url, "processes": [each.to_json() for each in self._processes]}
-        write_json(self.home / RECORD, record)
 
     def _refuse_if_stopped(self) -> None:
         if self._stopped.is_set():
             raise ActionFailed("start Dagster", seen="it was stopped while it started")
 
     def _refuse_second(self) -> None:
-        alive = [each for each in recorded(self.home) if each.is_alive]
-        if alive:
+        if alive := self._registry.live():
             raise InvalidInput(
                 f"start Dagster on {self.home}",
                 seen=", ".join(f"{each.role} runs as process {each.pid}" for each in alive),
@@ -300,13 +292,9 @@ class DagsterStack:
             )
 
 
-def recorded(home: Path) -> list[ProcessRecord]:
-    """The processes that a stack on `home` recorded; empty when there is no record."""
-    try:
-        data = json.loads((home / RECORD).read_text(encoding="utf-8"))
-        return [ProcessRecord.from_json(each) for each in data["processes"]]
-    except (OSError, ValueError, KeyError, TypeError, InvalidInput):
-        return []
+def processes_on(home: Path) -> Registry:
+    """What a stack on `home` has on record."""
+    return Registry("processes", root=home)
 
 
 def logged_errors(log: Path, last: int = 5) -> str:
@@ -314,33 +302,6 @@ def logged_errors(log: Path, last: int = 5) -> str:
     tail = process.log_tail(log, 200)
     found = [line for line in tail.splitlines() if _EXCEPTION.match(line)]
     return "\n".join(found[-last:]) or process.log_tail(log, last)
-
-
-def read_workspace(path: Path) -> tuple[Path, str]:
-    """The Python file of a workspace and its location's name.
-
-    `path` is a `workspace.yaml` with one `python_file`, or the Python file. Raises
-    `InvalidInput` for anything else.
-    """
-    import yaml
-
-    if path.suffix == ".py":
-        return path, path.stem
-    try:
-        document = cast("dict[str, Any]", yaml.safe_load(path.read_text(encoding="utf-8")))
-        (entry,) = document["load_from"]
-        target = entry["python_file"]
-    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
-        raise InvalidInput(
-            f"a workspace in {path}",
-            seen=f"{type(error).__name__}: {error}",
-            fix="load_from with one python_file",
-        ) from error
-    settings = (
-        cast("dict[str, Any]", target) if isinstance(target, dict) else {"relative_path": target}
-    )
-    file = (path.parent / str(settings["relative_path"])).resolve()
-    return file, str(settings.get("location_name") or file.name)
 
 
 def binary(name: str) -> Path:

@@ -10,6 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from samza_dagster.coordinator.deployment import plan
+from samza_dagster.metadata import connection as settings
+from samza_dagster.metadata.connection import Connection
 from samza_dagster.model import JobModel, naming
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 
@@ -61,6 +64,24 @@ class BrokerLogins:
                 f"{prefix}sasl.mechanism": self.mechanism,
             }
         return config
+
+
+def connection(bootstrap_servers: str, *, yarn_resource_manager: str = "") -> Connection:
+    """To the job at those brokers, and to YARN's ResourceManager where it is named."""
+    return Connection(
+        bootstrap_servers, JOB_NAME, JOB_ID, yarn_resource_manager=yarn_resource_manager
+    )
+
+
+def environment(bootstrap_servers: str, *, yarn_resource_manager: str = "") -> dict[str, str]:
+    """What names the same to the commands, and to the definitions of a checkout."""
+    manager = {settings.RESOURCE_MANAGER: yarn_resource_manager} if yarn_resource_manager else {}
+    return {
+        settings.BOOTSTRAP_SERVERS: bootstrap_servers,
+        settings.JOB_NAME: JOB_NAME,
+        settings.JOB_ID: JOB_ID,
+        **manager,
+    }
 
 
 def job_config(
@@ -148,37 +169,10 @@ def job_config(
 
 
 def job_model(bootstrap_servers: str, *, actives: int = 2, standbys: int = 1) -> JobModel:
-    """The demo's JobModel as a coordinator would make it, for runs without one.
-
-    Active `a` has input partitions `a`, `a + actives`, …; its standbys shadow the same.
-    """
-    containers: dict[str, object] = {}
-    for active in range(actives):
-        partitions = range(active, actives * TASKS_PER_CONTAINER, actives)
-        containers[str(active)] = {
-            "processor-id": str(active),
-            "tasks": {f"Partition {p}": _task(f"Partition {p}", p, "Active") for p in partitions},
-        }
-        for replica in range(standbys):
-            processor_id = naming.standby_container_id(str(active), replica)
-            names = {p: naming.standby_task_name(f"Partition {p}", replica) for p in partitions}
-            containers[processor_id] = {
-                "processor-id": processor_id,
-                "tasks": {name: _task(name, p, "Standby") for p, name in names.items()},
-            }
+    """The demo's JobModel as a coordinator makes it, for runs without one."""
     config = job_config(bootstrap_servers, actives=actives, standbys=standbys)
-    return JobModel.model_validate({"config": config, "containers": containers})
-
-
-def _task(name: str, partition: int, mode: str) -> dict[str, object]:
-    return {
-        "task-name": name,
-        "system-stream-partitions": [
-            {"system": SYSTEM, "stream": INPUT_TOPIC, "partition": partition, "keyBucket": -1}
-        ],
-        "changelog-partition": partition,
-        "task-mode": mode,
-    }
+    partitions = {INPUT_TOPIC: actives * TASKS_PER_CONTAINER}
+    return plan(config, partitions, "no-coordinator").job_model
 
 
 def topics(*, actives: int = 2) -> tuple[Topic, ...]:

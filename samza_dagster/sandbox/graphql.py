@@ -39,11 +39,8 @@ REEXECUTE = """mutation Reexecute($params: ReexecutionParams!) {
 TERMINATE = """mutation Terminate($runId: String!) {
   terminateRun(runId: $runId) { __typename ... on Error { message } }
 }"""
-LOGS = """query Logs($runId: ID!, $after: String) {
+STATUS = """query Status($runId: ID!) {
   runOrError(runId: $runId) { __typename ... on Run { status } ... on Error { message } }
-  logsForRun(runId: $runId, afterCursor: $after, limit: 500) { __typename
-    ... on EventConnection { cursor hasMore
-      events { __typename ... on MessageEvent { message timestamp level stepKey eventType } } } }
 }"""
 
 

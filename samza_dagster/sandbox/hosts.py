@@ -83,28 +83,22 @@ class SimulatedHost:
             on_spawn=on_spawn,
         )
 
-    def stop_command(self) -> list[str]:
-        """Ends the agent and every container that it has on record, and confirms it."""
-        return [
-            sys.executable,
-            "-I",
-            str(agent_program()),
-            "--directory",
-            str(self.directory),
-            "--stop-all",
-        ]
-
 
 def stop_hosts(hosts: tuple[SimulatedHost, ...]) -> None:
     """Stops all agents with their containers, at the same time.
 
     Raises `ActionFailed` that names the processes which live on.
     """
+    # Ends an agent and every container that it has on record, and confirms it.
+    program = (sys.executable, "-I", str(agent_program()), "--stop-all", "--directory")
     running = [
         (
             host,
             subprocess.Popen(
-                host.stop_command(), stdout=subprocess.PIPE, text=True, start_new_session=True
+                [*program, str(host.directory)],
+                stdout=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
             ),
         )
         for host in hosts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -19,7 +18,7 @@ _SETTINGS = """<ivysettings>
 </ivysettings>
 """
 _PATTERN = "[organisation]/[artifact]-[revision].[ext]"
-_ARRIVED = re.compile(r"\[SUCCESSFUL \] (\S+?)!")
+_ARRIVED = "[SUCCESSFUL ]"
 
 
 def ivy_jar() -> Path:
@@ -47,11 +46,11 @@ def retrieved_path(directory: Path, group: str, name: str, version: str) -> Path
 
 
 def retrieve(
-    modules: Sequence[tuple[str, str, str]], directory: Path, arrived: Callable[[str], None]
+    modules: Sequence[tuple[str, str, str]], directory: Path, arrived: Callable[[], None]
 ) -> None:
     """Brings each (group, name, version) below `directory`, with the cache there too.
 
-    Calls `arrived("group#name;version")` for each download that ended well. Raises
+    Calls `arrived` for each download that ended well. Raises
     `MissingPrerequisite` without Ivy or Java, `Unreachable` with the resolver's last
     words when one didn't arrive. The files aren't verified here.
     """
@@ -72,9 +71,8 @@ def retrieve(
             assert process.stdout is not None
             for line in process.stdout:
                 last_words.append(line.strip())
-                match = _ARRIVED.search(line)
-                if match:
-                    arrived(match.group(1))
+                if _ARRIVED in line:
+                    arrived()
         except BaseException:
             process.kill()
             raise

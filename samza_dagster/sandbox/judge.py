@@ -1,21 +1,16 @@
 """An outsider who judges the demo: reads its topics by itself and trusts nobody's counters.
 
-`python -m samza_dagster.sandbox.judge --bootstrap-servers … --json` exits 0 when nothing
-is missing, 1 otherwise. A `Judge` that is kept reads only what came since.
+A `Judge` that is kept reads only what came since.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-import click
-
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError, Unreachable
+from samza_dagster.errors import DeadlineExceeded, Unreachable
 from samza_dagster.metadata.kept_client import KeptClient
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import INPUT_TOPIC, OUTPUT_TOPIC
@@ -47,10 +42,6 @@ class Verdict:
         """Nothing lost and nothing made up; duplicates are legal after a crash."""
         return self.missing == 0 and self.unexplained == 0
 
-    def to_json(self) -> dict[str, Any]:
-        """For `--json`; times in ms since the epoch, by the broker's clock."""
-        return {"good": self.is_good, **asdict(self)}
-
 
 class Judge:
     """Reads input and output of one job; call `judge` as often as you like.
@@ -62,14 +53,9 @@ class Judge:
         self,
         bootstrap_servers: str,
         *,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-        wall_clock_ms: Callable[[], int] = lambda: int(time.time() * 1000),
         settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.ledger = LoadLedger()
-        self._clock = clock
-        self._wall_clock_ms = wall_clock_ms
         own = {
             "fetch.message.max.bytes": 8 * 1024 * 1024,
             "queued.max.messages.kbytes": 64 * 1024,
@@ -78,7 +64,6 @@ class Judge:
         self._consumer = KeptClient[Any](
             lambda: kafka_client.consumer(bootstrap_servers, own), lambda used: used.close()
         )
-        self._sleep = sleep
         self._next: dict[tuple[str, int], int] = {}
         self._counts: dict[str, int] = {}
 
@@ -99,17 +84,17 @@ class Judge:
         between which broker times. Raises `DeadlineExceeded` when the topics themselves
         can't be read in time, `Unreachable` without a broker until then.
         """
-        started = self._clock()
+        started = time.monotonic()
         deadline = started + deadline_s
         self._read(INPUT_TOPIC, deadline)
         asked = set(self.ledger.missing)
         self._read(OUTPUT_TOPIC, deadline)
-        while (asked & self.ledger.missing) and self._clock() < deadline:
+        while (asked & self.ledger.missing) and time.monotonic() < deadline:
             self._read(OUTPUT_TOPIC, deadline, wait_s=0.2)
         missing = asked & self.ledger.missing
         # An output may stem from inputs after the cut: read on before calling it made up.
-        self._read(INPUT_TOPIC, max(deadline, self._clock() + 10))
-        window = window_ms or (0, self._wall_clock_ms())
+        self._read(INPUT_TOPIC, max(deadline, time.monotonic() + 10))
+        window = window_ms or (0, int(time.time() * 1000))
         numbers = range(self._counts[INPUT_TOPIC]) if partitions is None else partitions
         gaps = [self.ledger.longest_gap(number, *window) for number in numbers]
         return Verdict(
@@ -121,7 +106,7 @@ class Judge:
             self.ledger.duplicates,
             len(self.ledger.early),
             tuple(gap for gap in gaps if gap is not None),
-            round(self._clock() - started, 2),
+            round(time.monotonic() - started, 2),
             self.ledger.partitions_of(missing),
         )
 
@@ -131,15 +116,15 @@ class Judge:
         Who can't reach the broker is followed by a new client, until the deadline.
         """
         if wait_s:
-            self._sleep(wait_s)
+            time.sleep(wait_s)
         while True:
             try:
                 with self._consumer.use() as consumer:
                     return self._read_by(consumer, topic, deadline)
             except Unreachable:
-                if self._clock() > deadline:
+                if time.monotonic() > deadline:
                     raise
-                self._sleep(0.2)
+                time.sleep(0.2)
 
     def _read_by(self, consumer: Any, topic: str, deadline: float) -> None:
         ends = kafka_client.end_offsets(consumer, topic)
@@ -154,17 +139,17 @@ class Judge:
         consumer.assign(
             [kafka_client.partition(topic, n, self._next.get((topic, n), 0)) for n in left]
         )
-        heard = self._clock()
+        heard = time.monotonic()
         try:
             while left:
                 for message in consumer.consume(10_000, timeout=0.2):
                     if message.error() is None:
-                        heard = self._clock()
+                        heard = time.monotonic()
                         self._take(topic, message, left)
                 seen = f"partitions {sorted(left)} not read to their ends"
-                if left and self._clock() > deadline:
+                if left and time.monotonic() > deadline:
                     raise DeadlineExceeded(f"read {topic}", seen=seen)
-                if left and self._clock() > heard + _SILENT_S:
+                if left and time.monotonic() > heard + _SILENT_S:
                     raise Unreachable(f"read {topic}", seen=f"{seen}, {_SILENT_S:.0f} s of silence")
         finally:
             consumer.unassign()
@@ -180,52 +165,3 @@ class Judge:
             self.ledger.saw_input(number, message.key(), message.value(), message.timestamp()[1])
         else:
             self.ledger.saw_output(message.key(), message.value(), message.timestamp()[1])
-
-
-@click.command()
-@click.option("--bootstrap-servers", envvar="SAMZA_DAGSTER_BOOTSTRAP_SERVERS", required=True)
-@click.option(
-    "--deadline", "deadline_s", type=float, default=60.0, show_default=True, help="seconds"
-)
-@click.option(
-    "--partition", "partitions", type=int, multiple=True, help="whose silences; all without"
-)
-@click.option("--since-ms", type=int, default=0, help="look for silences from this broker time on")
-@click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
-def main(
-    *,
-    bootstrap_servers: str,
-    deadline_s: float,
-    partitions: tuple[int, ...],
-    since_ms: int,
-    as_json: bool,
-) -> None:
-    """Compares what the demo put out with what its inputs demand."""
-    try:
-        judge = Judge(bootstrap_servers)
-        window = (since_ms, int(time.time() * 1000))
-        verdict = judge.judge(
-            deadline_s=deadline_s, partitions=partitions or None, window_ms=window
-        )
-        judge.close()
-    except SamzaDagsterError as error:
-        click.echo(
-            json.dumps(error.to_json()) if as_json else f"samza-dagster: {error}", err=not as_json
-        )
-        sys.exit(error.exit_code)
-    click.echo(json.dumps(verdict.to_json()) if as_json else _sentence(verdict))
-    sys.exit(0 if verdict.is_good else 1)
-
-
-def _sentence(verdict: Verdict) -> str:
-    gaps = ", ".join(f"{g.partition}: {g.gap_ms} ms (usual {g.usual_ms})" for g in verdict.gaps)
-    return (
-        f"{'nothing lost' if verdict.is_good else 'LOST OR MADE UP'}: {verdict.completed} completed, "
-        f"{verdict.outputs} put out, {verdict.missing} missing, {verdict.duplicates} twice, "
-        f"{verdict.unexplained} unexplained; longest silence per partition: {gaps or 'none'}; "
-        f"judged in {verdict.seconds} s"
-    )
-
-
-if __name__ == "__main__":
-    main()

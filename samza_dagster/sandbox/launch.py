@@ -6,12 +6,15 @@ literal. No shell is involved.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from samza_dagster.coordinator.launch import LaunchTemplate
+from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.class_archive import ClassArchive
-from samza_dagster.sandbox.java_check import Java
+from samza_dagster.sandbox.java_check import Java, find_java
 from samza_dagster.sandbox.warm_start import MAIN_CLASS as WARM_START
+from samza_dagster.sandbox.warm_start import warm_start_jar
 
 MAIN_CLASS = "org.apache.samza.runtime.LocalContainerRunner"
 HEAP_MB = 96
@@ -32,48 +35,62 @@ _LOG_LEVELS = (
 )
 
 
-def class_path(jars: tuple[Path, ...], warm_start: Path | None) -> tuple[Path, ...]:
-    """Of a container: a class archive fits this one, in this order."""
-    return jars if warm_start is None else (*jars, warm_start)
+@dataclass(frozen=True)
+class ContainerClasses:
+    """What containers run: Java, and the jars of their class path, in the order of their archive.
 
-
-def launch_template(
-    java: Java,
-    jars: tuple[Path, ...],
-    *,
-    archive: ClassArchive | None = None,
-    hosts_file: str = "{agent_dir}/hosts",
-    temporary: str = "{work_dir}/tmp",
-    archive_options: tuple[str, ...] | None = None,
-    warm_start: Path | None = None,
-) -> LaunchTemplate:
-    """A container with a small heap that reports its simulated host and logs what matters.
-
-    `archive` is used when it exists; `archive_options` stand in its place (to write one).
-    `warm_start` is the jar of the class that warms the JVM while it is parked.
+    `warms`: the last jar has the class that warms a JVM while it is parked.
     """
-    given = archive_options
-    if given is None:
-        given = archive.use_options() if archive is not None else ()
-    command = (
-        str(java.program),
-        f"-Xmx{HEAP_MB}m",
-        f"-Xms{HEAP_MB}m",
-        "-XX:MetaspaceSize=96m",  # no full collection on the way to the first record
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        *given,
-        f"-Djdk.net.hosts.file={hosts_file}",
-        f"-Djava.io.tmpdir={temporary}",  # a killed JVM leaves there what it unpacked
-        "-Dorg.slf4j.simpleLogger.showDateTime=true",
-        "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
-        "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-        *(f"-Dorg.slf4j.simpleLogger.log.{name}={level}" for name, level in _LOG_LEVELS),
-        "-cp",
-        ":".join(str(jar) for jar in class_path(jars, warm_start)),
-        *((WARM_START,) if warm_start is not None else ()),
-        MAIN_CLASS,
-    )
-    return LaunchTemplate(
-        command=command, stop_grace_s=STOP_GRACE_S, standby_niceness=STANDBY_NICENESS
-    )
+
+    java: Java
+    jars: tuple[Path, ...]
+    warms: bool
+
+    @classmethod
+    def of_now(cls) -> ContainerClasses:
+        """With the Java and the jars of now; raises what finds them."""
+        java, jars = find_java(), jar_paths("samza")
+        warm_start = warm_start_jar(java, jars)
+        return cls(java, (*jars, warm_start) if warm_start else jars, warm_start is not None)
+
+    @property
+    def archive(self) -> ClassArchive:
+        """Whether it exists or not."""
+        return ClassArchive.of("samza-scram", self.java, self.jars)
+
+    def template(
+        self,
+        archive_options: tuple[str, ...],
+        *,
+        hosts_file: str = "{agent_dir}/hosts",
+        temporary: str = "{work_dir}/tmp",
+    ) -> LaunchTemplate:
+        """A container with a small heap that reports its simulated host and logs what matters."""
+        command = (
+            str(self.java.program),
+            f"-Xmx{HEAP_MB}m",
+            f"-Xms{HEAP_MB}m",
+            "-XX:MetaspaceSize=96m",  # no full collection on the way to the first record
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            *archive_options,
+            f"-Djdk.net.hosts.file={hosts_file}",
+            f"-Djava.io.tmpdir={temporary}",  # a killed JVM leaves there what it unpacked
+            "-Dorg.slf4j.simpleLogger.showDateTime=true",
+            "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
+            "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+            *(f"-Dorg.slf4j.simpleLogger.log.{name}={level}" for name, level in _LOG_LEVELS),
+            "-cp",
+            ":".join(map(str, self.jars)),
+            *((WARM_START,) if self.warms else ()),
+            MAIN_CLASS,
+        )
+        return LaunchTemplate(
+            command=command, stop_grace_s=STOP_GRACE_S, standby_niceness=STANDBY_NICENESS
+        )
+
+
+def container_template() -> LaunchTemplate:
+    """How containers are launched with the Java and jars of now, by their archive where there is one."""
+    classes = ContainerClasses.of_now()
+    return classes.template(classes.archive.use_options())

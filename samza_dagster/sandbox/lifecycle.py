@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.files import write_json
-from samza_dagster.errors import DeadlineExceeded, InvalidInput, MissingPrerequisite, Refused
+from samza_dagster.errors import DeadlineExceeded, MissingPrerequisite, Refused
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, load, process, topics
-from samza_dagster.sandbox.archive_build import archive_built_beside
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import BROKER, keep_archive
 from samza_dagster.sandbox.brokers import Brokers, directories
@@ -26,10 +25,11 @@ from samza_dagster.sandbox.java_check import find_java, need_linux
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.load_plan import RATE, LoadPlan
 from samza_dagster.sandbox.ports import is_taken
-from samza_dagster.sandbox.progress import ArtifactProgress, Phases, every_tenth_jar
+from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
-from samza_dagster.sandbox.runner import JobRunner, OwnRunner
+from samza_dagster.sandbox.runner import OwnRunner
+from samza_dagster.sandbox.warm_up import archive_built_beside
 from samza_dagster.sandbox.yarn.runner import YarnRunner
 
 LOAD = "load"
@@ -71,19 +71,6 @@ class Options:
     deadline_s: float = 900.0
 
     def __post_init__(self) -> None:
-        if self.actives < 1 or self.standbys < 0 or self.state_mb <= 0 or self.rate <= 0:
-            raise InvalidInput(
-                "a sandbox",
-                seen=f"{self.actives} actives, {self.standbys} standbys, {self.state_mb} MB, rate {self.rate}",
-                fix="at least one active, no negative number",
-            )
-        addresses = len(self.job_address.split(",")) if self.job_address else self.brokers
-        if self.brokers < 1 or addresses != self.brokers:
-            raise InvalidInput(
-                "a sandbox",
-                seen=f"{self.brokers} brokers, {addresses} addresses for the job's clients",
-                fix="at least one broker, an address for each",
-            )
         if self.hosts < self.standbys + 1:
             raise Refused(
                 "an active and its standbys never share a host",
@@ -122,9 +109,11 @@ class Sandbox:
         self.directory = self.registry.directory
         self.own = OwnRunner(self.registry)
         self.yarn = YarnRunner(self.registry)
+        self.brokers: Brokers | None = None
+        """Once it was brought up in this process."""
 
     @property
-    def runner(self) -> JobRunner:
+    def runner(self) -> OwnRunner | YarnRunner:
         """What runs its job, by its record."""
         on_yarn = self.registry.read().get("options", {}).get("yarn", False)
         return self.yarn if on_yarn else self.own
@@ -149,7 +138,6 @@ class Sandbox:
         options: Options,
         phases: Phases,
         *,
-        on_jar: Callable[[ArtifactProgress], None] | None = None,
         on_broker: Callable[[str], None] | None = None,
     ) -> dict[str, Any]:
         """Brings it up and returns its status; whatever ends it early leaves nothing running.
@@ -170,7 +158,7 @@ class Sandbox:
             try:
                 with phases.phase("remains of an earlier sandbox"):
                     self._clean()
-                self._start(options, phases, on_jar, on_broker)
+                self._start(options, phases, on_broker)
             except BaseException:
                 with interrupts_deferred():
                     self._clean()
@@ -257,7 +245,6 @@ class Sandbox:
         self,
         options: Options,
         phases: Phases,
-        on_jar: Callable[[ArtifactProgress], None] | None,
         on_broker: Callable[[str], None] | None,
     ) -> None:
         self.registry.update(
@@ -267,9 +254,9 @@ class Sandbox:
         with phases.phase("Java and jars") as tell:
             find_java()
             for name in ("kafka", "samza", *runner.jars):
-                jar_paths(name, progress=on_jar or every_tenth_jar(tell))
+                jar_paths(name, tell=tell)
         with phases.phase("broker" if options.brokers == 1 else f"{options.brokers} brokers"):
-            broker = Brokers(
+            broker = self.brokers = Brokers(
                 self.directory / "broker",
                 options.brokers,
                 authorizer=options.is_fenced,
@@ -329,7 +316,7 @@ class Sandbox:
     def _wait(
         self, condition: Callable[[], bool], explain: Callable[[], str], deadline: float
     ) -> None:
-        if not wait_until(condition, deadline=deadline, clock=time.monotonic, sleep=time.sleep):
+        if not wait_until(condition, deadline):
             raise DeadlineExceeded(
                 "bring the sandbox up", seen=explain(), fix=f"see {self.directory}"
             )

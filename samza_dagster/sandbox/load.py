@@ -13,7 +13,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -184,25 +183,17 @@ def fill(
     return total
 
 
-@dataclass(frozen=True)
-class LoadPosition:
-    """How far the steady stream is: visits begun, all of their due parts acknowledged."""
+def position(path: Path) -> int:
+    """Visits that the steady stream of this file has begun, all of their due parts acknowledged.
 
-    visits: int
-
-    @classmethod
-    def read(cls, path: Path) -> LoadPosition:
-        """The position in a file, the start when there is none; raises `InvalidInput`."""
-        try:
-            return cls(int(json.loads(path.read_text())["visits"]))
-        except FileNotFoundError:
-            return cls(0)
-        except (ValueError, KeyError, TypeError) as error:
-            raise InvalidInput(f"the load's position in {path}", seen=str(error)) from error
-
-    def write(self, path: Path) -> None:
-        """Replaces the file at once."""
-        write_json(path, {"version": 1, "visits": self.visits})
+    0 when there is none; raises `InvalidInput` for what is no position.
+    """
+    try:
+        return int(json.loads(path.read_text())["visits"])
+    except FileNotFoundError:
+        return 0
+    except (ValueError, KeyError, TypeError) as error:
+        raise InvalidInput(f"the load's position in {path}", seen=str(error)) from error
 
 
 def steady(
@@ -210,21 +201,19 @@ def steady(
     plan: LoadPlan,
     position_file: Path,
     stop: threading.Event,
-    *,
-    clock: Callable[[], float] = time.monotonic,
 ) -> int:
     """Sends `plan.rate` records a second until `stop`; returns the visits begun in all.
 
     The position is written each second and, after a flush, at the end: what a killed
     load sent since is sent twice, which the Joiner takes for the same parts.
     """
-    first = LoadPosition.read(position_file).visits
+    first = position(position_file)
     visits = first
     interval = plan.parts / plan.rate
-    started = noted = clock()
+    started = noted = time.monotonic()
     for parts in plan.steady(first):
         due = started + (visits - first) * interval
-        while (ahead := due - clock()) > 0:
+        while (ahead := due - time.monotonic()) > 0:
             if stop.wait(min(ahead, _TICK_S) if ahead < _TICK_S else ahead):
                 break
         if stop.is_set():
@@ -232,13 +221,13 @@ def steady(
         for part in parts:
             sender.send(part)
         visits += 1
-        if clock() - noted >= 1.0:
-            noted = clock()
+        if time.monotonic() - noted >= 1.0:
+            noted = time.monotonic()
             with contextlib.suppress(DeadlineExceeded):  # the broker is away: note it later
                 sender.flush(1.0)
-                LoadPosition(visits).write(position_file)
+                write_json(position_file, {"version": 1, "visits": visits})
     sender.flush()
-    LoadPosition(visits).write(position_file)
+    write_json(position_file, {"version": 1, "visits": visits})
     return visits
 
 

@@ -46,14 +46,18 @@ class LoginFiles:
         with closing(Authorizer(KafkaCluster(broker.bootstrap_servers))) as authorizer:
             authorizer.set_login(ADMIN, password, MECHANISM)
             authorizer.add_rules(container_rights(actives=actives))
+        self.write(password, secrets.token_urlsafe(32))
+        return BrokerLogins(broker.job_servers, MECHANISM, RIGHTS_OF, self.secret)
+
+    def write(self, password: str, secret: str) -> None:
+        """The coordinator's password at the broker, and the containers' secret."""
         self.directory.mkdir(parents=True, exist_ok=True)
         _write(
             self.client_config,
             "security.protocol=SASL_PLAINTEXT\n"
             f"sasl.mechanism={MECHANISM}\nsasl.username={ADMIN}\nsasl.password={password}\n",
         )
-        _write(self.secret, secrets.token_urlsafe(32))
-        return BrokerLogins(broker.job_servers, MECHANISM, RIGHTS_OF, self.secret)
+        _write(self.secret, secret)
 
 
 def container_rights(*, actives: int = 2) -> list[Rule]:

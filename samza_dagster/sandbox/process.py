@@ -3,6 +3,8 @@
 A process id alone may name a stranger after a while. Here it goes with the start time
 that the kernel reports and the boot it belongs to, so the remains of a killed sandbox
 are found and ended, and nothing else is. Linux only (`/proc`, pidfd).
+
+`spawn` starts a process in a session of its own, so its id is also that of its group and session. Its children may outlive it, in the same group.
 """
 
 from __future__ import annotations
@@ -11,24 +13,24 @@ import os
 import select
 import signal
 import subprocess
-import threading
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from samza_dagster.agent.procfs import boot_id, open_pidfd, stat_of
+from samza_dagster.agent import procfs
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
 from samza_dagster.interrupts import interrupts_deferred
 
-_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT, signal.SIGHUP, signal.SIGPIPE)
-
-
-def _start_ticks(pid: int) -> int | None:
-    """Start time of a running process in clock ticks since boot; None for none or a zombie."""
-    seen = stat_of(pid)
-    return None if seen is None or seen.is_dead else seen.start_ticks
+_BY_DEFAULT = """import os, signal, sys
+for name in ("SIGINT", "SIGTERM", "SIGQUIT", "SIGHUP", "SIGPIPE"):
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+_POLL_S = 0.05
+_KILL_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -43,25 +45,30 @@ class ProcessRecord:
     @classmethod
     def of(cls, role: str, pid: int) -> ProcessRecord:
         """Records a running process; raises `ActionFailed` when it's gone already."""
-        start_ticks = _start_ticks(pid)
-        if start_ticks is None:
+        name = procfs.name_of(pid)
+        if name is None or not name.is_alive():
             raise ActionFailed(f"record the {role} process {pid}", seen="it has ended already")
-        return cls(role, pid, start_ticks, boot_id())
+        return cls(role, *name)
 
     @property
     def is_alive(self) -> bool:
         """The very process runs; a later one with the same number doesn't count."""
         exit_status(self)
-        return self.boot == boot_id() and _start_ticks(self.pid) == self.start_ticks
+        return self.name.is_alive()
+
+    @property
+    def name(self) -> procfs.ProcessName:
+        """As the agent's code knows processes."""
+        return procfs.ProcessName(self.pid, self.start_ticks, self.boot)
+
+    @property
+    def is_group_alive(self) -> bool:
+        """Whether any process is left of the group and session that it founded, zombies not counted."""
+        return self.is_alive or bool(procfs.group_of(self.name, self.name))
 
     def to_json(self) -> dict[str, Any]:
         """As `sandbox.json` holds it."""
-        return {
-            "role": self.role,
-            "pid": self.pid,
-            "start_ticks": self.start_ticks,
-            "boot": self.boot,
-        }
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ProcessRecord:
@@ -118,7 +125,7 @@ class ProcessRecord:
         return False
 
     def _pidfd(self) -> int | None:
-        descriptor = open_pidfd(self.pid)
+        descriptor = procfs.open_pidfd(self.pid)
         if descriptor is None:
             if self.is_alive:
                 raise ActionFailed(
@@ -133,28 +140,7 @@ class ProcessRecord:
         return descriptor
 
 
-class _Child(Protocol):
-    def poll(self) -> int | None: ...
-
-
-class _PosixSpawned:
-    """A child of `posix_spawn`, polled as a `Popen` is."""
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._status: int | None = None
-        self._reaping = threading.Lock()
-
-    def poll(self) -> int | None:
-        with self._reaping:
-            if self._status is None:
-                pid, status = os.waitpid(self._pid, os.WNOHANG)
-                if pid:
-                    self._status = os.waitstatus_to_exitcode(status)
-            return self._status
-
-
-_children: dict[ProcessRecord, _Child] = {}
+_children: dict[ProcessRecord, subprocess.Popen[bytes]] = {}
 """Own children, so that a dead one is reaped and doesn't stay as a zombie."""
 
 
@@ -187,46 +173,21 @@ def spawn(
             )
         except FileNotFoundError as error:
             raise MissingPrerequisite(f"start the {role}", seen=str(error)) from error
-        record = _record_child(role, child.pid, child)
+        name = procfs.name_of(child.pid) or procfs.ProcessName(child.pid, -1, procfs.boot_id())
+        record = ProcessRecord(role, *name)
+        _children[record] = child
         if on_spawn is not None:
             on_spawn(record)
     return record
 
 
-def spawn_with_default_signals(
-    role: str, command: Sequence[str], *, log: Path, environment: Mapping[str, str]
-) -> ProcessRecord:
-    """As `spawn`, with the default actions of the signals that end a process.
+def with_default_signals(command: Sequence[str]) -> list[str]:
+    """The command, run with the default actions of the signals that end a process; its path is absolute.
 
     A process started in the background of a non-interactive shell inherits SIGINT
     ignored, and one that ends its children by SIGINT would never end.
     """
-    log.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    try:
-        pid = os.posix_spawn(
-            command[0],
-            list(command),
-            dict(environment),
-            file_actions=[
-                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-                (os.POSIX_SPAWN_OPEN, 1, str(log), flags, 0o644),
-                (os.POSIX_SPAWN_DUP2, 1, 2),
-            ],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=_ENDING_SIGNALS,
-        )
-    except FileNotFoundError as error:
-        raise MissingPrerequisite(f"start the {role}", seen=str(error)) from error
-    return _record_child(role, pid, _PosixSpawned(pid))
-
-
-def _record_child(role: str, pid: int, child: _Child) -> ProcessRecord:
-    start_ticks = _start_ticks(pid)
-    record = ProcessRecord(role, pid, start_ticks if start_ticks is not None else -1, boot_id())
-    _children[record] = child
-    return record
+    return [sys.executable, "-I", "-c", _BY_DEFAULT, *command]
 
 
 def exit_status(record: ProcessRecord) -> int | None:
@@ -246,6 +207,34 @@ def stop_all(records: Iterable[ProcessRecord], grace_s: float = 15.0) -> tuple[P
     for record in late:
         record.stop(grace_s=0.0)
     return tuple(late)
+
+
+def stop_groups(leaders: Sequence[ProcessRecord], *, timeout_s: float) -> None:
+    """Ends groups in reverse order of their start; kills what is left after `timeout_s`.
+
+    Asks the leaders alone: each ends its own children in order. Raises `ActionFailed`
+    when a group survives even SIGKILL.
+    """
+    deadline = time.monotonic() + timeout_s
+    for leader in reversed(leaders):
+        leader.send(signal.SIGTERM)
+    late = [leader for leader in leaders if not _is_group_gone(leader, deadline)]
+    for leader in late:
+        procfs.kill_group(leader.name, leader.name)
+    left = [leader for leader in late if not _is_group_gone(leader, time.monotonic() + _KILL_S)]
+    if left:
+        raise ActionFailed(
+            "end process groups",
+            seen=", ".join(f"{each.role}: group {each.pid} is still there" for each in left),
+        )
+
+
+def _is_group_gone(leader: ProcessRecord, deadline: float) -> bool:
+    while leader.is_group_alive:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True
 
 
 def log_tail(log: Path, lines: int = 12) -> str:

@@ -12,6 +12,7 @@ import json
 import os
 import re
 import threading
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
@@ -115,16 +116,10 @@ class Registry:
         write_text(self.file, json.dumps(data, indent=1))
 
 
-def wait_until(
-    condition: Callable[[], bool],
-    *,
-    deadline: float,
-    clock: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> bool:
-    """Asks `condition` ten times a second until it holds or the deadline passes."""
+def wait_until(condition: Callable[[], bool], deadline: float) -> bool:
+    """Asks `condition` ten times a second until it holds or the monotonic clock is at `deadline`."""
     while not condition():
-        if clock() >= deadline:
+        if time.monotonic() >= deadline:
             return False
-        sleep(0.1)
+        time.sleep(0.1)
     return True

@@ -1,70 +1,23 @@
-"""What runs the containers of a sandbox's job; `OwnRunner` does so with our own coordinator."""
+"""Runs the containers of a sandbox's job with our own coordinator; `yarn.runner` does the same.
+
+The sandbox's record is all that another process needs to look at it or end it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
-from samza_dagster.sandbox import process, warm_up
+from samza_dagster.sandbox import process
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
+from samza_dagster.sandbox.launch import container_template
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
-
-
-class JobRunner(Protocol):
-    """The sandbox's record is all that another process needs to look at it or end it."""
-
-    @property
-    def jars(self) -> tuple[str, ...]:
-        """The sets of jars that it needs beside the broker's and the containers'."""
-        ...
-
-    @property
-    def hosts(self) -> tuple[SimulatedHost, ...]:
-        """The simulated hosts on record."""
-        ...
-
-    @property
-    def roles(self) -> set[str]:
-        """The processes without which the sandbox is broken."""
-        ...
-
-    def start(
-        self,
-        config: Mapping[str, str],
-        settings: Mapping[str, str],
-        memory_mb: int,
-        phases: Phases,
-    ) -> None:
-        """Starts the hosts on record, with so much memory for containers each, and the job.
-
-        `settings` stand above `config`, and above what the runner itself sets. Returns before the containers run. Raises what the parts raise.
-        """
-        ...
-
-    def processors(self) -> Mapping[str, Mapping[str, Any]]:
-        """Processor id → `state`, `host`, `execution_id`, `mode`, `pid` of what runs.
-
-        Raises `Unreachable` while nobody can tell, `ActionFailed` when a part has died.
-        """
-        ...
-
-    def facts(self, live: Collection[str]) -> dict[str, Any]:
-        """Its part of a sandbox's status; `live` are the roles of the processes that run."""
-        ...
-
-    def container_log(self, host: SimulatedHost, execution_id: str) -> str:
-        """What an incarnation has logged there; empty when there is nothing."""
-        ...
-
-    def stop(self) -> None:
-        """Ends what is on record of it, containers first; raises `ActionFailed`."""
-        ...
 
 
 class OwnRunner:
@@ -96,9 +49,9 @@ class OwnRunner:
         memory_mb: int,
         phases: Phases,
     ) -> None:
-        """The agents first."""
+        """The agents first; returns before the containers run. `settings` stand above `config`."""
         with phases.phase("hosts and coordinator"):
-            self.files.write({**config, **settings}, warm_up.container_template())
+            self.files.write({**config, **settings}, container_template())
             for host in self.hosts:
                 host.start(
                     url_file=self.files.url,
@@ -109,7 +62,10 @@ class OwnRunner:
             self.files.start(on_spawn=self._registry.add)
 
     def processors(self) -> Mapping[str, Mapping[str, Any]]:
-        """As the coordinator says."""
+        """Processor id → `state`, `host`, `execution_id`, `mode`, `pid` of what runs, as the coordinator says.
+
+        Raises `Unreachable` while nobody can tell, `ActionFailed` when a part has died.
+        """
         for record in self._registry.processes():
             if record.role == COORDINATOR and not record.is_alive:
                 raise ActionFailed(
@@ -120,7 +76,7 @@ class OwnRunner:
         return self.files.status().get("processors", {})
 
     def facts(self, live: Collection[str]) -> dict[str, Any]:
-        """By the coordinator's own word, as far as it answers."""
+        """Its part of a sandbox's status; `live` are the roles of the processes that run."""
         hosts = {h.name: {"state": "alive" if h.role in live else "lost"} for h in self.hosts}
         facts: dict[str, Any] = {
             "coordinator_url": self.files.coordinator_url() if COORDINATOR in live else None,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from samza_dagster.errors import ActionFailed, DeadlineExceeded
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import Topic
+
+_DEADLINE_S = 30.0
 
 
 def create_topics(
@@ -16,8 +18,6 @@ def create_topics(
     wanted: Sequence[Topic],
     *,
     replicas: int = 1,
-    deadline_s: float = 30.0,
-    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Creates those that don't exist, and returns when every partition has a leader.
 
@@ -26,15 +26,15 @@ def create_topics(
     Raises `ActionFailed` that names the topic and the broker's answer, `DeadlineExceeded`
     when a leader is missing at the deadline.
     """
-    deadline = clock() + deadline_s
+    deadline = time.monotonic() + _DEADLINE_S
     with kafka_client.admin(bootstrap_servers) as admin:
-        _create(admin, wanted, replicas, deadline_s)
+        _create(admin, wanted, replicas)
         while waiting := _without_leaders(admin, wanted):
-            if clock() > deadline:
+            if time.monotonic() > deadline:
                 raise DeadlineExceeded("topics with leaders", seen=f"still waiting for {waiting}")
 
 
-def _create(admin: Any, wanted: Sequence[Topic], replicas: int, deadline_s: float) -> None:
+def _create(admin: Any, wanted: Sequence[Topic], replicas: int) -> None:
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.cimpl import NewTopic
 
@@ -44,7 +44,7 @@ def _create(admin: Any, wanted: Sequence[Topic], replicas: int, deadline_s: floa
             NewTopic(t.name, t.partitions, replicas, config={**in_sync, **dict(t.config)})
             for t in wanted
         ],
-        operation_timeout=deadline_s,
+        operation_timeout=_DEADLINE_S,
     )
     for name, future in asked.items():
         try:

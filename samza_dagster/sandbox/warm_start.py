@@ -15,6 +15,7 @@ from pathlib import Path
 
 from samza_dagster.java.releases import OLDEST
 from samza_dagster.sandbox.class_archive import keep_file
+from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.java_check import Java
 
 MAIN_CLASS = "samza_dagster.WarmStart"
@@ -23,11 +24,11 @@ _COMPILE_S = 120.0
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same jar each time: the class archive checks its content
 
 
-def warm_start_jar(java: Java, jars: tuple[Path, ...], directory: Path) -> Path | None:
-    """The jar below `directory`, compiled against `jars` where it isn't there; None without `javac`."""
+def warm_start_jar(java: Java, jars: tuple[Path, ...]) -> Path | None:
+    """The jar among the artifacts, compiled against `jars` where it isn't there; None without `javac`."""
     source = resources.files("samza_dagster").joinpath("java", _SOURCE).read_bytes()
     digest = hashlib.sha256(source + java.version.encode()).hexdigest()[:16]
-    target = directory / "warm-start" / f"warm-start-{digest}.jar"
+    target = artifacts_directory().resolve() / "warm-start" / f"warm-start-{digest}.jar"
     if target.is_file():
         return target
     compiler = java.program.resolve().with_name("javac")

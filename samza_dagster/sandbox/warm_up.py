@@ -7,30 +7,30 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
 from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.errors import ActionFailed, DeadlineExceeded, SamzaDagsterError
+from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model import JobModel
 from samza_dagster.sandbox import demo_job, kafka_client, process
-from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.class_archive import ClassArchive
-from samza_dagster.sandbox.home import artifacts_directory, sandboxes_directory
-from samza_dagster.sandbox.java_check import find_java
-from samza_dagster.sandbox.launch import class_path, launch_template
+from samza_dagster.sandbox.launch import ContainerClasses
 from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.ports import LOOPBACK
 from samza_dagster.sandbox.process import ProcessRecord
+from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.topics import create_topics
-from samza_dagster.sandbox.warm_start import warm_start_jar
 
 _RECORDS = 200
+_PROCESSED_S = 120.0
+_ABORT_S = 5.0
 _EXECUTION_ID = "warm-up"
 
 
@@ -39,13 +39,11 @@ class JobModelServer:
 
     def __init__(self, job_model: JobModel) -> None:
         self._job_model = job_model.to_json().encode()
-        self.asked: list[str] = []
-        outer = self
+        answer = self._answer
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                outer.asked.append(self.path)
-                body = outer.answer(self.path)
+                body = answer(self.path)
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
@@ -66,8 +64,7 @@ class JobModelServer:
         """With the slash at its end that Samza needs."""
         return f"http://{LOOPBACK}:{self._server.server_address[1]}/"
 
-    def answer(self, path: str) -> bytes:
-        """The body for a path."""
+    def _answer(self, path: str) -> bytes:
         if path.startswith("/containerHeartbeat"):
             return b'{"alive":true}'
         if path.startswith("/locality"):
@@ -81,66 +78,31 @@ class JobModelServer:
         self._thread.join()
 
 
-def container_archive(artifacts: Path | None = None) -> ClassArchive:
-    """The class archive of Samza containers for the Java and jars of now."""
-    root = (artifacts or artifacts_directory()).resolve()
-    jars = jar_paths("samza", directory=root)
-    java = find_java()
-    path = class_path(jars, warm_start_jar(java, jars, root))
-    return ClassArchive.of("samza-scram", java, path, root)
-
-
-def container_template(
-    artifacts: Path | None = None,
-    *,
-    hosts_file: str = "{agent_dir}/hosts",
-    temporary: str = "{work_dir}/tmp",
-    archive_options: tuple[str, ...] | None = None,
-) -> LaunchTemplate:
-    """How containers are launched with the Java and jars of now."""
-    root = (artifacts or artifacts_directory()).resolve()
-    jars = jar_paths("samza", directory=root)
-    java = find_java()
-    return launch_template(
-        java,
-        jars,
-        archive=container_archive(root),
-        hosts_file=hosts_file,
-        temporary=temporary,
-        archive_options=archive_options,
-        warm_start=warm_start_jar(java, jars, root),
-    )
-
-
 def ensure_container_archive(
-    directory: Path,
-    *,
-    artifacts: Path | None = None,
-    deadline_s: float = 120.0,
-    on_start: Callable[[ProcessRecord], None] = lambda _: None,
+    directory: Path, on_start: Callable[[ProcessRecord], None] = lambda _: None
 ) -> ClassArchive:
     """The archive, built first where there is none: a broker, one container, 200 records.
 
-    Works in `directory`, which is removed before and after. `on_start` is told each process that this starts. Raises `DeadlineExceeded` when the
-    container processed nothing in `deadline_s`, and what `Broker.start` raises.
+    Works in `directory`, which is removed before and after. `on_start` is told each process
+    that this starts. Raises `DeadlineExceeded` when the container processed nothing in two
+    minutes, and what `Broker.start` raises.
     """
-    root = (artifacts or artifacts_directory()).resolve()
-    archive = container_archive(root)
+    classes = ContainerClasses.of_now()
+    archive = classes.archive
     if archive.exists:
         return archive
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    broker = Broker(directory / "broker", authorizer=True, artifacts=root, on_spawn=on_start)
+    broker = Broker(directory / "broker", authorizer=True, on_spawn=on_start)
     try:
         broker.start()
         draft = directory / "classes.jsa"
-        template = container_template(
-            root,
+        template = classes.template(
+            archive.write_options(draft),
             hosts_file=str(directory / "hosts"),
             temporary=str(directory),
-            archive_options=archive.write_options(draft),
         )
-        if _run_container(broker, directory, template, deadline_s, on_start):
+        if _run_container(broker, directory, template, on_start):
             archive.accept(draft)
     finally:
         broker.close()
@@ -148,11 +110,55 @@ def ensure_container_archive(
     return archive
 
 
+@contextlib.contextmanager
+def archive_built_beside(
+    directory: Path, on_start: Callable[[ProcessRecord], None], phases: Phases
+) -> Generator[None]:
+    """Builds the archive beside the block, where there is none; a failure only costs time.
+
+    Works in `directory`; `on_start` is told each process that this starts, and all of
+    them end with a block that fails.
+    """
+    if ContainerClasses.of_now().archive.exists:
+        yield
+        return
+    failure: list[str] = []
+    started: list[ProcessRecord] = []
+    aborted = threading.Event()
+
+    def note(record: ProcessRecord) -> None:
+        on_start(record)
+        started.append(record)
+        if aborted.is_set():  # started while the rest was being ended
+            record.stop(grace_s=0.0)
+            raise ActionFailed("build the class archive", seen="the sandbox ends")
+
+    def build() -> None:
+        try:
+            ensure_container_archive(directory, note)
+        except SamzaDagsterError as error:
+            failure.append(str(error))
+
+    builder = threading.Thread(target=build, daemon=True)
+    builder.start()
+    try:
+        yield
+        with phases.phase("class archive (once)") as tell:
+            builder.join()
+            if failure:
+                tell(f"not built, containers start slower: {failure[0]}")
+    except BaseException:
+        aborted.set()
+        with interrupts_deferred():
+            process.stop_all(started, grace_s=0.0)
+            builder.join(_ABORT_S)
+        raise
+
+
 def _run_container(
     broker: Broker,
     directory: Path,
     template: LaunchTemplate,
-    deadline_s: float,
     on_start: Callable[[ProcessRecord], None],
 ) -> bool:
     """True when the container processed records and then ended by itself."""
@@ -178,7 +184,7 @@ def _run_container(
         on_spawn=on_start,
     )
     try:
-        _wait_for_output(bootstrap_servers, container, time.monotonic() + deadline_s, log)
+        _wait_for_output(bootstrap_servers, container, time.monotonic() + _PROCESSED_S, log)
         return container.stop(grace_s=60.0)
     finally:
         container.stop(grace_s=0.0)
@@ -227,19 +233,3 @@ def _wait_for_output(
     finally:
         consumer.close()
     raise DeadlineExceeded("run a container once", seen=process.log_tail(log))
-
-
-def main() -> int:
-    """Builds the archive where there is none and prints its path."""
-    started = time.monotonic()
-    try:
-        archive = ensure_container_archive(sandboxes_directory() / ".warm-up")
-    except SamzaDagsterError as error:
-        print(f"samza-dagster: {error}")
-        return error.exit_code
-    print(f"{archive.path} ({time.monotonic() - started:.1f} s)")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -13,8 +13,9 @@ import dagster as dg
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.dagster_stack import DagsterStack
-from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
+from samza_dagster.sandbox.demo.run import LOCATION
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.progress import Phases
 from tests.rig.demo_sandbox import OPTIONS
@@ -126,14 +127,14 @@ def staged(root: Path, **environment: str) -> Iterator[Stage]:
 
     def on_broker(servers: str) -> None:
         env = {
-            "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": servers,
-            "SAMZA_DAGSTER_JOB_NAME": JOB_NAME,
-            "SAMZA_DAGSTER_JOB_ID": JOB_ID,
+            **demo_job.environment(servers),
             "SAMZA_DAGSTER_AUTO_FAILOVER": "act",
             "SAMZA_DAGSTER_SENSOR_INTERVAL_S": str(round(5 * PACE)),
             **environment,
         }
-        stacks.append(DagsterStack(sandbox.dagster_home, ROOT / "workspace.yaml", env=env))
+        stacks.append(
+            DagsterStack(sandbox.dagster_home, ROOT / "definitions.py", env=env, location=LOCATION)
+        )
         starter.start()
 
     starter = threading.Thread(target=lambda: start(stacks[0]), daemon=True)
@@ -142,9 +143,7 @@ def staged(root: Path, **environment: str) -> Iterator[Stage]:
         starter.join()
         if failures:
             raise failures[0]
-        connection = Connection(
-            str(sandbox.status()["bootstrap_servers"]), job_name=JOB_NAME, job_id=JOB_ID
-        )
+        connection = demo_job.connection(str(sandbox.status()["bootstrap_servers"]))
         with PlacementClient(connection) as client:
             yield Stage(sandbox, stacks[0], connection, client)
     finally:

@@ -14,7 +14,6 @@ import click
 from rich.console import Console
 
 from samza_dagster.interrupts import interrupts_raise
-from samza_dagster.sandbox.broker_settings import JOB_LISTENER
 from samza_dagster.sandbox.hosts import host_names
 from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.clocks import SET, HostClocks
@@ -28,7 +27,7 @@ from tests.chaos.schedule import (
     Fault,
     schedule,
 )
-from tests.rig.broker import brokers_of
+from tests.rig.broker import job_listeners
 from tests.rig.demo_sandbox import OPTIONS, demo_sandbox
 from tests.rig.sandbox_job import SandboxJob
 
@@ -136,10 +135,7 @@ def run(
     hosts = host_names(OPTIONS.hosts)
     with tempfile.TemporaryDirectory(prefix="chaos-") as root:
         clocks = HostClocks(Path(root) / "clocks", hosts, skew_s)
-        behind = {
-            each.node_id: lambda each=each: each.listeners[JOB_LISTENER]
-            for each in brokers_of(Path(root) / OPTIONS.name, report.brokers)
-        }
+        behind = job_listeners(Path(root) / OPTIONS.name, report.brokers)
         with (
             BrokerLinks(Path(root) / "links", hosts, behind) as links,
             demo_sandbox(

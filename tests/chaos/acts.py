@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from pathlib import Path
 
 from samza_dagster.cli import agent_archive
@@ -19,22 +20,17 @@ from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from tests.chaos.broker_acts import BrokerActs
 from tests.chaos.broker_links import BROKER_LINK, BrokerLinks
 from tests.chaos.clocks import SET, HostClocks
-from tests.chaos.containers import Container, containers
 from tests.chaos.cut_links import HELD, CutLinks, Held
 from tests.chaos.in_force import Done, Undo
 from tests.chaos.schedule import Fault
 from tests.rig.job import alive
 from tests.rig.sandbox_job import SandboxJob
-from tests.rig.undying import killed_but_undying
+from tests.rig.traced import undying
 from tests.rig.waiting import until
 
 ALONE_S = 1.0
 """For so long what thaws on a host runs before anybody who could end it does."""
 _LINK = "link of "
-
-
-def _nothing() -> str:
-    return ""
 
 
 class Acts:
@@ -117,7 +113,7 @@ class Acts:
         names = [name for name in self._job.host_names if prefix + name not in taken]
         busy = [
             found.host
-            for found in self._containers(names)
+            for found in self._job.containers(names)
             for _ in range(1 if naming.is_standby(found.processor) else 2)
         ]
         free = busy or names
@@ -126,11 +122,8 @@ class Acts:
     def _agent(self, host: str) -> list[int]:
         return [r.pid for r in self._registry.live(self._job.simulated(host).role)]
 
-    def _containers(self, hosts: Iterable[str]) -> list[Container]:
-        return containers(self._job, hosts)
-
     def _all_pids(self) -> list[int]:
-        found = self._containers(self._job.host_names)
+        found = self._job.containers(self._job.host_names)
         pids = [pid for each in found for pid in (each.warden, each.pid)]
         pids += [pid for host in self._job.host_names for pid in self._agent(host)]
         return [*pids, *(r.pid for r in self._registry.live(COORDINATOR))]
@@ -140,7 +133,7 @@ class Acts:
     def _to_container(
         self, fault: Fault, how: str, whom: str, taken: Collection[str]
     ) -> Done | None:
-        free = self._containers(name for name in self._job.host_names if name not in taken)
+        free = self._job.containers(name for name in self._job.host_names if name not in taken)
         if not free:
             return None
         host, _, execution, warden, pid = free[fault.victim % len(free)]
@@ -154,21 +147,18 @@ class Acts:
 
     def _undying(self, pid: int) -> Undo:
         """SIGKILL, which it dies of when the fault is over; of a process that may not be traced at once."""
+        held = ExitStack()
         try:
-            held = killed_but_undying(pid)
+            held.enter_context(undying(pid))
+            undo: Undo = held.close
         except PermissionError:
-            _send(pid, signal.SIGKILL)
-            return lambda: "died at once: no right to trace it"
-
-        def undo() -> str:
-            held.let_go()
-            return ""
-
+            undo = lambda: "died at once: no right to trace it"  # noqa: E731
+        _send(pid, signal.SIGKILL)
         return undo
 
     def _upgrade(self, host: str) -> Undo:
         """Its agent becomes that of one file, built anew; its containers run on, for who has a lease."""
-        ran = [each.pid for each in self._containers([host])]
+        ran = [each.pid for each in self._job.containers([host])]
         for pid in self._agent(host):
             _send(pid, signal.SIGKILL)
         until(f"the end of the agent of {host}", lambda: not self._agent(host))
@@ -184,16 +174,16 @@ class Acts:
         return undo
 
     def _to_host(self, host: str, how: str) -> Done:
-        found = self._containers([host])
+        found = self._job.containers([host])
         keepers = [*self._agent(host), *(each.warden for each in found)]
         wake_keepers = self._signal(how, keepers, lambda: self._agent_again(host))
         wake_containers = self._signal(how, [each.pid for each in found])
 
-        def undo() -> str:
+        def undo() -> None:
             wake_containers()
             if how == "freeze" and found:
                 time.sleep(ALONE_S)  # of the fault's own length: nothing is waited for
-            return wake_keepers()
+            wake_keepers()
 
         return Done(host, frozenset({host}), undo)
 
@@ -238,24 +228,14 @@ class Acts:
         if party is None:
             return None
         links.cut(party, held.ways)
-
-        def undo() -> str:
-            links.mend(party)
-            return ""
-
-        return Done(party, frozenset({prefix + party}), undo)
+        return Done(party, frozenset({prefix + party}), lambda: links.mend(party))
 
     def _set_clock(self, fault: Fault, taken: Collection[str]) -> Done | None:
         host = self._host(fault, taken)
         if host is None:
             return None
         self._clocks.set(host, fault.kind)
-
-        def undo() -> str:
-            self._clocks.set_right(host)
-            return ""
-
-        return Done(host, frozenset({host}), undo)
+        return Done(host, frozenset({host}), lambda: self._clocks.set_right(host))
 
     def _agent_again(self, host: str) -> None:
         for pid in self._agent(host):
@@ -278,16 +258,15 @@ class Acts:
     def _start_coordinator(self) -> None:
         self._job.sandbox.files.start(on_spawn=self._registry.add)
 
-    def _signal(self, how: str, pids: list[int], then: Callable[[], object] = _nothing) -> Undo:
+    def _signal(self, how: str, pids: list[int], then: Callable[[], object] = str) -> Undo:
         number = signal.SIGKILL if how == "kill" else signal.SIGSTOP
         for pid in pids:
             _send(pid, number)
 
-        def undo() -> str:
+        def undo() -> None:
             for pid in reversed(pids):  # who is looked after wakes before who looks after him
                 _send(pid, signal.SIGCONT)
             then()
-            return ""
 
         return undo
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -17,16 +18,14 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.broker import BROKER
-from samza_dagster.sandbox.broker_settings import JOB_LISTENER
+from samza_dagster.sandbox.broker import BROKER, Broker
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.registry import wait_until
 from tests.chaos.broker_links import BROKER_LINK, BrokerLinks
-from tests.chaos.containers import Container, containers
 from tests.chaos.in_force import Done, Undo
 from tests.chaos.report import told_of
 from tests.chaos.schedule import Fault
-from tests.rig.broker import SandboxBroker, brokers_of, empty, kill_broker
+from tests.rig.broker import brokers_of, kill_broker
 from tests.rig.broker_cluster import (
     TRANSACTIONS,
     elect_preferred,
@@ -41,7 +40,7 @@ from tests.rig.kill_scenarios import free_hosts
 from tests.rig.pace import PACE
 from tests.rig.proxy import REPLIES, WORDS
 from tests.rig.reassignment import reassign
-from tests.rig.sandbox_job import SandboxJob
+from tests.rig.sandbox_job import Container, SandboxJob
 from tests.rig.waiting import until
 
 WHOLE_S = 90.0
@@ -57,10 +56,9 @@ class BrokerActs:
         self._job = job
         self._links = links
         self._registry = job.sandbox.registry
-        count = len(self._registry.read()["brokers"])
-        self.brokers = brokers_of(job.sandbox.directory, count)
+        self.brokers = brokers_of(job.sandbox)
         self._servers = job.connection.bootstrap_servers
-        self._again: dict[SandboxBroker, Callable[[], None]] = {}
+        self._again: dict[Broker, Callable[[], None]] = {}
         self._acts: Mapping[str, Callable[[Fault, Collection[str]], Done | None]] = {
             "freeze broker": self._freeze,
             "expire broker": self._freeze,
@@ -111,7 +109,7 @@ class BrokerActs:
             self._thaw(broker)
             self._start_again(broker)
 
-    def _victim(self, fault: Fault) -> SandboxBroker:
+    def _victim(self, fault: Fault) -> Broker:
         """The one that the seed picks."""
         return self.brokers[fault.victim % len(self.brokers)]
 
@@ -138,7 +136,7 @@ class BrokerActs:
         """What it had each of the others has, in sync: it was waited for."""
         broker = self._victim(fault)
         undo = self._kill(broker)
-        empty(broker)
+        shutil.rmtree(broker.directory / "data")
         return _of_brokers(broker.role, undo)
 
     def _roll(self, fault: Fault, _: Collection[str]) -> Done:
@@ -154,7 +152,7 @@ class BrokerActs:
         with self._job.client() as client:
             for broker in self.brokers:
                 answer = self._ask_for_move(client, active)
-                self._again[broker] = kill_broker(self._job.sandbox, broker, signal.SIGTERM)
+                self._again[broker] = kill_broker(broker, signal.SIGTERM)
                 self._start_again(broker)
                 answers.append(answer())
                 self.wait_until_whole()
@@ -180,11 +178,8 @@ class BrokerActs:
         host, broker = free[fault.victim % len(free)].host, self._victim(fault)
         self._links.cut(host, (WORDS, REPLIES), broker.node_id)
 
-        def undo() -> str:
-            self._links.mend(host)
-            return ""
-
-        return Done(f"{broker.role} from {host}", frozenset({BROKER, BROKER_LINK + host}), undo)
+        claims = frozenset({BROKER, BROKER_LINK + host})
+        return Done(f"{broker.role} from {host}", claims, lambda: self._links.mend(host))
 
     # The one that somebody waits for
 
@@ -209,12 +204,8 @@ class BrokerActs:
             claims.add(dies.host)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(dies.pid, signal.SIGKILL)
-            waits = wait_until(
-                lambda: self._unread(broker) > before,
-                deadline=time.monotonic() + _COMMIT_S * PACE,
-                clock=time.monotonic,
-                sleep=time.sleep,
-            )
+            deadline = time.monotonic() + _COMMIT_S * PACE
+            waits = wait_until(lambda: self._unread(broker) > before, deadline)
         start_again = self._kill(broker)
 
         def undo() -> str:
@@ -223,9 +214,9 @@ class BrokerActs:
 
         return Done(broker.role, frozenset(claims), undo)
 
-    def _unread(self, broker: SandboxBroker) -> int:
+    def _unread(self, broker: Broker) -> int:
         """What the coordinator has sent it and it, frozen, hasn't read, in bytes."""
-        port = broker.listeners[JOB_LISTENER][1]
+        port = broker.ports[-1]
         return unread_at(port, self._links.ports(COORDINATOR, broker.node_id))
 
     # Nobody is away, and another one leads
@@ -239,11 +230,8 @@ class BrokerActs:
         rest = [n for n in self._node_ids() if n != first]
         self._lead(TRANSACTIONS, {partition: [first, *rest]})
 
-        def undo() -> str:
-            self._lead(TRANSACTIONS, {partition: [leader, *others]})
-            return ""
-
-        return _of_brokers(f"from {leader} to {first}", undo)
+        back = {partition: [leader, *others]}
+        return _of_brokers(f"from {leader} to {first}", lambda: self._lead(TRANSACTIONS, back))
 
     def _reassign(self, _fault: Fault, _: Collection[str]) -> Done:
         """Away from their leaders, of topics that somebody tails; then back, where they are fetched."""
@@ -256,10 +244,9 @@ class BrokerActs:
         for topic in topics:
             reassign(self._servers, topic, {n: self._without(led[topic][n]) for n in led[topic]})
 
-        def undo() -> str:
+        def undo() -> None:
             for topic, before in led.items():
                 self._lead(topic, {n: [was, *self._without(was)] for n, was in before.items()})
-            return ""
 
         return _of_brokers(f"{len(topics)} topics", undo)
 
@@ -272,7 +259,7 @@ class BrokerActs:
 
     def _containers(self, taken: Collection[str], prefix: str = "") -> list[Container]:
         names = [name for name in self._job.host_names if prefix + name not in taken]
-        return containers(self._job, names)
+        return self._job.containers(names)
 
     def _node_ids(self) -> list[int]:
         return [each.node_id for each in self.brokers]
@@ -280,7 +267,7 @@ class BrokerActs:
     def _without(self, node_id: int) -> list[int]:
         return [each for each in self._node_ids() if each != node_id]
 
-    def _leader(self, topic: str, partition: int) -> SandboxBroker:
+    def _leader(self, topic: str, partition: int) -> Broker:
         return self.brokers[leaders(self._servers, topic)[partition] - 1]
 
     def _transactions(self) -> int:
@@ -288,29 +275,24 @@ class BrokerActs:
         own = naming.transactional_id(self._job.connection.job_name, self._job.connection.job_id)
         return transaction_partition(own, len(leaders(self._servers, TRANSACTIONS)))
 
-    def _is_fenced(self, broker: SandboxBroker) -> bool:
+    def _is_fenced(self, broker: Broker) -> bool:
         """By the others, if there are: none of them names it."""
-        others = [each.servers for each in self.brokers if each is not broker]
+        others = [each.bootstrap_servers for each in self.brokers if each is not broker]
         return bool(others) and not any(names(server, broker.node_id) for server in others)
 
-    def _kill(self, broker: SandboxBroker) -> Undo:
-        self._again[broker] = kill_broker(self._job.sandbox, broker)
+    def _kill(self, broker: Broker) -> Undo:
+        self._again[broker] = kill_broker(broker)
+        return lambda: self._start_again(broker)
 
-        def undo() -> str:
-            self._start_again(broker)
-            return ""
-
-        return undo
-
-    def _start_again(self, broker: SandboxBroker) -> None:
+    def _start_again(self, broker: Broker) -> None:
         """Once, if it was ended."""
         if again := self._again.pop(broker, None):
             again()
 
-    def _thaw(self, broker: SandboxBroker) -> None:
+    def _thaw(self, broker: Broker) -> None:
         self._send(broker, signal.SIGCONT)
 
-    def _send(self, broker: SandboxBroker, what: signal.Signals) -> None:
+    def _send(self, broker: Broker, what: signal.Signals) -> None:
         for record in self._registry.live(broker.role):
             record.send(what)
 

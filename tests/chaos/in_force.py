@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from tests.chaos.schedule import Fault
 
-Undo = Callable[[], str]
-"""Takes a fault back; what came of it, or "" ."""
+Undo = Callable[[], object]
+"""Takes a fault back; a text that it returns says what came of it."""
 
 
 class Done(NamedTuple):
@@ -20,12 +20,18 @@ class Done(NamedTuple):
     undo: Undo
 
 
-class Began(NamedTuple):
-    """When a fault began (s, by the given clock), whom it befell, how many others were in force."""
+@dataclass
+class CarriedOut:
+    """A fault, whom it befell, and when it began (s, by the given clock), with so many others in force.
 
-    at_s: float
+    `undone_s`: when its taking back began, None before; `victim` says then what came of it, too.
+    """
+
+    fault: Fault
     victim: str
-    beside: int
+    at_s: float
+    beside: int = 0
+    undone_s: float | None = None
 
 
 @dataclass
@@ -37,30 +43,26 @@ class InForce:
     carry_out: Callable[[Fault, Collection[str]], Done | None]
     clock: Callable[[], float]
     sleep: Callable[[float], None]
-    _held: list[tuple[float, Fault, Done]] = field(default_factory=list[tuple[float, Fault, Done]])
-    came_of: dict[int, str] = field(default_factory=dict[int, str])
-    """By a fault's number, once it is over."""
-    undone_s: dict[int, float] = field(default_factory=dict[int, float])
-    """By a fault's number: when its taking back began, by the given clock."""
+    _held: list[_Held] = field(default_factory=list["_Held"])
 
-    def begin(self, fault: Fault) -> Began:
+    def begin(self, fault: Fault) -> CarriedOut:
         """Carries it out beside those in force; two of the same process come one after the other."""
         while True:
             at_s = self.clock()
-            claimed = {claim for _, _, done in self._held for claim in done.claims}
+            claimed = {claim for held in self._held for claim in held.done.claims}
             done = self.carry_out(fault, claimed)
             if done is not None:
-                began = Began(at_s, done.victim, len(self._held))
-                self._held.append((self.clock() + fault.hold_s, fault, done))
+                began = CarriedOut(fault, done.victim, at_s, len(self._held))
+                self._held.append(_Held(self.clock() + fault.hold_s, began, done))
                 return began
             if not self._held:
-                return Began(at_s, "nobody", 0)
+                return CarriedOut(fault, "nobody", at_s)
             self._end_next()
 
     def wait(self, seconds: float) -> None:
         """So long; what is over meanwhile is taken back when it is."""
         until_s = self.clock() + seconds
-        while self._held and min(self._held, key=_end_of)[0] <= until_s:
+        while self._held and min(each.ends_s for each in self._held) <= until_s:
             self._end_next()
         self.sleep(max(0.0, until_s - self.clock()))
 
@@ -73,25 +75,29 @@ class InForce:
         """Takes back what is in force, now; the first failure is raised when all were tried."""
         failure: Exception | None = None
         while self._held:
-            _, fault, done = self._held.pop()
             try:
-                self._undo(fault, done)
+                self._undo(self._held.pop())
             except Exception as error:
                 failure = failure or error
         if failure is not None:
             raise failure
 
     def _end_next(self) -> None:
-        next_one = min(self._held, key=_end_of)
-        self.sleep(max(0.0, next_one[0] - self.clock()))
-        self._held.remove(next_one)
-        _, fault, done = next_one
-        self._undo(fault, done)
+        held = min(self._held, key=lambda each: each.ends_s)
+        self.sleep(max(0.0, held.ends_s - self.clock()))
+        self._held.remove(held)
+        self._undo(held)
 
-    def _undo(self, fault: Fault, done: Done) -> None:
-        self.undone_s[fault.number] = self.clock()
-        self.came_of[fault.number] = done.undo()
+    def _undo(self, held: _Held) -> None:
+        held.fault.undone_s = self.clock()
+        came = held.done.undo()
+        if isinstance(came, str) and came:
+            held.fault.victim += f": {came}"
 
 
-def _end_of(held: tuple[float, Fault, Done]) -> float:
-    return held[0]
+class _Held(NamedTuple):
+    """`ends_s`: when its time is over."""
+
+    ends_s: float
+    fault: CarriedOut
+    done: Done

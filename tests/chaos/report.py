@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 from rich.table import Table
 
 from samza_dagster.sandbox import demo_job
 from tests.chaos.broker_log import Overlap
+from tests.chaos.in_force import CarriedOut
 from tests.chaos.owners import CLOCKS_MS
-from tests.chaos.schedule import Fault
 
 FREEZE_HOST = "freeze host"
 THAW_MS = 5_000
@@ -21,19 +21,6 @@ THAW_MS = 5_000
 run alone (`acts.ALONE_S`); a warden that wakes then looks at the clock within another and
 kills. The rest is for a machine that does all of it late.
 """
-
-
-class CarriedOut(NamedTuple):
-    """A fault, whom it befell, when (s since the epoch), the journal's length then, how many
-    others were in force as it began, and when its taking back began (None: not by then).
-    """
-
-    fault: Fault
-    victim: str
-    at_s: float
-    known: int
-    beside: int = 0
-    undone_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -62,30 +49,33 @@ class Befallen:
 
 
 def befell(
-    group: Sequence[CarriedOut],
+    group: Sequence[tuple[CarriedOut, int]],
     journal: Sequence[Mapping[str, Any]],
     silences_ms: Mapping[str, int],
     rest_s: float | None,
 ) -> list[Befallen]:
-    """What joined faults did, by who was started; `silences_ms` of actives, where known."""
-    ends = [*(each.known for each in group[1:]), len(journal)]
-    replaced = [_actives(journal[each.known : end]) for each, end in zip(group, ends, strict=True)]
+    """What joined faults did, by who was started; `silences_ms` of actives, where known.
+
+    With each fault comes the journal's length as it began.
+    """
+    ends = [*(known for _, known in group[1:]), len(journal)]
+    replaced = [_actives(journal[known:end]) for (_, known), end in zip(group, ends, strict=True)]
     silent = [silences_ms[a] for names in replaced for a in names if a in silences_ms]
     return [
         Befallen(
             number=each.fault.number,
-            group=group[0].fault.number,
+            group=group[0][0].fault.number,
             kind=each.fault.kind,
             victim=each.victim,
             rest_s=rest_s,
             replaced=names,
-            failed_over=tuple(n for n in names if _moved(journal[:end], each.known, n)),
+            failed_over=tuple(n for n in names if _moved(journal[:end], known, n)),
             downtime_ms=max(silent, default=None),
             beside=each.beside,
             began_s=each.at_s,
             undone_s=each.undone_s,
         )
-        for each, end, names in zip(group, ends, replaced, strict=True)
+        for (each, known), end, names in zip(group, ends, replaced, strict=True)
     ]
 
 
@@ -208,34 +198,19 @@ class Report:
 
     def verdict(self) -> dict[str, Any]:
         """What the run comes to, without its single faults."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             "good": self.is_good,
-            "seed": self.seed,
-            "fencing": self.fencing,
-            "brokers": self.brokers,
+            **own,
             "faults": len(self.faults),
             "kinds": dict(sorted(Counter(each.kind for each in self.faults).items())),
             "together": sum(each.beside > 0 for each in self.faults),
             "failovers": self.failovers,
             "onto_other_hosts": sum(len(each.failed_over) for each in self.faults),
             "downtime_ms": {"p50": self.downtime(0.5), "p99": self.downtime(0.99)},
-            "missing": self.missing,
-            "missing_in": self.missing_in,
-            "unexplained": self.unexplained,
-            "duplicates": self.duplicates,
             "overlaps": len(self.overlaps),
             "overlaps_in_thaws": sum(within_a_thaw(e, self.faults) for e in self.overlaps),
-            "overlaps_expected": self.expects_overlaps,
-            "inputs": self.inputs,
-            "completed": self.completed,
             "not_at_rest": self.never_rested,
-            "unjudged": self.unjudged,
-            "same_host": self.same_host,
-            "load": self.load,
-            "history": self.history,
-            "judged": self.judged,
-            "cut_short": self.cut_short,
-            "seconds": self.seconds,
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -7,28 +7,25 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 
-from samza_dagster.client.audit_history import read_history
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.placement.audit_codec import audit_from_json
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.placement.verification import verify
-from samza_dagster.sandbox import demo_job, kafka_client
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from tests.chaos.acts import Acts
 from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.broker_log import batches_of_leader
 from tests.chaos.clocks import HostClocks
-from tests.chaos.in_force import InForce
+from tests.chaos.in_force import CarriedOut, InForce
 from tests.chaos.owners import Log, judged, reigns, uncertified
-from tests.chaos.report import CarriedOut, Report, befell, same_host, told_of
+from tests.chaos.report import Report, befell, same_host, told_of
 from tests.chaos.schedule import Fault
 from tests.rig.at_rest import Processors
-from tests.rig.broker_cluster import leaders
-from tests.rig.job import alive
+from tests.rig.broker_cluster import leaders, set_config
+from tests.rig.history import read_verified
+from tests.rig.job import runs
 from tests.rig.load_watch import LoadWatch, load_lives
 from tests.rig.replacement import partitions_of
 from tests.rig.sandbox_job import SandboxJob
-from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
 
 REST_S = 240.0
@@ -81,17 +78,20 @@ class ChaosRun:
         wanted = self._job.actives * (1 + self._job.standbys)
         until("all that run are seen", lambda: len(self._job.journal()) >= wanted)
         self._known = len(self._job.journal())
-        _keep_whole(self._job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC)
+        # Who wrote when is read from it at the end: until then nothing is compacted.
+        servers, changelog = self._job.connection.bootstrap_servers, demo_job.CHANGELOG_TOPIC
+        set_config(servers, changelog, "min.compaction.lag.ms", str(_WHOLE_MS))
         self._acts.brokers.must_keep_what_they_acknowledge()
         self._note_owners(self._job.processors())
         in_force = InForce(self._acts.carry_out, time.time, time.sleep)
-        group: list[CarriedOut] = []
+        group: list[tuple[CarriedOut, int]] = []
         try:
             for fault in faults:
                 known = len(self._job.journal())
-                at_s, victim, beside = in_force.begin(fault)
-                self._say(f"{fault}: {victim}{f', beside {beside}' if beside else ''}")
-                group.append(CarriedOut(fault, victim, at_s, known, beside))
+                began = in_force.begin(fault)
+                beside = f", beside {began.beside}" if began.beside else ""
+                self._say(f"{fault}: {began.victim}{beside}")
+                group.append((began, known))
                 if fault.next_after_s is not None:
                     in_force.wait(fault.next_after_s)
                     continue
@@ -107,30 +107,15 @@ class ChaosRun:
             finally:
                 self._acts.heal()
                 told = {each.number for each in self._report.faults}
-                self._never_rested(
-                    [e for e in self._what_came(group, in_force) if e.fault.number not in told]
-                )
+                left = [each for each in group if each[0].fault.number not in told]
+                if left:
+                    self._report.faults += befell(left, self._job.journal(), {}, None)
 
-    def _never_rested(self, group: Sequence[CarriedOut]) -> None:
-        if group:
-            self._report.faults += befell(group, self._job.journal(), {}, None)
-
-    def _over(self, group: list[CarriedOut], in_force: InForce) -> None:
+    def _over(self, group: Sequence[tuple[CarriedOut, int]], in_force: InForce) -> None:
         in_force.wait_for_all()
-        self._rest(self._what_came(group, in_force))
+        self._rest(group)
 
-    def _what_came(self, group: Sequence[CarriedOut], in_force: InForce) -> list[CarriedOut]:
-        came_of = in_force.came_of
-        return [
-            each._replace(
-                victim=f"{each.victim}: {came_of[number]}" if came_of.get(number) else each.victim,
-                undone_s=in_force.undone_s.get(number),
-            )
-            for each in group
-            for number in [each.fault.number]
-        ]
-
-    def _rest(self, group: Sequence[CarriedOut]) -> None:
+    def _rest(self, group: Sequence[tuple[CarriedOut, int]]) -> None:
         if not group:
             return
         since = time.monotonic()
@@ -149,7 +134,7 @@ class ChaosRun:
             self._say(f"not at rest after {waited_s:.0f} s: {self._doubt or status}")
         else:
             self._note_owners(self._job.processors())
-        told = befell(group, self._job.journal(), self._silences(group[0].at_s), rest_s)
+        told = befell(group, self._job.journal(), self._silences(group[0][0].at_s), rest_s)
         self._report.faults += told
         for each in told:
             if ": " in each.victim:
@@ -175,7 +160,7 @@ class ChaosRun:
         hosts = {name for name, host in status["hosts"].items() if "free_memory_mb" in host}
         return (
             len(found) == self._job.actives * (1 + self._job.standbys)
-            and all(p["state"] == "running" and p["pid"] and alive(p["pid"]) for p in found)
+            and all(map(runs, found))
             and hosts == set(self._job.host_names)
             and all(ghost["ended"] is not None for ghost in status["ghosts"])
             and self._brokers_are_whole()
@@ -239,25 +224,16 @@ class ChaosRun:
         report.same_host = same_host(self._job.journal())
 
     def _history(self) -> list[AuditRecord]:
-        connection = self._job.connection
-        history = [
-            audit_from_json(json.loads(value), f"record {number}")
-            for number, (_, value) in enumerate(records_of(connection, connection.audit_topic))
-            if value is not None
-        ]
-        verified = verify(history, read_history(connection).head)
+        history, wrong = read_verified(self._job.connection)
         unknown = uncertified(history, self._job.journal())
-        if not (verified.ok and verified.complete):
-            self._report.history = str(verified.violation or "incomplete")
-        elif unknown:
-            self._report.history = "; ".join(unknown)
+        self._report.history = wrong or "; ".join(unknown)
         return history
 
     def _judge_logs(self, history: Sequence[AuditRecord]) -> None:
         assert history, "without a history nobody is known to have reigned"
         actives = [str(number) for number in range(self._job.actives)]
         partitions = range(self._job.actives * demo_job.TASKS_PER_CONTAINER)
-        data = {broker.node_id: broker.data for broker in self._acts.brokers.brokers}
+        data = {each.node_id: each.directory / "data" for each in self._acts.brokers.brokers}
         led = {
             topic: leaders(self._job.connection.bootstrap_servers, topic)
             for topic in (demo_job.OUTPUT_TOPIC, demo_job.CHANGELOG_TOPIC)
@@ -280,23 +256,3 @@ class ChaosRun:
         overlaps, reasons = judged(changelogs, outputs, reigned, owners)
         self._report.overlaps += overlaps
         self._report.unjudged += reasons
-
-
-def _keep_whole(servers: str, topic: str) -> None:
-    """Who wrote when is read from it at the end: until then nothing is compacted."""
-    from confluent_kafka.admin import (
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        ResourceType,
-    )
-
-    entries = [
-        ConfigEntry(
-            *("min.compaction.lag.ms", str(_WHOLE_MS)), incremental_operation=AlterConfigOpType.SET
-        )
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    with kafka_client.admin(servers) as admin:
-        for future in admin.incremental_alter_configs([resource]).values():
-            future.result(timeout=20)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from samza_dagster.sandbox.brokers import Brokers
-from tests.rig.brokers import three_brokers
+from tests.rig.fence_broker import three_brokers
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

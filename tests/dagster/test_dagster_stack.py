@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import signal
@@ -20,8 +19,7 @@ from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.orchestration.run_launcher import Launch
 from samza_dagster.orchestration.watch.failover_tick import LONGEST_TICK_S
 from samza_dagster.sandbox import process
-from samza_dagster.sandbox.dagster_stack import RECORD, DagsterStack, recorded
-from samza_dagster.sandbox.process_group import is_group_alive
+from samza_dagster.sandbox.dagster_stack import DagsterStack, processes_on
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -68,27 +66,23 @@ def test_what_runs_isnt_started_again(stack: DagsterStack) -> None:
 
 
 def test_a_run_is_launched_followed_and_tagged(stack: DagsterStack) -> None:
-    """GraphQL in, events out, and the queue saw the container group."""
-    seen: list[str] = []
+    """And the queue saw the container group."""
     run_id = stack.runs.launch("greet_job", {"ops": {"greet": {"config": {"processor": "0-0"}}}})
-    status = stack.runs.wait(
-        run_id, lambda event: seen.append(str(event.get("message"))), timeout_s=90 * PACE
-    )
-    assert status == "SUCCESS"
-    assert seen.count("hello 0-0") == 1
+    assert stack.runs.wait(run_id, timeout_s=90 * PACE) == "SUCCESS"
     with dg.DagsterInstance.from_config(str(stack.home)) as instance:
         run = instance.get_run_by_id(run_id)
+        said = [entry.user_message for entry in instance.all_logs(run_id)]
+    assert said.count("hello 0-0") == 1
     assert run is not None
     assert run.tags["samza/container-group"] == "demo/1/0"
 
 
 def test_a_run_s_process_is_known_by_when_the_kernel_started_it(stack: DagsterStack) -> None:
     """The daemon keeps between which ticks, of which boot; the process itself says the one."""
-    seen: list[str] = []
     run_id = stack.runs.launch("greet_job", {"ops": {"greet": {"config": {"processor": "1"}}}})
-    stack.runs.wait(
-        run_id, lambda event: seen.append(str(event.get("message"))), timeout_s=90 * PACE
-    )
+    stack.runs.wait(run_id, timeout_s=90 * PACE)
+    with dg.DagsterInstance.from_config(str(stack.home)) as instance:
+        seen = [entry.user_message for entry in instance.all_logs(run_id)]
     said = re.search(r"start_ticks=(\d+), boot_id='(.+?)'", "\n".join(seen))
     assert said is not None
     kept: list[Launch] = []
@@ -131,16 +125,16 @@ def test_a_second_stack_on_the_same_home_is_refused(stack: DagsterStack, tmp_pat
     file.write_text(DEFINITIONS)
     with pytest.raises(InvalidInput, match="stop that one first"):
         DagsterStack(stack.home, file).start()
-    assert recorded(stack.home)
+    assert processes_on(stack.home).live()
 
 
 def test_another_process_ends_it_by_the_record(stack: DagsterStack) -> None:
     """All three groups are gone, and a second stop has nothing to do."""
-    groups = recorded(stack.home)
+    groups = processes_on(stack.home).processes()
     assert len({group.role for group in groups}) == 3
     assert DagsterStack.stop_recorded(stack.home)
-    assert not any(map(is_group_alive, groups))
-    assert not (stack.home / RECORD).exists()
+    assert not any(each.is_group_alive for each in groups)
+    assert not processes_on(stack.home).exists
     assert not DagsterStack.stop_recorded(stack.home)
 
 
@@ -169,7 +163,7 @@ def test_the_databases_are_whole_before_the_first_process_starts(
                 revisions.append(opened.execute("select count(*) from alembic_version").fetchone())
         raise InvalidInput("start a process", seen="this test starts none")
 
-    monkeypatch.setattr(process, "spawn_with_default_signals", no_process)
+    monkeypatch.setattr(process, "spawn", no_process)
     with pytest.raises(InvalidInput, match="starts none"):
         DagsterStack(home, file).start()
     assert revisions == [(1,)] * 3
@@ -188,7 +182,7 @@ def test_a_worker_that_is_slow_to_start_is_waited_for(
         seen.append((environment[ANSWER], environment[TICK]))
         raise InvalidInput("start a process", seen="this test starts none")
 
-    monkeypatch.setattr(process, "spawn_with_default_signals", no_process)
+    monkeypatch.setattr(process, "spawn", no_process)
     for name in (ANSWER, TICK):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "greetings.py").write_text(DEFINITIONS)
@@ -241,9 +235,3 @@ def _command_lines() -> list[str]:
         with contextlib.suppress(OSError):
             found.append(each.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return found
-
-
-def test_a_record_that_cannot_be_read_is_no_stack(tmp_path: Path) -> None:
-    """A half-written or foreign file isn't a process id."""
-    (tmp_path / RECORD).write_text(json.dumps({"processes": [{"pid": "x"}]}))
-    assert recorded(tmp_path) == []

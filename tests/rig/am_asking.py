@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import uuid as uuid_module
 from collections.abc import Callable, Sequence
@@ -17,11 +16,11 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata import connection as settings
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.planning import PLAN
 from samza_dagster.orchestration.units.plan import UnitsPlan
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.chaos.am_judge import LOOK_MS, Claim, Fault, Outcome, Process, Rest, Stream, Word
 from tests.chaos.am_requests import (
@@ -37,10 +36,11 @@ from tests.chaos.am_requests import (
     wanted,
 )
 from tests.rig.am_rules import NAMESPACE, REQUEST, compact
+from tests.rig.looking import Looking
 from tests.rig.pace import PACE
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
-from tests.rig.yarn_job import Jobs, application_master, master_host, places
+from tests.rig.yarn_job import Jobs, application_master, listed, master_host, places
 
 HANGS_S = 330.0
 _OVER = "over: deployment"
@@ -57,29 +57,25 @@ class Witness:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._seen: dict[str, Process] = {}
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-        self._thread.start()
+        self._looking = Looking(self._look, LOOK_MS / 3000)
 
     def close(self) -> None:
-        """Ends the looks."""
-        self._over.set()
-        self._thread.join()
+        """Ends the looks; raises what ended them before."""
+        self._looking.close()
 
     def processes(self) -> list[Process]:
         """All that were seen by now."""
         return list(self._seen.values())
 
     def _look(self) -> None:
-        while not self._over.wait(LOOK_MS / 3000):
-            at_ms = now_ms()
-            for processor, each in self._sandbox.yarn.processors().items():
-                execution = str(each["execution_id"])
-                known = self._seen.get(execution)
-                first_ms = known.first_ms if known else at_ms
-                self._seen[execution] = Process(
-                    processor, str(each["host"]), execution, first_ms, at_ms
-                )
+        at_ms = now_ms()
+        for processor, each in self._sandbox.yarn.processors().items():
+            execution = str(each["execution_id"])
+            known = self._seen.get(execution)
+            first_ms = known.first_ms if known else at_ms
+            self._seen[execution] = Process(
+                processor, str(each["host"]), execution, first_ms, at_ms
+            )
 
 
 class Asking:
@@ -137,17 +133,13 @@ class Asking:
         return Word(ask, began_ms, now_ms(), outcome, claims, uuid, ran.stdout + ran.stderr)
 
     def _run(self, *words: str, knows_yarn: bool = False) -> subprocess.CompletedProcess[str]:
-        environment = {
-            **os.environ,
-            settings.BOOTSTRAP_SERVERS: self._connection.bootstrap_servers,
-            settings.JOB_NAME: self._connection.job_name,
-            settings.JOB_ID: self._connection.job_id,
-        }
-        if knows_yarn:
-            environment[settings.RESOURCE_MANAGER] = self._yarn
+        environment = demo_job.environment(
+            self._connection.bootstrap_servers,
+            yarn_resource_manager=self._yarn if knows_yarn else "",
+        )
         return subprocess.run(
             [sys.executable, "-m", "samza_dagster.cli.main", *words],
-            env=environment,
+            env={**os.environ, **environment},
             capture_output=True,
             text=True,
             timeout=HANGS_S * PACE,
@@ -280,24 +272,19 @@ def read_stream(connection: Connection) -> Stream:
     return Stream(statuses, processors, left(connection))
 
 
-def attempts_of(application: str, listed: Callable[[str], Any]) -> int:
-    """How many Application Masters it had by now, by the ResourceManager (see `at_rest`)."""
-    return len(listed(f"apps/{application}/appattempts")["appAttempts"]["appAttempt"])
+def attempts_of(sandbox: Sandbox) -> int:
+    """How many Application Masters the job had by now, by the ResourceManager (see `at_rest`)."""
+    attempts = listed(sandbox, f"apps/{sandbox.status()['application']}/appattempts")
+    return len(attempts["appAttempts"]["appAttempt"])
 
 
-def at_rest(
-    sandbox: Sandbox, client: PlacementClient, listed: Callable[[str], Any], *, earlier: int
-) -> Rest:
-    """How the job is now; `listed` asks the ResourceManager for what is below `/ws/v1/cluster/`.
-
-    `earlier` Application Masters were there before the first request.
-    """
+def at_rest(sandbox: Sandbox, client: PlacementClient, *, earlier: int) -> Rest:
+    """How the job is now. `earlier` Application Masters were there before the first request."""
     view = client.view()
-    application = sandbox.status()["application"]
-    nodes = listed("nodes")["nodes"]["node"]
+    nodes = listed(sandbox, "nodes")["nodes"]["node"]
     return Rest(
-        state=listed(f"apps/{application}")["app"]["state"],
-        attempts=attempts_of(application, listed) - earlier,
+        state=listed(sandbox, f"apps/{sandbox.status()['application']}")["app"]["state"],
+        attempts=attempts_of(sandbox) - earlier,
         waits=[f"{a.uuid} of {a.processor_id}" for a in (*view.actions, *view.queued)],
         shown={p: each.host or "" for p, each in view.processors.items()},
         there=places(sandbox),

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection, Generator, Sequence, Set
+from collections.abc import Collection, Generator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import (  # noqa: TID253 - the outside judge
     ElectionType,
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import ClusterMetadata, ConfigResource, ResourceType  # noqa: TID253
+from confluent_kafka.admin import (  # noqa: TID253
+    AlterConfigOpType,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    PartitionMetadata,
+    ResourceType,
+)
 
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.brokers import Brokers
-from tests.rig.hung_threads import hung, threads
+from tests.rig.traced import hung, threads
 from tests.rig.waiting import until
 
 TRANSACTIONS = "__transaction_state"
@@ -27,21 +35,20 @@ METADATA, HEARTBEAT = "kafka-{}-metadat", "broker-{}-lifecy"
 tells the controller that the broker is there."""
 
 
-def number_of(brokers: Brokers, broker: Broker) -> int:
-    """Its node id."""
-    return broker.node_id
-
-
 def others(brokers: Brokers, broker: Broker) -> str:
     """The bootstrap servers without one of them."""
     return ",".join(each.bootstrap_servers for each in brokers.nodes if each is not broker)
 
 
+def _partitions(servers: str, topic: str) -> Mapping[int, PartitionMetadata]:
+    """By who of the servers answers."""
+    with KafkaCluster(servers).admin() as admin:
+        return admin.list_topics(topic, timeout=10).topics[topic].partitions
+
+
 def leaders(servers: str, topic: str) -> dict[int, int]:
     """Partition → node id of its leader, -1 without one, by who of the servers answers."""
-    with KafkaCluster(servers).admin() as admin:
-        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
-    return {number: found.leader for number, found in partitions.items()}
+    return {number: found.leader for number, found in _partitions(servers, topic).items()}
 
 
 def leader_of(brokers: Brokers, topic: str, partition: int = 0) -> Broker:
@@ -55,9 +62,7 @@ def leader_of(brokers: Brokers, topic: str, partition: int = 0) -> Broker:
 
 def in_sync(servers: str, topic: str) -> dict[int, set[int]]:
     """Partition → node ids of its replicas in sync."""
-    with KafkaCluster(servers).admin() as admin:
-        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
-    return {number: set(found.isrs) for number, found in partitions.items()}
+    return {number: set(found.isrs) for number, found in _partitions(servers, topic).items()}
 
 
 def wait_for_all_in_sync(brokers: Brokers, *topics: str) -> None:
@@ -113,6 +118,16 @@ def settings_of(servers: str, topics: Sequence[str], setting: str) -> dict[str, 
         }
 
 
+def set_config(servers: str, topic: str, setting: str, value: str) -> None:
+    """Of a topic, beside what else it has; returns when the brokers have taken it."""
+    entry = ConfigEntry(setting, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    with KafkaCluster(servers).admin() as admin:
+        untyped: Any = admin
+        for future in untyped.incremental_alter_configs([resource]).values():
+            future.result(timeout=30)
+
+
 def wait_until_named(servers: str, number: int, *, named: bool) -> None:
     """Whether each of these brokers names that one: the controller has fenced it, or no more."""
     for each in servers.split(","):
@@ -149,17 +164,16 @@ def frozen(broker: Broker) -> Generator[None]:
 
 
 @contextmanager
-def lagging(brokers: Brokers, broker: Broker, *, and_fenced: bool = False) -> Generator[None]:
+def lagging(broker: Broker, *, and_fenced: bool = False) -> Generator[None]:
     """It serves and beats, and learns nothing of what its controller decides.
 
     `and_fenced`: it doesn't beat either, so that its controller fences it, which it alone
     doesn't know.
     """
-    number = number_of(brokers, broker)
     names = (METADATA, HEARTBEAT) if and_fenced else (METADATA,)
     with ExitStack() as stack:
         for name in names:
-            found = threads(broker.pid, name.format(number))
+            found = threads(broker.pid, name.format(broker.node_id))
             assert found, name
             stack.enter_context(hung(broker.pid, found, "futex"))
         yield

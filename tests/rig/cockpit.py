@@ -24,7 +24,7 @@ from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.judge import Judge, Verdict
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.demo_sandbox import demo_sandbox
-from tests.rig.job import alive, kill
+from tests.rig.job import alive, kill, runs
 from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.stalls import stall, that_dump
@@ -214,9 +214,7 @@ class Cockpit:
 
         def all_run() -> bool:
             found = self.job.processors().values()
-            return bool(found) and all(
-                p["state"] == "running" and p["pid"] and alive(p["pid"]) for p in found
-            )
+            return bool(found) and all(map(runs, found))
 
         until("all containers run", all_run, seconds=seconds)
 
@@ -299,9 +297,7 @@ def cockpit(
             write_definitions(root / "definitions", attributes or {}),
             env=that_dump(
                 {
-                    "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": str(sandbox.status()["bootstrap_servers"]),
-                    "SAMZA_DAGSTER_JOB_NAME": demo_job.JOB_NAME,
-                    "SAMZA_DAGSTER_JOB_ID": demo_job.JOB_ID,
+                    **demo_job.environment(str(sandbox.status()["bootstrap_servers"])),
                     "SAMZA_DAGSTER_AUTO_FAILOVER": "act",
                     **(environment or {}),
                 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
 from samza_dagster.sandbox.runner import OwnRunner
-from tests.rig.job import alive
+from tests.rig.job import runs
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -31,12 +31,13 @@ HostEnvironment = Callable[[str], Mapping[str, str]]
 _HOSTS_FILE = "-Djdk.net.hosts.file="
 
 
-@dataclass(frozen=True)
 class _FilesWith(CoordinatorFiles):
     """JVMs have another hosts file, and `environment`, with the agents' placeholders."""
 
-    hosts_file: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    def __init__(self, directory: Path, hosts_file: str, environment: Mapping[str, str]) -> None:
+        super().__init__(directory)
+        self.hosts_file = hosts_file
+        self.environment = environment
 
     def write(self, config: Mapping[str, str], launch: LaunchTemplate) -> None:
         command = tuple(
@@ -62,16 +63,12 @@ class _RunnerWith(OwnRunner):
         return tuple(replace(h, environment=self._of_host(h.name)) for h in super().hosts)
 
 
-def _nothing(_: str) -> Mapping[str, str]:
-    return {}
-
-
 @contextmanager
 def demo_sandbox(
     root: Path,
     settings: Mapping[str, str] | None = None,
     hosts_file: str = "",
-    environment: HostEnvironment = _nothing,
+    environment: HostEnvironment = lambda _: {},
     **options: Any,
 ) -> Generator[Sandbox]:
     """2 actives, 2 standbys, 4 hosts, a steady load; standbys have caught up.
@@ -98,9 +95,7 @@ def processors(sandbox: Sandbox) -> Mapping[str, Mapping[str, Any]]:
 def all_run(sandbox: Sandbox) -> bool:
     """Four containers, by the coordinator's word and the kernel's."""
     found = processors(sandbox).values()
-    return len(found) == 4 and all(
-        p["state"] == "running" and p["pid"] and alive(p["pid"]) for p in found
-    )
+    return len(found) == 4 and all(map(runs, found))
 
 
 def restored(sandbox: Sandbox, processor: str) -> dict[int, int]:

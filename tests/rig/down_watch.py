@@ -6,12 +6,12 @@ A container is up while its process lives, it has checked in, and nobody asked i
 from __future__ import annotations
 
 import json
-import threading
 import time
 from pathlib import Path
 from typing import Any
 
 from tests.rig.job import alive
+from tests.rig.looking import Looking
 
 _EVERY_S = 0.1
 
@@ -28,18 +28,11 @@ class DownWatch:
         self._named: dict[Path, tuple[str, int]] = {}
         self.seen: list[tuple[float, frozenset[str]]] = []
         """Seconds since the epoch and who was down from then on."""
-        self._failure: BaseException | None = None
-        self._stopped = threading.Event()
-        self._look()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+        self._looking = Looking(self._look, _EVERY_S)
 
     def close(self) -> None:
         """Ends the watch; raises what ended it before."""
-        self._stopped.set()
-        self._thread.join()
-        if self._failure is not None:
-            raise AssertionError("nobody watched who is down") from self._failure
+        self._looking.close()
 
     @property
     def down(self) -> frozenset[str]:
@@ -70,13 +63,6 @@ class DownWatch:
         return [
             down for _, down in self.seen if len({p.partition("-")[0] for p in down}) < len(down)
         ]
-
-    def _watch(self) -> None:
-        try:
-            while not self._stopped.wait(_EVERY_S):
-                self._look()
-        except BaseException as error:
-            self._failure = error
 
     def _look(self) -> None:
         up: set[str] = set()

@@ -5,10 +5,10 @@ Its plain listener is an outside judge's; coordinators log in at the other one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from samza_dagster.metadata.authorizer import ALLOW, Authorizer, Rule
 from samza_dagster.metadata.connection import CLIENT_CONFIG
@@ -18,47 +18,48 @@ from samza_dagster.model import naming
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
 from samza_dagster.sandbox.brokers import Brokers
+from samza_dagster.sandbox.demo_job import BrokerLogins
+from samza_dagster.sandbox.logins import LoginFiles
 from tests.rig.job import Job
 
 RIGHTS_OF = "User:the-job"
 SECRET = "s" * 32
+_Brokers = TypeVar("_Brokers", Broker, Brokers)
+
+
+def fence_broker(directory: Path) -> AbstractContextManager[Broker]:
+    """One, with an authorizer and a login for the coordinator."""
+    return _with_login(Broker(directory, authorizer=True))
+
+
+def three_brokers(directory: Path) -> AbstractContextManager[Brokers]:
+    """The same of three."""
+    return _with_login(Brokers(directory, 3, authorizer=True))
 
 
 @contextmanager
-def fence_broker(directory: Path) -> Iterator[Broker]:
-    """With an authorizer, and a login for the coordinator."""
-    with Broker(directory, authorizer=True) as broker:
-        authorizer = Authorizer(KafkaCluster(broker.bootstrap_servers))
-        authorizer.set_login(ADMIN, SECRET, MECHANISM)
-        yield broker
+def _with_login(brokers: _Brokers) -> Generator[_Brokers]:
+    with brokers:
+        Authorizer(KafkaCluster(brokers.bootstrap_servers)).set_login(ADMIN, SECRET, MECHANISM)
+        yield brokers
 
 
 def settings_of(broker: Broker | Brokers, directory: Path, *, servers: str = "") -> dict[str, str]:
     """What a job's config says of the fence."""
-    secret = directory / "fencing.secret"
-    secret.write_text(SECRET)
-    settings = {
-        "samza.dagster.fencing": "broker",
-        "samza.dagster.fencing.secret.file": str(secret),
-        "samza.dagster.fencing.rights.of": RIGHTS_OF,
-    }
-    for side in ("consumer", "producer"):
-        settings |= {
-            f"systems.kafka.{side}.bootstrap.servers": servers or broker.sasl_servers,
-            f"systems.kafka.{side}.security.protocol": "SASL_PLAINTEXT",
-            f"systems.kafka.{side}.sasl.mechanism": MECHANISM,
-        }
-    return settings
+    files = _written(directory)
+    found = BrokerLogins(servers or broker.sasl_servers, MECHANISM, RIGHTS_OF, files.secret)
+    return found.config()
 
 
 def client_file(directory: Path) -> Path:
     """How the coordinator logs in, for `CLIENT_CONFIG`."""
-    path = directory / "client.properties"
-    path.write_text(
-        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
-        f"sasl.username={ADMIN}\nsasl.password={SECRET}\n"
-    )
-    return path
+    return _written(directory).client_config
+
+
+def _written(directory: Path) -> LoginFiles:
+    files = LoginFiles(directory)
+    files.write(SECRET, SECRET)
+    return files
 
 
 def config_of(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from samza_dagster.client.audit_history import read_history
 from samza_dagster.coordinator.fencing.broker_fence import present
 from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.metadata.authorizer import DENY, Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from tests.rig.at_rest import Processors
+from tests.rig.history import followers
 from tests.rig.job import Job
 from tests.rig.kill_points import Scenario
 from tests.rig.kill_scenarios import set_apart, swapped
@@ -60,14 +60,8 @@ def _judge(word: BrokersWord, job: Job, before: Processors) -> None:
     lost, now = before["0"]["execution_id"], job.processors()
     assert word.denied(lost) == ["ALL"]
     assert not [name for name, p in now.items() if word.denied(p["execution_id"])]
-    after_it = {
-        record.execution_id: (record.fencing, record.predecessor.how)
-        for record in read_history(job.connection).records
-        if record.kind == "start"
-        and record.predecessor is not None
-        and record.predecessor.execution_id == lost
-    }
-    assert after_it == {now["0"]["execution_id"]: ("broker", "fenced")}, (lost, now["0"], after_it)
+    found = followers(job.connection, lost)
+    assert found == {now["0"]["execution_id"]: ("broker", "fenced")}, (lost, now["0"], found)
 
 
 HOST_FENCED = Scenario(

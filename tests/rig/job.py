@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ from tests.rig.waiting import until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMAND = "samza_dagster.cli.main"
+SKEWED = "tests.rig.skewed_coordinator"
+"""Sets its clocks before it imports the product, so that none is forked from who has."""
 STUB = Path(__file__).with_name("stub_container.py")
 
 
@@ -41,6 +44,11 @@ def alive(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def runs(processor: Mapping[str, Any]) -> bool:
+    """By the coordinator's word and the kernel's."""
+    return processor["state"] == "running" and bool(processor["pid"]) and alive(processor["pid"])
 
 
 def kill(*pids: int) -> None:
@@ -132,12 +140,12 @@ class Job(RunningJob):
 
     def start_coordinator(self, *options: str) -> subprocess.Popen[bytes] | Born:
         """A coordinator process: the command's, or one of a module of the rig in its place."""
-        if self.coordinator_module == COMMAND:
+        if self.coordinator_module in (COMMAND, SKEWED):
             with self.coordinator_log.open("ab") as output:
                 self.coordinator = subprocess.Popen(
                     [
-                        *(sys.executable, "-m", COMMAND, "coordinator", "run"),
-                        *self._coordinator_arguments((*self.options, *options)),
+                        *(sys.executable, "-m", self.coordinator_module, "coordinator", "run"),
+                        *(*self.files.arguments, *self.options, *options),
                     ],
                     cwd=ROOT,
                     env={**os.environ, **self.environment},
@@ -182,11 +190,7 @@ class Job(RunningJob):
         def settled() -> Processors | None:
             found = self.processors()
             wanted = self.actives * (1 + self.standbys) + extra
-            running = [
-                p
-                for p in found.values()
-                if p["state"] == "running" and p["pid"] and alive(p["pid"])
-            ]
+            running = [p for p in found.values() if runs(p)]
             status = self.status()
             quiet = status is not None and not status["actions"] and set(status["hosts"]) >= started
             return found if len(running) == wanted == len(found) and quiet else None
@@ -222,6 +226,5 @@ class Job(RunningJob):
             if coordinator.poll() is None:
                 coordinator.kill()
                 coordinator.wait(timeout=10 * PACE)
-        super().close()
         stop_hosts(tuple(map(self.simulated, self.host_names)))
         process.stop_all(self.registry.live())

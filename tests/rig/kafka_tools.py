@@ -9,16 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-from typing import Any
 
-from confluent_kafka.admin import (  # noqa: TID253 - the outside judge
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
-
-from samza_dagster.metadata.kafka_client import KafkaCluster
+from tests.rig.broker_cluster import set_config
 from tests.rig.reassignment import reassign
 
 
@@ -53,12 +45,7 @@ def _configs(options: list[str], files: dict[str, str]) -> None:
     given = parser.parse_args(options)
     assert (given.entity_type, files) == ("topics", {})
     key, _, value = given.add_config.partition("=")
-    entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, given.entity_name, incremental_configs=[entry])
-    with KafkaCluster(given.bootstrap_server).admin() as admin:
-        untyped: Any = admin
-        for future in untyped.incremental_alter_configs([resource]).values():
-            future.result(timeout=30)
+    set_config(given.bootstrap_server, given.entity_name, key, value)
 
 
 def _parser(*names: str) -> argparse.ArgumentParser:

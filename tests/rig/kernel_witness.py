@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.procfs import Stat, all_processes
+from tests.rig.looking import Looking
 
 _EVERY_S = 0.05
 _FORKED_S = 2.0
@@ -44,21 +45,15 @@ class KernelWitness:
         self._sessions: set[tuple[str, int]] = set()
         self._violations: dict[tuple[int, ...], dict[str, Any]] = {}
         self._lock = threading.Lock()
-        self._stopped = threading.Event()
-        self._failure: BaseException | None = None
-        self._look()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
+        self._looking = Looking(self._look, _EVERY_S)
 
     def close(self) -> None:
         """Ends the watch; raises what ended it before."""
-        self._stopped.set()
-        self._thread.join()
-        self._raise()
+        self._looking.close()
 
     def journal(self) -> list[dict[str, Any]]:
         """`started` for each container in the order seen, then each `VIOLATION`."""
-        self._raise()
+        self._looking.check()
         with self._lock:
             starts = [
                 {
@@ -73,17 +68,6 @@ class KernelWitness:
                 if seen.released
             ]
             return sorted([*starts, *self._violations.values()], key=lambda line: line["at"])
-
-    def _raise(self) -> None:
-        if self._failure is not None:
-            raise AssertionError("nobody watches the process table") from self._failure
-
-    def _watch(self) -> None:
-        try:
-            while not self._stopped.wait(_EVERY_S):
-                self._look()
-        except BaseException as error:
-            self._failure = error
 
     def _look(self) -> None:
         now = time.time()

@@ -17,11 +17,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from samza_dagster.client.audit_history import read_history
-from samza_dagster.placement.audit_codec import audit_from_json
-from samza_dagster.placement.verification import verify
 from tests.rig.at_rest import unanswered, unsettled
 from tests.rig.crashing_points import same_in_each_run
+from tests.rig.history import read_verified
 from tests.rig.job import alive
 from tests.rig.running_job import Processors, RunningJob
 from tests.rig.topic_records import records_of
@@ -245,14 +243,8 @@ class KilledJob:
             assert said[-len(ends) :] == ends, (point, said)
             assert ends[0][0] == "SUCCEEDED", (point, said)
             assert requests[uuid] is None, point
-        history = [
-            audit_from_json(json.loads(value), f"record {n}")
-            for n, (_, value) in enumerate(records_of(job.connection, job.connection.audit_topic))
-            if value is not None
-        ]
-        verdict = verify(history, read_history(job.connection).head)
-        assert verdict.ok, verdict.violation
-        assert verdict.complete
+        history, wrong = read_verified(job.connection)
+        assert not wrong, wrong
         recorded = Counter(r.execution_id for r in history if r.kind == "start")
         assert set(recorded.values()) == {1}
         assert {line["execution"] for line in job.journal()} <= recorded.keys()

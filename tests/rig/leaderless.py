@@ -1,30 +1,27 @@
-"""A cluster of two brokers, of which the second can be stopped: what it alone has is then without a leader."""
+"""Two brokers, of which the second can be stopped: what it alone has is then without a leader."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import COMPACTED
-from samza_dagster.sandbox import process
-from samza_dagster.sandbox.broker import Broker
-from samza_dagster.sandbox.ports import LOOPBACK, free_ports
+from samza_dagster.sandbox.brokers import Brokers
+from tests.rig.broker_cluster import frozen
 from tests.rig.waiting import until
 
 FIRST, SECOND = 1, 2
 
 
 class TwoBrokers:
-    """The first has the controller and goes on; topics say which partition is on which broker."""
+    """The first goes on; topics say which partition is on which. A third has nothing of theirs: it
+    is there so that the controllers have a majority without the second.
+    """
 
-    def __init__(self, directory: Path) -> None:
-        self._first = Broker(directory / "first")
-        self._directory = directory / "second"
-        self._second: process.ProcessRecord | None = None
+    def __init__(self, brokers: Brokers) -> None:
+        self._first, self._second, _ = brokers.nodes
 
     @property
     def servers(self) -> str:
@@ -53,9 +50,7 @@ class TwoBrokers:
 
     def stop_second(self) -> None:
         """Returns when no partition has it for a leader."""
-        assert self._second is not None
-        self._second.stop(grace_s=20)
-        self._second = None
+        self._second.close()
         with self.cluster.admin() as admin:
             until(
                 "nothing is led by it",
@@ -66,77 +61,17 @@ class TwoBrokers:
                 ),
             )
 
-    @contextmanager
-    def second_frozen(self) -> Generator[None]:
-        """It is alive and answers nobody; the controller needs some seconds to take its partitions."""
-        assert self._second is not None
-        os.kill(self._second.pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            os.kill(self._second.pid, signal.SIGCONT)
-
     def start_second(self) -> None:
         """Returns when it is one of the brokers."""
-        command = [
-            word
-            for word in self._first_command()
-            if not word.startswith(("-XX:ArchiveClassesAtExit", "-XX:+AutoCreateSharedArchive"))
-        ]
-        command[-1] = str(self._properties())
-        self._second = process.spawn(
-            "broker", command, log=self._directory / "broker.log", directory=self._directory
-        )
-        with self.cluster.admin() as admin:
-            until(
-                "two brokers", lambda: len(admin.list_topics(timeout=10).brokers) == 2, seconds=60
-            )
+        self._second.start()
 
-    def start(self) -> None:
-        """Starts both."""
-        self._first.start()
-        self.start_second()
-
-    def close(self) -> None:
-        """Ends both."""
-        if self._second is not None:
-            self._second.stop(grace_s=20)
-        self._first.close()
-
-    def _first_command(self) -> list[str]:
-        return Path(f"/proc/{self._first.pid}/cmdline").read_bytes().decode().split("\0")[:-1]
-
-    def _properties(self) -> Path:
-        properties = self._directory / "server.properties"
-        if properties.is_file():
-            return properties
-        own = self._first.directory / "server.properties"
-        settings = dict(line.split("=", 1) for line in own.read_text().splitlines())
-        (port,) = free_ports(1)
-        settings |= {
-            "process.roles": "broker",
-            "node.id": str(SECOND),
-            "listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
-            "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
-            "log.dirs": str(self._directory / "data"),
-        }
-        formatted = (self._first.directory / "data" / "meta.properties").read_text()
-        lines = dict(line.split("=", 1) for line in formatted.splitlines() if "=" in line)
-        (self._directory / "data").mkdir(parents=True)
-        (self._directory / "data" / "meta.properties").write_text(
-            f"version=1\ncluster.id={lines['cluster.id']}\nnode.id={SECOND}\n"
-        )
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        return properties
+    def second_frozen(self) -> AbstractContextManager[None]:
+        """It is alive and answers nobody; the controller needs some seconds to take its partitions."""
+        return frozen(self._second)
 
 
 @contextmanager
 def two_brokers(directory: Path) -> Generator[TwoBrokers]:
     """Both run."""
-    brokers = TwoBrokers(directory)
-    try:
-        brokers.start()
-        yield brokers
-    finally:
-        brokers.close()
+    with Brokers(directory, 3) as brokers:
+        yield TwoBrokers(brokers)

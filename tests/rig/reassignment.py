@@ -21,7 +21,10 @@ def reassign(servers: str, topic: str, wanted: Mapping[int, Sequence[int]]) -> N
 
     `servers` are of listeners without a login.
     """
-    _ask(servers.split(",", maxsplit=1)[0], _request(topic, wanted))
+    answer = ask(servers.split(",", maxsplit=1)[0], _request(topic, wanted))
+    # Number, no tags, throttle time, then what is wrong with the whole of it.
+    (error,) = struct.unpack_from(">h", answer, 9)
+    assert error == 0, f"the controller refused the reassignment: error {error}"
 
     def is_done() -> bool:
         with KafkaCluster(servers).admin() as admin:
@@ -48,12 +51,11 @@ def _request(topic: str, wanted: Mapping[int, Sequence[int]]) -> bytes:
     return header + struct.pack(">iB", round(_DEADLINE_S * 1000), 2) + of_topic + b"\0"
 
 
-def _ask(server: str, request: bytes) -> None:
-    host, _, port = server.partition(":")
+def ask(server: str, request: bytes) -> bytes:
+    """What a broker answers to one request of Kafka's protocol, its length left out."""
+    host, _, port = server.rpartition(":")
     with socket.create_connection((host, int(port)), timeout=_DEADLINE_S) as link:
         link.sendall(struct.pack(">i", len(request)) + request)
-        answer = link.makefile("rb")
-        (length,) = struct.unpack(">i", answer.read(4))
-        # Number, no tags, throttle time, then what is wrong with the whole of it.
-        (error,) = struct.unpack_from(">h", answer.read(length), 9)
-    assert error == 0, f"the controller refused the reassignment: error {error}"
+        with link.makefile("rb") as answer:
+            (length,) = struct.unpack(">i", answer.read(4))
+            return answer.read(length)

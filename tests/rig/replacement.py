@@ -7,7 +7,7 @@ import time
 from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
 from samza_dagster.sandbox.judge import Judge
 from tests.rig.at_rest import Processors
-from tests.rig.job import alive
+from tests.rig.job import runs
 from tests.rig.pace import PACE
 from tests.rig.sandbox_job import SandboxJob
 from tests.rig.waiting import until
@@ -77,12 +77,7 @@ def replacement_works(job: SandboxJob, before: Processors, name: str, seconds: f
 
 
 def _is_replaced(now: Processors, before: Processors, name: str) -> bool:
-    return (
-        name in now
-        and now[name]["state"] == "running"
-        and now[name]["pid"] not in (None, before[name]["pid"])
-        and alive(now[name]["pid"])
-    )
+    return name in now and runs(now[name]) and now[name]["pid"] != before[name]["pid"]
 
 
 def outputs_are_whole(judge: Judge, what: str, actives: set[str], since_s: float) -> None:

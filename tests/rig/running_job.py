@@ -17,7 +17,7 @@ from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.registry import Registry
-from tests.rig.nursery import Born, Nursery
+from tests.rig.nursery import Born
 from tests.rig.pace import PACE
 
 Processors = dict[str, dict[str, Any]]
@@ -37,7 +37,6 @@ class RunningJob:
     actives: int
     standbys: int
     memory_mb: int
-    _nursery: Nursery | None = None
     _simulated: Mapping[str, SimulatedHost]
 
     def _on(self, hosts: Iterable[SimulatedHost]) -> None:
@@ -98,21 +97,13 @@ class RunningJob:
         """One more; it leads, or waits beside the one that does."""
         raise NotImplementedError
 
-    def _coordinator_arguments(self, options: Sequence[str] = ()) -> list[str]:
-        files = self.files
-        return [
-            *("--config", str(files.config), "--launch", str(files.launch)),
-            *("--token-file", str(files.token), "--url-file", str(files.url)),
-            *options,
-        ]
-
     def _born(
         self, module: str, environment: Mapping[str, str], options: Sequence[str] = ()
     ) -> Born:
         """A coordinator of the rig's own module, forked from a process that has imported it."""
-        if self._nursery is None:
-            self._nursery = Nursery(module, {**environment, KILL_FILE: str(self.kill_file)})
-        return self._nursery.start(self._coordinator_arguments(options), self.files.log)
+        arguments = [*self.files.arguments, *options]
+        killed_by = {KILL_FILE: str(self.kill_file)}
+        return Born(module, arguments, {**environment, **killed_by}, self.files.log)
 
     def status(self) -> dict[str, Any] | None:
         """`GET /status`, None while no coordinator answers."""
@@ -133,8 +124,3 @@ class RunningJob:
     def journal(self) -> list[dict[str, Any]]:
         """Each start of a container as an outsider saw it (`what`: `started`), and each `VIOLATION`."""
         raise NotImplementedError
-
-    def close(self) -> None:
-        """Ends what only a test needs."""
-        if self._nursery is not None:
-            self._nursery.close()

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from samza_dagster.agent.files import read_json
-from samza_dagster.metadata.connection import CLIENT_CONFIG, Connection
+from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.coordinator_process import ROLE
 from samza_dagster.sandbox.hosts import HOST_MEMORY_MB
@@ -20,6 +22,16 @@ from tests.rig.job import kill
 from tests.rig.kernel_witness import KernelWitness
 from tests.rig.nursery import Born
 from tests.rig.running_job import RunningJob
+
+
+class Container(NamedTuple):
+    """One that is alive; `warden` and `pid` are process ids."""
+
+    host: str
+    processor: str
+    execution_id: str
+    warden: int
+    pid: int
 
 
 class SandboxJob(RunningJob):
@@ -48,7 +60,7 @@ class SandboxJob(RunningJob):
         self._on(sandbox.hosts)
         # As an outsider: the coordinator's own login is for the coordinator.
         servers = str(sandbox.status()["bootstrap_servers"])
-        self.connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+        self.connection = demo_job.connection(servers)
         self.witness = KernelWitness(sandbox.directory / "hosts") if watched else None
 
     def last_words(self) -> str:
@@ -60,7 +72,6 @@ class SandboxJob(RunningJob):
 
     def close(self) -> None:
         """Ends the watch of the processes; the sandbox ends what runs."""
-        super().close()
         if self.witness is not None:
             self.witness.close()
 
@@ -88,11 +99,22 @@ class SandboxJob(RunningJob):
             record.send(signal.SIGKILL)
             assert record.wait(10)
 
+    def containers(self, hosts: Iterable[str]) -> list[Container]:
+        """Those that live on these hosts, by the wardens' records and the kernel, in their names' order."""
+        found: list[Container] = []
+        for name in hosts:
+            for record in sorted(self.host_directory(name).glob("incarnations/*/warden.json")):
+                named: dict[str, Any] = read_json(record) or {}
+                spec: dict[str, Any] = read_json(record.with_name("spec.json")) or {}
+                pid = (named.get("container") or {}).get("pid")
+                if pid and spec and Path(f"/proc/{pid}").exists():
+                    execution, warden = record.parent.name, named["warden"]["pid"]
+                    found.append(Container(name, spec["processor_id"], execution, warden, pid))
+        return found
+
     def kill_host(self, host: str) -> float:
         """SIGKILL of all processes of a host: agent, wardens, containers; when, in s since the epoch."""
-        records = self.host_directory(host).glob("incarnations/*/warden.json")
-        named = [read_json(record) or {} for record in records]
-        pids = [part["pid"] for each in named for part in (each["warden"], each["container"])]
+        pids = [pid for each in self.containers([host]) for pid in (each.warden, each.pid)]
         at = time.time()
         self.kill_agent(host)
         kill(*pids)

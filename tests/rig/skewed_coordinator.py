@@ -19,6 +19,7 @@ def time_ns() -> int:
 time.time_ns = time_ns
 time.time = lambda: time_ns() / 1_000_000_000
 
-from samza_dagster.coordinator.command import run_command  # noqa: E402 - on that clock, all of it
+from samza_dagster.cli.main import cli  # noqa: E402 - on that clock, all of it
 
-__all__ = ["run_command"]
+if __name__ == "__main__":
+    cli()

@@ -6,6 +6,9 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,16 +16,18 @@ from typing import Any
 
 import dagster as dg
 
+from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import checkpoint_topic
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY
-from samza_dagster.sandbox.yarn.containers import containers
+from samza_dagster.sandbox.yarn.containers import containers, java_processes
 from tests.rig.am_rules import NAMESPACE, REQUEST, RESPONSE
 from tests.rig.job import alive
 from tests.rig.pace import PACE
@@ -30,7 +35,7 @@ from tests.rig.topic_records import timed_records_of
 from tests.rig.waiting import until
 
 OPTIONS = Options(name="yarn", yarn=True, state_mb=4.0, rate=200.0 / PACE)
-MASTER = b"org.apache.samza.clustermanager.ClusterBasedJobCoordinatorRunner"
+MASTER = "org.apache.samza.clustermanager.ClusterBasedJobCoordinatorRunner"
 
 
 @contextlib.contextmanager
@@ -87,6 +92,43 @@ class Jobs:
         )
 
 
+def listed(sandbox: Sandbox, what: str) -> Any:
+    """What the ResourceManager says below `/ws/v1/cluster/`."""
+    url = f"{sandbox.status()['resource_manager']}/ws/v1/cluster/{what}"
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return json.load(answer)
+
+
+def kill_application(sandbox: Sandbox) -> None:
+    """As an operator kills the job by YARN."""
+    facts = sandbox.status()
+    request = urllib.request.Request(
+        f"{facts['resource_manager']}/ws/v1/cluster/apps/{facts['application']}/state",
+        data=json.dumps({"state": "KILLED"}).encode(),
+        headers={"Content-Type": "application/json"},
+        method="PUT",
+    )
+    with urllib.request.urlopen(request, timeout=10):
+        pass
+
+
+def run_coordinator(
+    directory: Path, servers: str, *options: str
+) -> subprocess.CompletedProcess[str]:
+    """A coordinator of ours that is told to lead the job; it ends at once when it may not."""
+    files = CoordinatorFiles(directory)
+    config = demo_job.job_config(servers, actives=2, standbys=1)
+    files.write(config, LaunchTemplate(command=("false",), stop_grace_s=1.0))
+    command = (sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run")
+    return subprocess.run(
+        [*command, *files.arguments, *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
 def places(sandbox: Sandbox) -> dict[str, str]:
     """Processor → the host that its one process runs on, by the kernel."""
     return {
@@ -107,20 +149,11 @@ def master_host(sandbox: Sandbox) -> str:
 
 
 def _masters(sandbox: Sandbox) -> dict[int, str]:
-    found: dict[int, str] = {}
-    for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (entry / "cmdline").read_bytes().split(b"\0")
-            if MASTER not in words or not words[0].endswith(b"java"):
-                continue
-            environment = (entry / "environ").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        for pair in environment:
-            name, _, value = pair.decode(errors="replace").partition("=")
-            if name == NODE_DIRECTORY and Path(value).parent == sandbox.directory / "yarn":
-                found[int(entry.name)] = Path(value).name
-    return found
+    hosts = {
+        pid: Path(environment.get(NODE_DIRECTORY, "/"))
+        for pid, environment in java_processes(MASTER)
+    }
+    return {pid: h.name for pid, h in hosts.items() if h.parent == sandbox.directory / "yarn"}
 
 
 @dataclass(frozen=True)

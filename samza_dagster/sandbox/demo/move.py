@@ -18,7 +18,6 @@ from samza_dagster.model.placement_messages import StatusCode
 from samza_dagster.placement.state import Stage
 from samza_dagster.sandbox.dagster_runs import DagsterRuns
 from samza_dagster.sandbox.demo.findings import Findings
-from samza_dagster.sandbox.demo.host_map import host_map, hosts_of
 from samza_dagster.sandbox.demo.restore import Restored, RestoreWatch
 from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -59,8 +58,8 @@ class DemoMove:
             connection.bootstrap_servers, self._destination.state_directory, self.partitions
         )
         self._standby_stops = False
-        self._tell(host_map("before", before))
-        findings.locality_before = hosts_of(before)
+        self._tell(_host_map("before", before))
+        findings.locality_before = _hosts_of(before)
         self.began_ms = time.time_ns() // 1_000_000
 
     def run(self, runs: DagsterRuns, phases: Phases) -> str:
@@ -71,8 +70,8 @@ class DemoMove:
             self._tell(f"run {link}")
             status = runs.wait(run_id, timeout_s=900)
         after = self._sandbox.status()
-        self._tell(host_map("after", after))
-        hosts = self._findings.locality_after = hosts_of(after)
+        self._tell(_host_map("after", after))
+        hosts = self._findings.locality_after = _hosts_of(after)
         moved = after["processors"].get(PROCESSOR, {})
         self._findings.moved = (
             status == "SUCCESS"
@@ -137,3 +136,21 @@ def _run_config() -> dict[str, object]:
         "requested_by": "samza-dagster demo",
     }
     return {"ops": {"plan_move_with_standby": {"config": config}}}
+
+
+def _hosts_of(facts: Mapping[str, Any]) -> dict[str, str | None]:
+    """Processor id → host, by a sandbox's status."""
+    return {name: each.get("host") for name, each in sorted(facts["processors"].items())}
+
+
+def _host_map(title: str, facts: Mapping[str, Any]) -> str:
+    """Host × container as text, by a sandbox's status; an active in brackets."""
+    lines = [f"{title}:"]
+    for host in sorted(facts["hosts"]):
+        here = [
+            f"[{name}]" if each.get("mode") == "Active" else name
+            for name, each in sorted(facts["processors"].items())
+            if each.get("host") == host
+        ]
+        lines.append(f"  {host:<10}{'  '.join(here) or '-'}")
+    return "\n".join(lines)

@@ -16,35 +16,34 @@ from pathlib import Path
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed, MissingPrerequisite
 from samza_dagster.interrupts import interrupts_deferred
-from samza_dagster.metadata.connection import Connection
-from samza_dagster.sandbox import lifecycle
+from samza_dagster.sandbox import demo_job, lifecycle
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.demo.findings import Findings
 from samza_dagster.sandbox.demo.move import PROCESSOR, DemoMove
-from samza_dagster.sandbox.demo_job import JOB_ID, JOB_NAME
 from samza_dagster.sandbox.hosts import host_names
 from samza_dagster.sandbox.java_check import need_linux
 from samza_dagster.sandbox.judge import Judge, Verdict
-from samza_dagster.sandbox.progress import Phases, artifact_progress
+from samza_dagster.sandbox.progress import Phases
 
 ROOT = Path(__file__).resolve().parents[3]
+LOCATION = "samza_dagster"
+"""As `workspace.yaml` calls it."""
 
 
-def checkout_workspace(root: Path = ROOT) -> Path:
-    """Of the checkout's definitions, which Dagster loads; an installed package has none beside it.
+def checkout_definitions(root: Path = ROOT) -> Path:
+    """Of a checkout, which Dagster loads; an installed package has none beside it.
 
     Raises `MissingPrerequisite`.
     """
-    workspace = root / "workspace.yaml"
-    for file in (workspace, root / "definitions.py"):
-        if not file.is_file():
-            raise MissingPrerequisite(
-                "the demo's Dagster definitions, which are in a checkout of samza_dagster",
-                seen=f"no {file.name} beside the installed package, in {root}",
-                fix="make demo in a checkout; of an installed package: samza-dagster sandbox up",
-            )
-    return workspace
+    file = root / "definitions.py"
+    if not file.is_file():
+        raise MissingPrerequisite(
+            "the demo's Dagster definitions, which are in a checkout of samza_dagster",
+            seen=f"no {file.name} beside the installed package, in {root}",
+            fix="make demo in a checkout; of an installed package: samza-dagster sandbox up",
+        )
+    return file
 
 
 class Demo:
@@ -73,17 +72,16 @@ class Demo:
         Raises `MissingPrerequisite`, before anything starts, without a checkout or Linux.
         """
         need_linux()
-        workspace = checkout_workspace()
+        definitions = checkout_definitions()
 
         def broker_is_up(servers: str) -> None:
             self._servers = servers
             self._stack = DagsterStack(
                 self._sandbox.dagster_home,
-                workspace,
+                definitions,
+                location=LOCATION,
                 env={
-                    "SAMZA_DAGSTER_BOOTSTRAP_SERVERS": servers,
-                    "SAMZA_DAGSTER_JOB_NAME": JOB_NAME,
-                    "SAMZA_DAGSTER_JOB_ID": JOB_ID,
+                    **demo_job.environment(servers),
                     "SAMZA_DAGSTER_HOSTS": " ".join(host_names(options.hosts)),
                     # Samza's own Application Master does itself what ours leaves to the sensor.
                     "SAMZA_DAGSTER_AUTO_FAILOVER": "shadow" if options.yarn else "act",
@@ -92,10 +90,9 @@ class Demo:
             with interrupts_deferred():
                 self._starter.start()
 
-        with artifact_progress("sandbox and Spark") as on_jar:
-            with self._phases.phase("Spark's Kafka jars"):
-                jar_paths("spark-kafka", progress=on_jar)
-            self._sandbox.up(options, self._phases, on_jar=on_jar, on_broker=broker_is_up)
+        with self._phases.phase("Spark's Kafka jars") as tell:
+            jar_paths("spark-kafka", tell=tell)
+        self._sandbox.up(options, self._phases, on_broker=broker_is_up)
         self._is_up.set()
         with contextlib.closing(Judge(self._servers)) as judge:
             with self._phases.phase("outsider reads inputs and outputs"):
@@ -106,7 +103,9 @@ class Demo:
                     raise self._stack_failure
             assert self._stack is not None
             self._sandbox.registry.update(dagster_url=self._stack.url)
-            move = DemoMove(self._connection(), self._sandbox, self.findings, self._tell)
+            move = DemoMove(
+                demo_job.connection(self._servers), self._sandbox, self.findings, self._tell
+            )
             self.links["move_with_standby"] = move.run(self._stack.runs, self._phases)
             with self._phases.phase("verdict"):
                 self._judge(judge, move)
@@ -132,9 +131,6 @@ class Demo:
         except Exception as error:  # the main thread raises it
             self._stack_failure = error
 
-    def _connection(self) -> Connection:
-        return Connection(bootstrap_servers=self._servers, job_name=JOB_NAME, job_id=JOB_ID)
-
     def _judge(self, judge: Judge, move: DemoMove) -> None:
         now_ms = time.time_ns() // 1_000_000
         verdict: Verdict = judge.judge(
@@ -155,7 +151,7 @@ class Demo:
             f"{verdict.completed:,} (key, epoch) completed by the inputs, {verdict.missing} missing "
             f"in the outputs, {verdict.duplicates} twice"
         )
-        with PlacementClient(self._connection()) as client:
+        with PlacementClient(demo_job.connection(self._servers)) as client:
             findings.lag = [replica.to_json() for replica in client.lag()]
         result = move.restored()
         if result is not None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from xml.sax.saxutils import escape
 
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, Unreachable
-from samza_dagster.sandbox import process
+from samza_dagster.metadata.resource_manager import Cluster, ResourceManager
+from samza_dagster.sandbox import demo_job, process
 from samza_dagster.sandbox.artifacts import class_path
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.process import ProcessRecord, log_tail
@@ -22,6 +20,7 @@ from samza_dagster.sandbox.yarn.namespace import Namespace
 RESOURCE_MANAGER = "resource-manager"
 _ADDRESS = "127.0.1.{}"
 _WEB_PORT = 8088
+_START_S = 90.0
 NODE_MEMORY_MB = 2048
 NODE_DIRECTORY = "SAMZA_DAGSTER_NODE_DIRECTORY"
 """What a container of a node finds its host's directory by."""
@@ -29,7 +28,7 @@ LOST_AFTER_S = 20.0
 """Of a silent NodeManager; YARN's own default is ten minutes."""
 _PACKAGE = "org.apache.hadoop.yarn.server"
 _SCHEDULER = f"{_PACKAGE}.resourcemanager.scheduler.capacity.CapacityScheduler"
-_OPENS = (
+JVM_OPTIONS = (
     "--add-opens=java.base/java.lang=ALL-UNNAMED",
     "--add-opens=java.base/java.util=ALL-UNNAMED",
     "-Djava.net.preferIPv4Stack=true",
@@ -56,12 +55,10 @@ class YarnCluster:
         servers: str,
         memory_mb: int = NODE_MEMORY_MB,
         settings: Mapping[str, str] | None = None,
-        deadline_s: float = 90.0,
         on_spawn: Callable[[ProcessRecord], None] | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self.nodes = {name: _ADDRESS.format(n) for n, name in enumerate(nodes, 1)}
-        self._deadline_s = deadline_s
         self._memory_mb = memory_mb
         self._settings = settings or {}
         self._on_spawn = on_spawn
@@ -99,31 +96,20 @@ class YarnCluster:
         self._spawn(RESOURCE_MANAGER, self.configuration, f"{_PACKAGE}.resourcemanager.ResourceManager", 256)  # fmt: skip
         for name in self.nodes:
             self.start_node(name)
-        deadline = time.monotonic() + self._deadline_s
-        if not wait_until(self._all_run, deadline=deadline, clock=time.monotonic, sleep=time.sleep):
+        deadline = time.monotonic() + _START_S
+        if not wait_until(self._all_run, deadline):
             seen = self._states() or log_tail(self._log(RESOURCE_MANAGER))
-            raise DeadlineExceeded(
-                f"start YARN with {len(self.nodes)} nodes",
-                seen=f"{seen}",
-                fix=f"see {self.directory}",
-            )
+            asked = f"start YARN with {len(self.nodes)} nodes"
+            raise DeadlineExceeded(asked, seen=f"{seen}", fix=f"see {self.directory}")
 
     def start_node(self, name: str) -> None:
         """Starts that host's NodeManager, again when it was lost."""
         conf = self.directory / name / "conf"
         self._spawn(name, conf, f"{_PACKAGE}.nodemanager.NodeManager", 220)
 
-    def listed(self, kind: str) -> list[dict[str, Any]]:
-        """What the ResourceManager lists of a kind, `node` or `app`; raises `Unreachable`."""
-        url = f"{self.url}/ws/v1/cluster/{kind}s"
-        try:
-            with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 - it is http
-                several: dict[str, list[dict[str, Any]]] | None = json.load(answer)[f"{kind}s"]
-        except (OSError, ValueError, KeyError) as error:
-            raise Unreachable(
-                f"ask the ResourceManager for its {kind}s", seen=str(error)
-            ) from error
-        return (several or {}).get(kind, [])
+    def told(self) -> Cluster:
+        """What the ResourceManager says now of its nodes and of the job; raises `Unreachable`."""
+        return ResourceManager([self.url]).cluster(demo_job.JOB_NAME, demo_job.JOB_ID)
 
     def _all_run(self) -> bool:
         for name, record in self._running.items():
@@ -134,13 +120,13 @@ class YarnCluster:
 
     def _states(self) -> dict[str, str]:
         try:
-            return {node["nodeHostName"]: node["state"] for node in self.listed("node")}
+            return {host: node.state for host, node in self.told().nodes.items()}
         except Unreachable:
             return {}
 
     def _spawn(self, name: str, conf: Path, main_class: str, heap_mb: int) -> None:
         java = (
-            str(find_java().program), f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *_OPENS,
+            str(find_java().program), f"-Xmx{heap_mb}m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", *JVM_OPTIONS,
             f"-Djdk.net.hosts.file={self.hosts_file}", "-cp", f"{conf}:{class_path('yarn')}", main_class,
         )  # fmt: skip
         self._running[name] = process.spawn(

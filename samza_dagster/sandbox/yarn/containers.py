@@ -8,9 +8,8 @@ from typing import Any
 
 from samza_dagster.agent.procfs import stat_of
 from samza_dagster.model import naming
+from samza_dagster.sandbox.launch import MAIN_CLASS
 from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY
-
-_MAIN_CLASS = b"org.apache.samza.runtime.LocalContainerRunner"
 
 
 def containers(directory: Path, proc: Path = Path("/proc")) -> dict[str, dict[str, Any]]:
@@ -20,7 +19,9 @@ def containers(directory: Path, proc: Path = Path("/proc")) -> dict[str, dict[st
     `pids`, which has all.
     """
     found: dict[str, dict[str, Any]] = {}
-    for pid, environment in sorted(_java_containers(proc), key=lambda each: _started(each[0])):
+    for pid, environment in sorted(
+        java_processes(MAIN_CLASS, proc), key=lambda each: _started(each[0])
+    ):
         host = Path(environment.get(NODE_DIRECTORY, "/"))
         processor_id = environment.get("SAMZA_CONTAINER_ID", "")
         if host.parent != directory or not processor_id:
@@ -42,13 +43,16 @@ def _started(pid: int) -> int:
     return 0 if seen is None else seen.start_ticks
 
 
-def _java_containers(proc: Path) -> Iterator[tuple[int, dict[str, str]]]:
+def java_processes(
+    main_class: str, proc: Path = Path("/proc")
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Process id and environment of each JVM that runs this class."""
     for entry in proc.iterdir():
         if not entry.name.isdigit():
             continue
         try:
             words = (entry / "cmdline").read_bytes().split(b"\0")
-            if _MAIN_CLASS not in words or not words[0].endswith(b"java"):
+            if main_class.encode() not in words or not words[0].endswith(b"java"):
                 continue
             environment = (entry / "environ").read_bytes()
         except OSError:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import subprocess
 import tarfile
 from collections.abc import Mapping
-from typing import Any
 
 from samza_dagster.errors import ActionFailed
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.java_check import find_java
-from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY, YarnCluster
+from samza_dagster.sandbox.launch import MAIN_CLASS
+from samza_dagster.sandbox.yarn.cluster import JVM_OPTIONS, NODE_DIRECTORY, YarnCluster
 
 _SUBMIT_S = 180.0
 _HEAPS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 _RUN_JC = "org.apache.samza.clustermanager.ClusterBasedJobCoordinatorRunner"
-_RUN_CONTAINER = "org.apache.samza.runtime.LocalContainerRunner"
+_LOGS = (
+    "-Dorg.slf4j.simpleLogger.showDateTime=true",
+    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
+    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
+)
 _SUBMIT = "org.apache.samza.runtime.ApplicationRunnerMain"
-
-
-def application_name() -> str:
-    """As YARN lists the job."""
-    return f"{demo_job.JOB_NAME}_{demo_job.JOB_ID}"
 
 
 class YarnJob:
@@ -61,16 +60,11 @@ class YarnJob:
                 stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 timeout=_SUBMIT_S, check=False,
             )  # fmt: skip
-        running = [a["id"] for a in self.applications() if a["state"] not in ("FINISHED", "FAILED", "KILLED")]  # fmt: skip
-        if done.returncode != 0 or not running:
+        application = self._cluster.told().application
+        if done.returncode != 0 or application is None or application.has_ended:
             tail = log.read_text(errors="replace")[-1500:]
-            raise ActionFailed(f"submit {application_name()} to YARN", seen=tail, fix=f"see {log}")
-        return str(running[-1])
-
-    def applications(self) -> list[dict[str, Any]]:
-        """All that YARN knows of this name, the oldest first; raises `Unreachable`."""
-        mine = [app for app in self._cluster.listed("app") if app["name"] == application_name()]
-        return sorted(mine, key=lambda app: int(app["startedTime"]))
+            raise ActionFailed(f"submit {demo_job.JOB_NAME} to YARN", seen=tail, fix=f"see {log}")
+        return application.id
 
     def _own_settings(self) -> dict[str, str]:
         package = self.directory / "package.tgz"
@@ -87,7 +81,7 @@ class YarnJob:
     def _java(self, options: str, main_class: str) -> tuple[str, ...]:
         jars = (*jar_paths("samza"), *jar_paths("samza-yarn"))
         return (
-            str(find_java().program), *options.split(), *_JVM,
+            str(find_java().program), *options.split(), *JVM_OPTIONS, *_LOGS,
             f"-Djdk.net.hosts.file={self._cluster.hosts_file}",
             "-cp", ":".join((str(self._cluster.configuration), *map(str, jars))), main_class,
         )  # fmt: skip
@@ -101,7 +95,7 @@ class YarnJob:
         for name, main_class in (
             ("run-class.sh", '"$@"'),
             ("run-jc.sh", f'{_RUN_JC} "$@"'),
-            ("run-container.sh", f'{_RUN_CONTAINER} "$@"'),
+            ("run-container.sh", f'{MAIN_CLASS} "$@"'),
         ):
             script = scripts / name
             script.write_text(
@@ -113,13 +107,3 @@ class YarnJob:
             script.chmod(0o755)
         with tarfile.open(self.directory / "package.tgz", "w:gz") as package:
             package.add(self.directory / "package", arcname=".")
-
-
-_JVM = (
-    "--add-opens=java.base/java.lang=ALL-UNNAMED",
-    "--add-opens=java.base/java.util=ALL-UNNAMED",
-    "-Djava.net.preferIPv4Stack=true",
-    "-Dorg.slf4j.simpleLogger.showDateTime=true",
-    "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss.SSS",
-    "-Dorg.slf4j.simpleLogger.defaultLogLevel=info",
-)

@@ -113,7 +113,6 @@ class Namespace:
                 )
             return "ready" in log.read_text(errors="replace")
 
-        deadline = time.monotonic() + _READY_S
-        if not wait_until(is_ready, deadline=deadline, clock=time.monotonic, sleep=time.sleep):
+        if not wait_until(is_ready, time.monotonic() + _READY_S):
             raise DeadlineExceeded(f"start the {role}", seen=log_tail(log), fix=f"see {log}")
         return record

@@ -28,7 +28,7 @@ from tests.contract.agent.rig import (
     until,
 )
 from tests.rig.pace import PACE
-from tests.rig.undying import undying
+from tests.rig.traced import undying
 
 pytestmark = pytest.mark.contract
 

@@ -14,7 +14,7 @@ from samza_dagster.coordinator.leases import shortest_left_ms
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.placement.state import Limits
-from samza_dagster.sandbox.broker import start_broker
+from samza_dagster.sandbox.broker import Broker
 from tests.contract.coordinator.test_leadership import log_of
 from tests.rig.job import Job, alive
 from tests.rig.pace import PACE
@@ -107,7 +107,7 @@ def test_a_lease_bounds_the_absence_of_a_coordinator(job_of: Callable[..., Job])
 @pytest.mark.longcontract
 def test_a_broker_that_goes_away_in_mid_move_delays_it_and_kills_nobody(tmp_path: Path) -> None:
     """SIGKILL of the broker as the request is taken; back on its port, the move ends once."""
-    broker = start_broker(tmp_path / "broker")
+    broker = Broker(tmp_path / "broker").start()
     job = Job(tmp_path / "job", broker.bootstrap_servers, "away", input_topic="away-input")
     try:
         ensure_topic(KafkaCluster(broker.bootstrap_servers), "away-input", partitions=4)

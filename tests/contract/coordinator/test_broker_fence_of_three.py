@@ -21,7 +21,6 @@ from tests.rig.broker_cluster import (
     lagging,
     leader_of,
     leaders,
-    number_of,
     others,
     wait_for_all_in_sync,
     wait_until_named,
@@ -162,7 +161,7 @@ def test_while_a_leader_lags_in_metadata_the_successor_waits(
     """The controller counts it as alive and the two others have the rule: it lets the old one write."""
     broker = owners.leader(1)
     writing = owners.old_one_at(1)
-    with lagging(brokers, broker):
+    with lagging(broker):
         owners.fence.fence(OLD)
         owners.is_not_fenced_while(broker, writing)
     owners.is_fenced()
@@ -180,7 +179,7 @@ def test_while_a_frozen_leader_may_thaw_as_such_the_successor_waits(
             owners.fence.fence_now(OLD)
         assert not owners.told
         owners.servers = others(brokers, broker)
-        wait_until_named(owners.servers, number_of(brokers, broker), named=False)
+        wait_until_named(owners.servers, broker.node_id, named=False)
         owners.is_fenced()
     owners.servers = brokers.bootstrap_servers
     wait_for_all_in_sync(brokers, owners.topic)
@@ -213,8 +212,8 @@ def test_a_broker_that_is_fenced_and_does_not_know_it_holds_nothing_up_and_commi
     is gone when it is back in step. Asked first, it doesn't speak for the cluster either.
     """
     broker = owners.leader(1)
-    number = number_of(brokers, broker)
-    with lagging(brokers, broker, and_fenced=True):
+    number = broker.node_id
+    with lagging(broker, and_fenced=True):
         wait_until_named(others(brokers, broker), number, named=False)
         owners.servers = others(brokers, broker)
         owners.fence.fence(OLD)
@@ -232,7 +231,7 @@ def test_a_container_is_let_in_once_every_broker_knows_its_login(
 ) -> None:
     """Or after a second, with a word of the one that doesn't: its first connection would fail there."""
     broker = owners.leader(1)
-    with lagging(brokers, broker):
+    with lagging(broker):
         owners.fence.admit("late-000003")
     assert f"late-000003 may not be let in yet at {broker.sasl_servers}" in caplog.text
     caplog.clear()

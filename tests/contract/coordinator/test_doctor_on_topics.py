@@ -13,7 +13,7 @@ from samza_dagster.metadata.replicas import ENOUGH, IN_SYNC, WAITED_FOR
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model import naming
 from samza_dagster.sandbox.brokers import Brokers
-from tests.rig.broker_cluster import number_of, others, wait_for_all_in_sync, wait_until_named
+from tests.rig.broker_cluster import others, wait_for_all_in_sync, wait_until_named
 from tests.rig.kafka_tools import run
 
 pytestmark = [pytest.mark.contract, pytest.mark.longcontract]
@@ -68,7 +68,7 @@ def test_a_broker_that_is_away_is_named_by_doctor_until_it_is_back_in_sync(
     left = others(shared_brokers, broker)
     broker.close(grace_s=0.0)
     try:
-        wait_until_named(left, number_of(shared_brokers, broker), named=False)
+        wait_until_named(left, broker.node_id, named=False)
         found = not_well(config, left)
         assert {each.check for each in found} == {IN_SYNC}
         assert {each.fix for each in found} == {"start broker 2"}

@@ -23,7 +23,6 @@ from tests.rig.broker_cluster import (
     frozen,
     leader_of,
     leaders,
-    number_of,
     others,
     unread,
     wait_for_all_in_sync,
@@ -133,7 +132,7 @@ def own_topics(job: Job) -> tuple[str, str]:
 
 def led_by(brokers: Brokers, topic: str, broker: Broker) -> None:
     """Every partition of the topic, with all others as its replicas."""
-    number = number_of(brokers, broker)
+    number = broker.node_id
     rest = [each for each in (1, 2, 3) if each != number]
     partitions = leaders(brokers.bootstrap_servers, topic)
     reassign(brokers.bootstrap_servers, topic, {each: [number, *rest] for each in partitions})
@@ -146,7 +145,7 @@ def led_by(brokers: Brokers, topic: str, broker: Broker) -> None:
 
 def led_by_others(brokers: Brokers, dead: Broker, *topics: str) -> None:
     """Its session is over: until then who asks hears that nobody answers."""
-    number = number_of(brokers, dead)
+    number = dead.node_id
     for topic in topics:
         until(
             f"{topic} is led by others",

@@ -23,7 +23,7 @@ from samza_dagster.metadata import (
 )
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.state_topic import encode_record
-from samza_dagster.sandbox.broker import Broker, start_broker
+from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.broker_settings import MECHANISM
 from tests.rig.waiting import until
 
@@ -35,7 +35,7 @@ def test_watches_stores_and_leader_go_on_after_the_broker_came_back(
     tmp_path: Path,
 ) -> None:
     """While it is away calls end with Unreachable; after that nothing was lost and nobody fenced."""
-    broker = start_broker(tmp_path / "broker")
+    broker = Broker(tmp_path / "broker").start()
     servers: str = broker.bootstrap_servers
     ensure_topic(KafkaCluster(servers), "stream")
     ensure_topic(KafkaCluster(servers), "state")
@@ -82,7 +82,7 @@ def test_whoever_takes_over_as_the_broker_comes_back_reads_all_that_was_committe
     """SIGKILL in the midst of commits; the take-over is tried from before the broker is back,
     and knows the last one that was acknowledged.
     """
-    broker = start_broker(tmp_path / "broker")
+    broker = Broker(tmp_path / "broker").start()
     servers = broker.bootstrap_servers
     ensure_topic(KafkaCluster(servers), "state")
     transactional_id = uuid.uuid4().hex

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
-from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata.connection import Connection
-from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
+from tests.integration.of_a_sandbox import client, judge, servers
 from tests.rig.demo_sandbox import demo_sandbox
+from tests.rig.sandbox_job import SandboxJob
+
+__all__ = ("client", "judge", "servers")
 
 
 @pytest.fixture(scope="package")
@@ -21,20 +22,8 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         yield sandbox
 
 
-@pytest.fixture(scope="package")
-def servers(sandbox: Sandbox) -> str:
-    return str(sandbox.status()["bootstrap_servers"])
-
-
-@pytest.fixture(scope="package")
-def client(servers: str) -> Iterator[PlacementClient]:
-    client = PlacementClient(Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID))
-    yield client
-    client.close()
-
-
-@pytest.fixture(scope="package")
-def judge(servers: str) -> Iterator[Judge]:
-    judge = Judge(servers)
-    yield judge
-    judge.close()
+@pytest.fixture(scope="module")
+def job(sandbox: Sandbox) -> Iterator[SandboxJob]:
+    """The sandbox's job as the kernel shows it."""
+    with closing(SandboxJob(sandbox)) as job:
+        yield job

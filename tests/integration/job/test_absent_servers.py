@@ -10,16 +10,15 @@ from __future__ import annotations
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.at_rest import Processors
-from tests.rig.broker import kill_broker
+from tests.rig.broker import brokers_of, kill_broker
 from tests.rig.job import alive
 from tests.rig.kill_points import KilledJob
 from tests.rig.kill_scenarios import FAILOVER, MOVE, SPIN_UP, STOP_STANDBY, SWAP, free_host
@@ -121,14 +120,6 @@ ABSENCES = [
 
 
 @pytest.fixture(scope="module")
-def job(sandbox: Sandbox) -> Iterator[SandboxJob]:
-    """The sandbox's job as the kernel shows it."""
-    made = SandboxJob(sandbox)
-    yield made
-    made.close()
-
-
-@pytest.fixture(scope="module")
 def rest(job: SandboxJob) -> KilledJob:
     """Knows when the job is at rest."""
     return KilledJob(job, patience_s=PATIENCE_S)
@@ -182,7 +173,7 @@ def test_a_minute_without_a_server_ends_no_container(
         if moment:
             come_to(job, moment)
         if server != "coordinator":
-            again = kill_broker(job.sandbox)
+            again = kill_broker(brokers_of(job.sandbox)[0])
             back += [again, lambda: until("the broker answers", lambda: answers(job), seconds=40)]
         if server != "broker":
             job.end_coordinators()

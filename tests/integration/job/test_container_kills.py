@@ -7,7 +7,6 @@ Prints how long the outputs were silent, by the broker's clock. A whole host's d
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,14 +24,6 @@ pytestmark = pytest.mark.integration
 
 RESTART_S = 60
 """From death to work; an active takes 5 s, a standby shows by its next commit. Machines may be busy."""
-
-
-@pytest.fixture(scope="module")
-def job(sandbox: Sandbox) -> Iterator[SandboxJob]:
-    """The sandbox's job as the kernel shows it."""
-    made = SandboxJob(sandbox)
-    yield made
-    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from samza_dagster.client.audit_history import read_history
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.demo_sandbox import PARTITIONS_OF_0, all_run
 from tests.rig.frozen_host import frozen_host
+from tests.rig.history import followers
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -60,16 +59,8 @@ def test_a_frozen_host_is_fenced_and_what_thaws_there_writes_nothing(
             "it was refused", lambda: "AuthorizationException" in log(host, execution), seconds=40
         )
     until("everything runs, on all hosts", lambda: all_run(sandbox), seconds=60)
-    (start,) = [
-        r
-        for r in read_history(Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)).records
-        if r.kind == "start" and r.execution_id == after["execution_id"]
-    ]
-    assert start.predecessor is not None
-    assert (start.predecessor.execution_id, start.predecessor.how) == (
-        frozen.lost["execution_id"],
-        "fenced",
-    )
+    found = followers(demo_job.connection(servers), frozen.lost["execution_id"])
+    assert found == {after["execution_id"]: ("broker", "fenced")}
     assert not frozen.overlaps()
     for partition, end in ends.items():
         written = frozen.batches(partition)

@@ -16,9 +16,11 @@ from samza_dagster.model import StatusCode
 from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
-from tests.rig.demo_sandbox import OPTIONS, PARTITIONS_OF_0, processors, restored
+from tests.rig.broker_cluster import set_config
+from tests.rig.demo_sandbox import OPTIONS, PARTITIONS_OF_0, all_run, processors, restored
 from tests.rig.job import alive
 from tests.rig.pace import PACE
+from tests.rig.replacement import offsets
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
@@ -59,9 +61,7 @@ def test_an_active_moves_onto_its_standbys_host_and_restores_only_the_difference
     twice, began = judge.judge(deadline_s=60 * PACE).duplicates, time.monotonic()
     place(client, "0", destination)
     moved_s = time.monotonic() - began
-    consumer = kafka_client.consumer(servers)
-    ends = kafka_client.end_offsets(consumer, demo_job.CHANGELOG_TOPIC)
-    consumer.close()
+    ends = offsets(servers, demo_job.CHANGELOG_TOPIC)
     after = processors(sandbox)
     assert after["0"]["host"] == destination
     assert alive(after["0"]["pid"])
@@ -100,12 +100,7 @@ def test_a_coordinator_killed_in_mid_move_ends_it_once_and_containers_notice_not
     assert answer.status_code is StatusCode.SUCCEEDED, answer
     after = until(
         "the new coordinator knows all",
-        lambda: (
-            found
-            if len(found := processors(sandbox)) == 4
-            and all(p["state"] == "running" and p["pid"] for p in found.values())
-            else None
-        ),
+        lambda: all_run(sandbox) and processors(sandbox),
     )
     assert after["1"]["host"] == destination
     for processor in ("0", "0-0", "1-0"):
@@ -138,25 +133,11 @@ def test_the_judge_is_not_blind_state_wiped_before_a_move_shows_as_missing(
 
 def cut_changelog(servers: str, partitions: tuple[int, ...]) -> None:
     """Deletes every record that the changelog has in these partitions."""
-    from confluent_kafka.admin import (
-        AlterConfigOpType,
-        ConfigEntry,
-        ConfigResource,
-        ResourceType,
-    )
-
     topic = demo_job.CHANGELOG_TOPIC
-    admin = kafka_client.admin(servers)
     # A topic that is only compacted refuses it.
-    policy = ConfigEntry(
-        "cleanup.policy", "compact,delete", incremental_operation=AlterConfigOpType.SET
-    )
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[policy])
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(timeout=20 * PACE)
-    consumer = kafka_client.consumer(servers)
-    ends = kafka_client.end_offsets(consumer, topic)
-    consumer.close()
+    set_config(servers, topic, "cleanup.policy", "compact,delete")
+    ends = offsets(servers, topic)
     cut = [kafka_client.partition(topic, p, ends[p]) for p in partitions]
-    for future in admin.delete_records(cut).values():
-        future.result(timeout=20 * PACE)
+    with kafka_client.admin(servers) as admin:
+        for future in admin.delete_records(cut).values():
+            future.result(timeout=20 * PACE)

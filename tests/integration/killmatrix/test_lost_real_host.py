@@ -10,10 +10,9 @@ import time
 
 import pytest
 
-from samza_dagster.client.audit_history import read_history
 from samza_dagster.sandbox.judge import Judge
 from tests.integration.killmatrix.conftest import SILENCE_S
-from tests.rig.at_rest import Processors
+from tests.rig.history import followers
 from tests.rig.kill_points import KilledJob
 from tests.rig.replacement import outputs_are_whole, replaced
 from tests.rig.sandbox_job import SandboxJob
@@ -22,17 +21,6 @@ pytestmark = pytest.mark.realkillmatrix
 
 HOST_LOST_S = SILENCE_S + 60
 """Until the host counts as lost; then fence, stop of the standby and start."""
-
-
-def how_it_was_over(job: SandboxJob, before: Processors, name: str) -> set[str]:
-    """Why each start that followed this incarnation was allowed, by its certificate."""
-    return {
-        record.predecessor.how
-        for record in read_history(job.connection).records
-        if record.kind == "start"
-        and record.predecessor is not None
-        and record.predecessor.execution_id == before[name]["execution_id"]
-    }
 
 
 def test_all_that_ran_on_a_dead_host_works_elsewhere_and_loses_nothing(
@@ -52,7 +40,8 @@ def test_all_that_ran_on_a_dead_host_works_elsewhere_and_loses_nothing(
         assert after[name]["host"] != host
         if name.isdigit():
             assert after[name]["host"] == before[f"{name}-0"]["host"]
-            assert how_it_was_over(job, before, name) == {"fenced"}
+            found = followers(job.connection, before[name]["execution_id"])
+            assert {how for _, how in found.values()} == {"fenced"}
     print(f"\n{host} with {lost} is replaced after {time.time() - at:.1f} s")
     outputs_are_whole(judge, "a dead host", {n for n in lost if n.isdigit()}, at)
     job.start_agent(host)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from samza_dagster.sandbox import demo_job, kafka_client
 from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.load_plan import LoadPlan
 
 
 def processes_of(directory: Path) -> list[str]:
@@ -21,6 +24,19 @@ def processes_of(directory: Path) -> list[str]:
         if str(directory) in command:
             found.append(command[:200])
     return found
+
+
+def put_out(servers: str, plan: LoadPlan, keys: range, epoch: int = 0) -> None:
+    """As a job that has completed these keys."""
+    with closing(kafka_client.producer(servers)) as producer:
+        for key in keys:
+            producer.produce(
+                demo_job.OUTPUT_TOPIC,
+                key=plan.key_text(key),
+                value=str(epoch),
+                partition=plan.partition_of(key),
+            )
+        assert producer.flush(30) == 0
 
 
 @pytest.fixture(scope="module")

@@ -14,16 +14,11 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.brokers import Brokers
 from samza_dagster.sandbox.lifecycle import Sandbox
+from tests.rig.broker_cluster import in_sync
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
-
-
-def in_sync(brokers: Brokers, topic: str) -> set[int]:
-    """Node ids of the replicas in sync of its first partition."""
-    with kafka_client.admin(brokers.bootstrap_servers) as admin:
-        return set(admin.list_topics(topic, timeout=10).topics[topic].partitions[0].isrs)
 
 
 @pytest.mark.realfault
@@ -34,7 +29,8 @@ def test_what_three_brokers_keep_is_there_while_any_one_is_away_and_comes_back_e
     with Brokers(tmp_path, 3) as brokers:
         assert [node.node_id for node in brokers.nodes] == [1, 2, 3]
         assert len(brokers.bootstrap_servers.split(",")) == 3
-        cluster = KafkaCluster(brokers.bootstrap_servers)
+        servers = brokers.bootstrap_servers
+        cluster = KafkaCluster(servers)
         assert ensure_topic(cluster, "kept", replicas=3, config={})
         producer = kafka_client.producer(brokers.bootstrap_servers, {"transactional.id": "x"})
         producer.init_transactions(30)
@@ -54,7 +50,7 @@ def test_what_three_brokers_keep_is_there_while_any_one_is_away_and_comes_back_e
             shutil.rmtree(node.directory / "data")
             node.start()
             assert node.bootstrap_servers == address
-            until("all replicas in sync", lambda: in_sync(brokers, "kept") == {1, 2, 3})
+            until("all replicas in sync", lambda: in_sync(servers, "kept")[0] == {1, 2, 3})
         judge = Connection(brokers.bootstrap_servers, "any")
         assert records_of(judge, "kept") == [(None, each) for each in (b"0", b"1", b"2", b"3")]
         producer.close()

@@ -6,7 +6,6 @@ One broker, one active, one standby; each test goes on where the one before ende
 from __future__ import annotations
 
 import os
-import re
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,23 +15,21 @@ import pytest
 
 from samza_dagster.sandbox import demo_job, kafka_client, process, standby_lag
 from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.demo.restore import restored_records
 from samza_dagster.sandbox.judge import Judge
+from samza_dagster.sandbox.launch import container_template
 from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan, Part
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.topics import create_topics
-from samza_dagster.sandbox.warm_up import (
-    JobModelServer,
-    container_template,
-    ensure_container_archive,
-)
+from samza_dagster.sandbox.warm_up import JobModelServer, ensure_container_archive
 from tests.rig.pace import PACE
+from tests.rig.replacement import offsets
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
 
 PLAN = LoadPlan(keys=2000, partitions=2)
-RESTORED = re.compile(r"(\d+) total entries restored")
 
 
 @dataclass
@@ -89,16 +86,12 @@ class Rig:
 
     def near_copies(self, bound: int = 0) -> tuple[int, ...]:
         """Per partition, hosts whose store lacks at most `bound` records."""
-        return standby_lag.near_copies(
-            (each / "state" for each in self.directory.glob("host-*")), self.changelog_ends(), bound
-        )
+        states = (each / "state" for each in self.directory.glob("host-*"))
+        return standby_lag.near_copies(states, self.changelog_ends(), bound)
 
-    def changelog_ends(self) -> list[int]:
+    def changelog_ends(self) -> tuple[int, ...]:
         """Per partition; each part of a key that is processed moves one."""
-        consumer = kafka_client.consumer(self.servers)
-        ends = kafka_client.end_offsets(consumer, demo_job.CHANGELOG_TOPIC)
-        consumer.close()
-        return list(ends)
+        return offsets(self.servers, demo_job.CHANGELOG_TOPIC)
 
 
 @pytest.fixture(scope="module")
@@ -119,9 +112,14 @@ def judge(rig: Rig) -> Iterator[Judge]:
     made.close()
 
 
-def restored(log: Path) -> list[int]:
-    """Records that each task's restore read, from the container's own log."""
-    return [int(count) for count in RESTORED.findall(log.read_text())]
+def restored(log: Path) -> int:
+    """Records that the restore of both tasks read, from the container's own log."""
+    return sum(until("both told", lambda: both(log)).values())
+
+
+def both(log: Path) -> dict[int, int] | None:
+    found = restored_records(log.read_text())
+    return found if len(found) == 2 else None
 
 
 def test_an_active_processes_the_fill_and_commits_it(rig: Rig, judge: Judge) -> None:
@@ -157,8 +155,7 @@ def test_a_successor_on_the_standbys_host_restores_next_to_nothing_and_loses_not
     verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict
     assert verdict.completed == 4000
-    until("both tasks told what they restored", lambda: len(restored(log)) == 2, seconds=5)
-    assert sum(restored(log)) == 0
+    assert restored(log) == 0
 
 
 def test_a_successor_on_a_cold_host_restores_all_of_it(rig: Rig, judge: Judge) -> None:
@@ -168,5 +165,4 @@ def test_a_successor_on_a_cold_host_restores_all_of_it(rig: Rig, judge: Judge) -
     rig.send(2, range(PLAN.parts), keys=10)
     verdict = judge.judge(deadline_s=60 * PACE)
     assert verdict.is_good, verdict
-    until("both tasks told what they restored", lambda: len(restored(log)) == 2, seconds=5)
-    assert sum(restored(log)) >= PLAN.keys
+    assert restored(log) >= PLAN.keys

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
-from samza_dagster.sandbox import demo_job, kafka_client
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.topics import create_topics
+from tests.integration.sandbox.conftest import put_out
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.integration
@@ -22,76 +20,26 @@ pytestmark = pytest.mark.integration
 PLAN = LoadPlan(keys=400, partitions=4)
 
 
-@pytest.fixture(scope="module")
-def servers(broker: Broker) -> str:
-    create_topics(broker.bootstrap_servers, demo_job.topics())
-    assert fill(broker.bootstrap_servers, PLAN) == 800
-    return broker.bootstrap_servers
+def test_what_is_lost_late_repeated_or_made_up_is_told_apart(broker: Broker) -> None:
+    """It reads on from where it stood; at-least-once processing repeats what it hadn't committed."""
+    servers = broker.bootstrap_servers
+    create_topics(servers, demo_job.topics())
+    assert fill(servers, PLAN) == 800
+    with closing(Judge(servers)) as judge:
+        put_out(servers, PLAN, range(398))
+        lost = judge.judge(deadline_s=2)
+        assert not lost.is_good
+        assert (lost.completed, lost.outputs, lost.missing) == (400, 398, 2)
+        assert "partition 2 key 00000398." in lost.missing_examples[0]
 
+        put_out(servers, PLAN, range(398, 400))
+        late = judge.judge(deadline_s=10 * PACE)
+        assert (late.is_good, late.inputs) == (True, 800)
 
-@pytest.fixture(scope="module")
-def judge(servers: str) -> Iterator[Judge]:
-    made = Judge(servers)
-    yield made
-    made.close()
+        put_out(servers, PLAN, range(5))
+        twice = judge.judge(deadline_s=10 * PACE)
+        assert (twice.is_good, twice.duplicates) == (True, 5)
 
-
-def _put_out(servers: str, keys: range, epoch: int = 0) -> None:
-    producer = kafka_client.producer(servers)
-    for key in keys:
-        producer.produce(
-            demo_job.OUTPUT_TOPIC,
-            key=PLAN.key_text(key),
-            value=str(epoch),
-            partition=PLAN.partition_of(key),
-        )
-    assert producer.flush(30) == 0
-
-
-def test_a_lost_completion_is_found_and_named(servers: str, judge: Judge) -> None:
-    """The job put out all but two of what its inputs complete."""
-    _put_out(servers, range(398))
-    verdict = judge.judge(deadline_s=2)
-    assert not verdict.is_good
-    assert (verdict.completed, verdict.outputs, verdict.missing) == (400, 398, 2)
-    assert "partition 2 key 00000398." in verdict.missing_examples[0]
-
-
-def test_it_is_good_once_the_late_ones_come(servers: str, judge: Judge) -> None:
-    """Read on from where it stood."""
-    _put_out(servers, range(398, 400))
-    verdict = judge.judge(deadline_s=10 * PACE)
-    assert verdict.is_good
-    assert verdict.inputs == 800
-
-
-def test_a_repeated_completion_is_a_duplicate_not_a_fault(servers: str, judge: Judge) -> None:
-    """At-least-once processing repeats what it hadn't committed."""
-    _put_out(servers, range(5))
-    verdict = judge.judge(deadline_s=10 * PACE)
-    assert verdict.is_good
-    assert verdict.duplicates == 5
-
-
-def test_a_completion_without_its_parts_is_made_up(servers: str, judge: Judge) -> None:
-    """Epoch 7 was never sent."""
-    _put_out(servers, range(1), epoch=7)
-    verdict = judge.judge(deadline_s=2)
-    assert verdict.unexplained == 1
-    assert not verdict.is_good
-
-
-def test_the_command_prints_json_and_its_exit_code_tells(servers: str) -> None:
-    """For scripts; a stranger's process comes to the same verdict."""
-    result = subprocess.run(
-        [sys.executable, "-m", "samza_dagster.sandbox.judge", "--bootstrap-servers", servers, "--deadline", "2", "--json"],
-        capture_output=True, text=True, timeout=60 * PACE, check=False,
-    )  # fmt: skip
-    facts = json.loads(result.stdout)
-    assert result.returncode == 1
-    assert (facts["good"], facts["missing"], facts["unexplained"], facts["duplicates"]) == (
-        False,
-        0,
-        1,
-        5,
-    )
+        put_out(servers, PLAN, range(1), epoch=7)  # which was never sent
+        made_up = judge.judge(deadline_s=2)
+        assert (made_up.is_good, made_up.unexplained) == (False, 1)

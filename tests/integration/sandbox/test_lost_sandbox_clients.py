@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.sandbox import demo_job, kafka_client
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.load import LoadPosition, Sender, fill, steady
+from samza_dagster.sandbox.load import Sender, fill, position, steady
 from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.topics import create_topics
+from tests.integration.sandbox.conftest import put_out
 from tests.rig.broker_list import LOST_FOR_GOOD, BrokerList
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
@@ -39,27 +40,15 @@ def brokers(servers: str) -> Generator[BrokerList]:
         yield brokers
 
 
-def _put_out(servers: str, keys: range) -> None:
-    with contextlib.closing(kafka_client.producer(servers)) as producer:
-        for key in keys:
-            producer.produce(
-                demo_job.OUTPUT_TOPIC,
-                key=PLAN.key_text(key),
-                value="0",
-                partition=PLAN.partition_of(key),
-            )
-        assert producer.flush(30) == 0
-
-
 @pytest.mark.realfault
 def test_a_judge_goes_on_after_its_client_was_lost(brokers: BrokerList, servers: str) -> None:
     """Once between two judgements, once within one; it reads on from where it stood."""
-    _put_out(servers, range(200))
+    put_out(servers, PLAN, range(200))
     with contextlib.closing(Judge(brokers.servers, settings=LOST_FOR_GOOD)) as judge:
         assert judge.judge(deadline_s=2 * PACE).missing == 200
         with brokers.empty(), pytest.raises(Unreachable):
             judge.judge(deadline_s=0)
-        _put_out(servers, range(200, 400))
+        put_out(servers, PLAN, range(200, 400))
         verdict = judge.judge(deadline_s=30 * PACE)
         assert verdict.is_good
         with ThreadPoolExecutor() as pool:
@@ -82,11 +71,11 @@ def test_a_load_goes_on_after_its_producer_was_lost(
     with ThreadPoolExecutor() as pool, contextlib.closing(sender):
         sent = pool.submit(steady, sender, PLAN, file, stop)
         try:
-            until("the load runs", lambda: LoadPosition.read(file).visits > 0)
+            until("the load runs", lambda: position(file) > 0)
             with brokers.empty() as told:
                 assert told.wait(20 * PACE)
-            at = LoadPosition.read(file).visits
-            until("the load goes on", lambda: LoadPosition.read(file).visits > at + 500)
+            at = position(file)
+            until("the load goes on", lambda: position(file) > at + 500)
         finally:
             stop.set()
         visits = sent.result()

@@ -9,11 +9,11 @@ import pytest
 
 from samza_dagster.sandbox.judge import Judge
 from tests.rig.demo_sandbox import demo_sandbox
-from tests.rig.hung_threads import hung, threads
 from tests.rig.job import alive
 from tests.rig.kill_points import KilledJob
 from tests.rig.replacement import outputs_are_whole, replaced
 from tests.rig.sandbox_job import SandboxJob
+from tests.rig.traced import hung, threads
 from tests.rig.waiting import until
 
 pytestmark = [pytest.mark.integration, pytest.mark.realfault]

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.client.audit_history import read_history
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from tests.rig.demo_sandbox import all_run, demo_sandbox
 from tests.rig.frozen_host import frozen_host
+from tests.rig.history import followers
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -46,8 +45,7 @@ def test_without_a_fence_what_thaws_writes_until_its_warden_runs_and_the_judge_s
         verdict = judge.judge(deadline_s=90 * PACE)
         judge.close()
         found = frozen.overlaps()
-        connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
-        starts = [r for r in read_history(connection).records if r.kind == "start"]
+        after = followers(demo_job.connection(servers), frozen.lost["execution_id"])
     # The owner that writes on after a zombie's batch counts as a return too: that one is right.
     returned = [o for o in found if o.producer_id in frozen.zombies]
     print(f"\n{len(returned)} returns of who had been replaced, {over_ms - thawed_ms} ms of thaw")
@@ -55,9 +53,5 @@ def test_without_a_fence_what_thaws_writes_until_its_warden_runs_and_the_judge_s
     # A batch has its newest record's time, by the producer's clock: it may have waited since before.
     assert all(o.at_ms <= over_ms for o in returned)
     assert verdict.is_good, verdict
-    (start,) = [
-        s.predecessor
-        for s in starts
-        if s.predecessor is not None and s.predecessor.execution_id == frozen.lost["execution_id"]
-    ]
-    assert start.how == "lease", "the certificate says by what it was taken for dead"
+    how = [how for _, how in after.values()]
+    assert how == ["lease"], "the certificate says by what it was taken for dead"

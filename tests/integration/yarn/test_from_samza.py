@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.metadata import KafkaCluster
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -90,7 +89,7 @@ def test_the_page_does_what_it_says(
     assert after["1"]["execution_id"] == before["1"]["execution_id"], "nobody else was touched"
     assert judge.judge(deadline_s=90).is_good
 
-    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+    connection = demo_job.connection(servers)
     stream = records_of(connection, connection.coordinator_stream_topic)
     newest = dict(stream)
     left = [json.loads(v) for key, v in newest.items() if v and json.loads(key)[1] == NAMESPACE]

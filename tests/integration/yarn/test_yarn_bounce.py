@@ -7,7 +7,6 @@ import time
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -32,7 +31,7 @@ def test_a_rolling_bounce_has_no_needless_second(
     assert places(sandbox) == {p: each["host"] for p, each in before.items()}
     executions = {p: str(each["execution_id"]) for p, each in after.items()}
     assert not set(executions.values()) & {each["execution_id"] for each in before.values()}
-    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+    connection = demo_job.connection(servers)
     tasks = {p: found.tasks for p, found in client.view().processors.items()}
     ran = restarts(connection, tasks, executions)
     for one in ran:

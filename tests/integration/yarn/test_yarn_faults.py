@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Any
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -42,7 +39,14 @@ from tests.chaos.am_faults import (
 from tests.rig.am_watching import Watcher
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
-from tests.rig.yarn_job import application_master, master_host, places, yarn_sandbox
+from tests.rig.yarn_job import (
+    application_master,
+    kill_application,
+    listed,
+    master_host,
+    places,
+    yarn_sandbox,
+)
 
 pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
 YARNS_OWN = {"yarn.nm.liveness-monitor.expiry-interval-ms": "600000"}
@@ -140,31 +144,22 @@ class Faults:
         os.kill(master, signal.SIGKILL)
 
     def _kill_job(self, fault: Fault) -> None:
-        facts = self._sandbox.status()
-        request = urllib.request.Request(
-            f"{facts['resource_manager']}/ws/v1/cluster/apps/{facts['application']}/state",
-            data=json.dumps({"state": "KILLED"}).encode(),
-            headers={"Content-Type": "application/json"},
-            method="PUT",
-        )
         began = time.monotonic()
-        with urllib.request.urlopen(request, timeout=10):
-            pass
-        until("YARN has killed it", self._is_killed, seconds=60)
-        self.stood_s[fault] = time.monotonic() - began
+        kill_application(self._sandbox)
+        application = f"apps/{self._sandbox.status()['application']}"
 
-    def _is_killed(self) -> bool:
-        facts = self._sandbox.status()
-        of_it = f"{facts['resource_manager']}/ws/v1/cluster/apps/{facts['application']}/state"
-        with urllib.request.urlopen(of_it, timeout=10) as answer:
-            return json.load(answer)["state"] == "KILLED"
+        def is_killed() -> bool:
+            return listed(self._sandbox, application)["app"]["state"] == "KILLED"
+
+        until("YARN has killed it", is_killed, seconds=60)
+        self.stood_s[fault] = time.monotonic() - began
 
 
 def test_each_fault_is_told_in_time_and_nothing_else(sandbox: Sandbox) -> None:
     """By a sensor that knows nothing but the topics, and by one that asks YARN's ResourceManager."""
     facts = sandbox.status()
     servers, yarn = str(facts["bootstrap_servers"]), str(facts["resource_manager"])
-    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+    connection = demo_job.connection(servers)
     found: list[str] = []
     with ExitStack() as stack:
         client = stack.enter_context(closing(PlacementClient(connection)))

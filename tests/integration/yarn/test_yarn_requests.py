@@ -6,20 +6,16 @@ node with its containers.
 
 from __future__ import annotations
 
-import json
 import os
-import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -57,11 +53,7 @@ def test_the_application_master_survives_all_requests_and_every_word_is_true(
     """The job goes on, nothing waits for an answer that can't come, and no record is lost."""
     facts = sandbox.status()
     servers, yarn = str(facts["bootstrap_servers"]), str(facts["resource_manager"])
-    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
-
-    def listed(what: str) -> Any:
-        with urllib.request.urlopen(f"{yarn}/ws/v1/cluster/{what}", timeout=10) as answer:
-            return json.load(answer)
+    connection = demo_job.connection(servers)
 
     asks = drawn(SEED, REQUESTS, actives=ACTIVES, hosts=sorted(facts["hosts"]))
     print(f"{len(asks)} requests and faults by seed {SEED}", flush=True)
@@ -72,10 +64,10 @@ def test_the_application_master_survives_all_requests_and_every_word_is_true(
         dg.DagsterInstance.local_temp(str(tmp_path), overrides=UNCAPTURED) as instance,
     ):
         # A first AM that a busy machine keeps from registering in time is none of the requests' doing.
-        earlier = attempts_of(facts["application"], listed)
+        earlier = attempts_of(sandbox)
 
         def resting() -> Rest:
-            return at_rest(sandbox, client, listed, earlier=earlier)
+            return at_rest(sandbox, client, earlier=earlier)
 
         until("the witness has seen all", lambda: len(witness.processes()) == 2 * ACTIVES)
         jobs = {False: Jobs(servers, instance), True: Jobs(servers, instance, yarn=yarn)}

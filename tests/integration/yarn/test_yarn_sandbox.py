@@ -2,37 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.job import alive
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
+from tests.rig.yarn_job import listed, run_coordinator
 
 pytestmark = pytest.mark.yarn
 
 
-def resource_manager(sandbox: Sandbox, what: str) -> Any:
-    url = f"{sandbox.status()['resource_manager']}/ws/v1/cluster/{what}"
-    with urllib.request.urlopen(url, timeout=10) as answer:
-        return json.load(answer)
-
-
 def node_states(sandbox: Sandbox) -> dict[str, str]:
-    nodes = resource_manager(sandbox, "nodes")["nodes"]["node"]
+    nodes = listed(sandbox, "nodes")["nodes"]["node"]
     return {node["nodeHostName"]: node["state"] for node in nodes}
 
 
@@ -46,7 +33,7 @@ def of_other_hosts(sandbox: Sandbox, processor_id: str) -> str:
 def test_each_container_is_on_a_host_of_its_own_name(sandbox: Sandbox) -> None:
     facts = sandbox.status()
     assert facts["state"] == "up"
-    (app,) = resource_manager(sandbox, "apps")["apps"]["app"]
+    (app,) = listed(sandbox, "apps")["apps"]["app"]
     assert (app["state"], app["runningContainers"]) == ("RUNNING", 5)
     assert app["id"] == facts["application"]
     running = facts["processors"]
@@ -77,19 +64,9 @@ def test_a_coordinator_of_ours_leaves_the_application_masters_job_alone(
     sandbox: Sandbox, servers: str, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     """What `--adopt` says of it: `test_yarn_words`, and `test_adoption` where nobody knows YARN."""
-    files = CoordinatorFiles(tmp_path)
-    config = demo_job.job_config(servers, actives=2, standbys=1)
-    files.write(config, LaunchTemplate(command=("false",), stop_grace_s=1.0))
-    stream = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID)
+    stream = demo_job.connection(servers)
     before = records_of(stream, stream.coordinator_stream_topic)
-    command = (
-        *(sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run"),
-        *("--config", str(files.config), "--launch", str(files.launch)),
-        *("--token-file", str(files.token), "--url-file", str(files.url)),
-    )
-    ran = subprocess.run(
-        [*command, *options], capture_output=True, text=True, timeout=60, check=False
-    )
+    ran = run_coordinator(tmp_path, servers, *options)
     assert ran.returncode == 2
     assert "--adopt" in ran.stderr
     assert records_of(stream, stream.coordinator_stream_topic) == before

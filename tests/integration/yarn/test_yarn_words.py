@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import Refused, Unreachable
-from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.resource_manager import ResourceManager
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.waiting import until
+from tests.rig.yarn_job import kill_application, run_coordinator
 
 pytestmark = [pytest.mark.yarn, pytest.mark.longyarn]
 
@@ -32,7 +26,7 @@ def url(sandbox: Sandbox) -> str:
 @pytest.fixture(scope="module")
 def asking(servers: str, url: str) -> Iterator[PlacementClient]:
     """A client that knows where YARN is."""
-    connection = Connection(servers, demo_job.JOB_NAME, demo_job.JOB_ID, yarn_resource_manager=url)
+    connection = demo_job.connection(servers, yarn_resource_manager=url)
     client = PlacementClient(connection)
     yield client
     client.close()
@@ -69,43 +63,21 @@ def test_a_node_that_is_lost_is_told_and_no_destination(
         asking.place("0", lost)
 
 
-def coordinator(tmp_path: Path, servers: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """A coordinator of ours that is told to lead the job; it ends at once when it may not."""
-    files = CoordinatorFiles(tmp_path)
-    config = demo_job.job_config(servers, actives=2, standbys=1)
-    files.write(config, LaunchTemplate(command=("false",), stop_grace_s=1.0))
-    command = (
-        *(sys.executable, "-m", "samza_dagster.cli.main", "coordinator", "run"),
-        *("--config", str(files.config), "--launch", str(files.launch)),
-        *("--token-file", str(files.token), "--url-file", str(files.url)),
-    )
-    return subprocess.run(
-        [*command, *options], capture_output=True, text=True, timeout=60, check=False
-    )
-
-
 def test_a_job_isnt_adopted_while_yarn_runs_it(
     tmp_path: Path, servers: str, url: str, sandbox: Sandbox
 ) -> None:
     """At once: its containers' reports, a minute apart, aren't waited for."""
-    ran = coordinator(tmp_path, servers, "--adopt", "--yarn-resource-manager", url)
+    ran = run_coordinator(tmp_path, servers, "--adopt", "--yarn-resource-manager", url)
     assert ran.returncode == 2
     assert f"{sandbox.status()['application']} is RUNNING" in ran.stderr
 
 
 def test_a_job_that_was_killed_is_dead_and_nothing_is_asked_of_it(
-    sandbox: Sandbox, asking: PlacementClient, url: str
+    sandbox: Sandbox, asking: PlacementClient
 ) -> None:
     """The last of all: the sandbox's job is gone afterwards."""
     application = sandbox.status()["application"]
-    request = urllib.request.Request(
-        f"{url}/ws/v1/cluster/apps/{application}/state",
-        data=json.dumps({"state": "KILLED"}).encode(),
-        headers={"Content-Type": "application/json"},
-        method="PUT",
-    )
-    with urllib.request.urlopen(request, timeout=10):
-        pass
+    kill_application(sandbox)
     told = until("it is told", lambda: asking.view().dead, seconds=60)
     assert f"{application} is KILLED" in told
     with pytest.raises(Refused, match="deploy the job again"):

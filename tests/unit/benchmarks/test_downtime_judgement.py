@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,8 @@ from benchmarks.downtime_judgement import (
     resumed,
     what_is_wrong,
 )
+from benchmarks.downtime_moves import longest_of
+from samza_dagster.sandbox.ledger import Gap
 
 pytestmark = pytest.mark.unit
 
@@ -167,21 +168,18 @@ def test_runs_of_other_code_machine_or_load_are_not_pooled(
         resumed(tmp_path / "kept.json", setting())
 
 
-def test_a_write_that_is_cut_off_leaves_what_was_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It goes beside the file, which is replaced when it is whole."""
-    path = tmp_path / "kept.json"
-    keep(path, setting(), kept(results()))
-    before = path.read_text()
+def gap(partition: int, from_ms: int, to_ms: int) -> Gap:
+    """Between two outputs."""
+    return Gap(partition, to_ms - from_ms, from_ms, to_ms, 20)
 
-    def torn(self: Path, text: str) -> int:
-        with self.open("w") as opened:
-            opened.write(text[: len(text) // 2])
-        raise KeyboardInterrupt
 
-    monkeypatch.setattr(Path, "write_text", torn)
-    with pytest.raises(KeyboardInterrupt):
-        keep(path, setting(), kept(results(lambda _: 1.0)))
-    assert path.read_text() == before
-    assert json.loads(before)["setting"] == setting()
+def test_the_longest_silence_of_the_moved_tasks_counts() -> None:
+    """Whatever others do."""
+    gaps = [gap(0, 9_900, 12_000), gap(1, 10_100, 12_900), gap(2, 1_000, 20_000)]
+    assert longest_of(gaps, (0, 1), 10_000) == gaps[1]
+
+
+def test_an_active_that_stood_still_for_its_quota_before_it_was_moved_is_found() -> None:
+    """A restore may draw a window's quota at once, for which the next move seemed to take 8.2 s."""
+    with pytest.raises(AssertionError, match="stood still 5000 ms before the move"):
+        longest_of([gap(0, 5_000, 13_236)], (0, 1), 10_000)

@@ -13,11 +13,11 @@ import pytest
 from rich.console import Console
 
 from benchmarks import client_quota
-from benchmarks.downtime_judgement import COLD, HOST_LOST, KINDS, LOST_EVERY, Move, Results, turns
+from benchmarks.downtime_judgement import COLD, HOST_LOST, KINDS, Move, Results, turns
 from benchmarks.downtime_picture import WIDTH, downtime_svg, show
-from benchmarks.downtime_plan import REBUILDS, SET_UP, Times, measure_all, next_kind
+from benchmarks.downtime_plan import REBUILDS, SET_UP, Times, measure_all
 from benchmarks.failover import NOT_RUN, PROCESSES
-from benchmarks.measured_code import ROOT, closure, digest, this_machine
+from benchmarks.measured_code import closure
 
 pytestmark = pytest.mark.unit
 
@@ -83,23 +83,6 @@ def test_sizes_take_turns_and_a_lost_host_comes_in_its_own() -> None:
     assert first == [*KINDS, KINDS[1]], "a host is lost in the first turn, and not in the second"
 
 
-def test_a_turn_that_was_cut_off_is_gone_on_with_where_it_was() -> None:
-    """And none of its moves is made again."""
-    had = {
-        "planned move": [Move(1, 1.0)] * 2,
-        "failover": [Move(1, 1.0)],
-        HOST_LOST: [Move(1, 1.0)],
-    }
-    had |= {"same host": [Move(1, 1.0)], COLD: [Move(1, 1.0)]}
-    assert next_kind(had, 20) == "failover"
-    assert next_kind(had, 1) is None
-    assert next_kind({}, 1) == HOST_LOST
-    assert (
-        next_kind({kind: [Move(1, 1.0)] * LOST_EVERY for kind in KINDS if kind != HOST_LOST}, 9)
-        == HOST_LOST
-    )
-
-
 def test_a_move_that_fails_is_told_and_another_sandbox_goes_on() -> None:
     """It is made again there; what was measured before counts."""
     bench = Bench(lambda number: number == 4)
@@ -131,20 +114,6 @@ def test_nothing_is_begun_that_is_not_over_in_time() -> None:
     assert not times.has(16.0, [SET_UP, COLD])
 
 
-def test_a_ctrl_c_ends_the_sandbox_and_is_no_failed_move() -> None:
-    """What was made before is there."""
-
-    def interrupted(number: int) -> bool:
-        if number == 3:
-            raise KeyboardInterrupt
-        return False
-
-    bench = Bench(interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        bench.go()
-    assert (len(bench.made), bench.open, bench.failed) == (2, 0, [])
-
-
 def test_a_commit_to_what_no_such_run_uses_voids_no_result() -> None:
     """Dagster's side, snapshots and other rigs aren't in it; what a move needs is."""
     used = closure(PROCESSES, NOT_RUN)
@@ -155,13 +124,6 @@ def test_a_commit_to_what_no_such_run_uses_voids_no_result() -> None:
     } <= used.keys()
     others = ("samza_dagster.orchestration", "samza_dagster.snapshots", "tests.rig.cockpit")
     assert not [name for name in used if name.startswith((*others, "samza_dagster.cli.doctor"))]
-
-
-def test_code_and_machine_have_names_that_stay() -> None:
-    """The same for the same files, another one for others."""
-    files = [ROOT / "Makefile", ROOT / "pyproject.toml"]
-    assert digest(files) == digest(reversed(files)) != digest(files[:1])
-    assert "cores" in this_machine()
 
 
 def measured() -> Results:

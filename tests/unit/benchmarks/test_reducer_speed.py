@@ -1,10 +1,13 @@
-"""What the benchmark of the reducer calls too slow."""
+"""What the benchmark of the reducer calls too slow, and that what is measured is kept."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from benchmarks.reducer_speed import too_slow
+from benchmarks.results_file import keep
 
 pytestmark = pytest.mark.unit
 
@@ -24,3 +27,10 @@ def test_each_missed_bound_is_told_with_what_was_measured() -> None:
     slow, steep = too_slow(sizes(19_999, 2.1))
     assert "19,999" in slow
     assert "2.1 times" in steep
+
+
+def test_the_first_results_of_a_clone_are_kept(tmp_path: Path) -> None:
+    """Its directory isn't there yet: all that the cockpit's benchmark had measured was lost."""
+    file = tmp_path / "results" / "cockpit_reaction.json"
+    keep("{}", file)
+    assert file.read_text() == "{}\n"

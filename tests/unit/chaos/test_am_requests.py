@@ -26,7 +26,6 @@ from tests.chaos.am_requests import (
     REFUSED_THERE,
     Ask,
     command,
-    config,
     drawn,
 )
 from tests.rig.am_in_memory import AmInMemory
@@ -39,10 +38,6 @@ def draw(seed: int, count: int) -> tuple[Ask, ...]:
     return drawn(seed, count, actives=2, hosts=HOSTS)
 
 
-def test_a_seed_is_its_requests() -> None:
-    assert draw(3, 100) == draw(3, 100) != draw(4, 100)
-
-
 @given(st.integers(0, 10_000), st.integers(len(KINDS), 120))
 def test_no_kind_and_no_fault_is_left_out(seed: int, count: int) -> None:
     """And the faults come in between: requests are asked before and after each."""
@@ -53,18 +48,6 @@ def test_no_kind_and_no_fault_is_left_out(seed: int, count: int) -> None:
     assert [ask.number for ask in asks] == list(range(len(asks)))
     assert 0 < kinds.index(KILL_AM) < kinds.index(LOSE_NODE) < len(kinds) - 1
     assert Counter(kinds)[KILL_AM] == Counter(kinds)[LOSE_NODE] == 1
-
-
-@given(st.integers(0, 10_000))
-def test_a_jobs_config_is_of_a_container_that_it_can_act_on(seed: int) -> None:
-    for ask in draw(seed, 60):
-        if ask.kind == "relocate_standby":
-            assert ask.processor.endswith("-0")
-        if ask.kind in ("move_with_standby", "fail_over"):
-            assert "-" not in ask.processor
-        if ask.kind == "reconcile":
-            wanted = config(ask, actives=2, hosts=HOSTS)["wanted"]
-            assert len(set(wanted.values())) == 2
 
 
 @pytest.mark.parametrize("kind", sorted(REFUSED_THERE & CLI.keys()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import struct
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,16 +19,24 @@ from rich.console import Console
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Verdict
 from tests.chaos.__main__ import told_whatever_happens
-from tests.chaos.broker_log import Batch, Overlap, overlaps, parse, unjudged
+from tests.chaos.broker_log import (
+    Batch,
+    Overlap,
+    batches_of_leader,
+    overlaps,
+    parse,
+    unjudged,
+)
+from tests.chaos.in_force import CarriedOut
 from tests.chaos.report import (
     THAW_MS,
     Befallen,
-    CarriedOut,
     Report,
     befell,
     same_host,
 )
 from tests.chaos.schedule import Fault
+from tests.rig.broker_cluster import lacks, transaction_partition
 from tests.rig.load_watch import LoadWatch
 
 pytestmark = pytest.mark.unit
@@ -98,9 +107,9 @@ def started(processor: str, host: str) -> dict[str, Any]:
     return {"what": "started", "processor": processor, "host": host}
 
 
-def carried_out(number: int, known: int, *, beside: int = 0) -> CarriedOut:
+def carried_out(number: int, known: int, *, beside: int = 0) -> tuple[CarriedOut, int]:
     """At that length of the journal."""
-    return CarriedOut(Fault(number, "kill host", 0, 1.0), "host-1", 0.0, known, beside)
+    return CarriedOut(Fault(number, "kill host", 0, 1.0), "host-1", 0.0, beside), known
 
 
 def test_joined_faults_share_one_downtime_and_no_replaced_active() -> None:
@@ -249,3 +258,63 @@ def test_what_ends_a_run_early_leaves_its_report_and_the_reason(
     assert told["cut_short"][0].startswith(type(ends).__name__)
     kept = json.loads((tmp_path / "results" / "chaos.json").read_text())
     assert [each["number"] for each in kept["each_fault"]] == [1]
+
+
+OLD, NEW = 7, 8
+
+
+def answer(*, brokers: tuple[int, ...] = (1, 2, 3), leader: int = 2, isrs: tuple[int, ...]) -> Any:
+    """A broker's, of one partition."""
+    partition = SimpleNamespace(leader=leader, isrs=list(isrs))
+    topics = {"t": SimpleNamespace(partitions={0: partition})}
+    return SimpleNamespace(brokers=dict.fromkeys(brokers), topics=topics)
+
+
+def test_the_brokers_are_whole_when_every_partition_is_in_sync_on_each() -> None:
+    """Until then none may go: not with a follower behind, not with one replica less, not leaderless."""
+    everybody = {1, 2, 3}
+    assert lacks(answer(isrs=(3, 1, 2)), everybody) == ""
+    assert lacks(answer(brokers=(1, 3), isrs=(1, 2, 3)), everybody) == "names [1, 3]"
+    behind = "has t 0 in sync on [1, 2], led by 2"
+    assert lacks(answer(isrs=(1, 2)), everybody) == behind
+    leaderless = "has t 0 in sync on [1, 2, 3], led by -1"
+    assert lacks(answer(leader=-1, isrs=(1, 2, 3)), everybody) == leaderless
+
+
+def data_of(directory: Path, logs: Mapping[int, bytes]) -> dict[int, Path]:
+    """Each broker's replica of one partition, by node id."""
+    for node_id, log in logs.items():
+        partition = directory / str(node_id) / "t-0"
+        partition.mkdir(parents=True)
+        (partition / "00000000000000000000.log").write_bytes(log)
+    return {node_id: directory / str(node_id) for node_id in logs}
+
+
+def test_what_a_replica_has_beyond_its_leader_was_never_written(tmp_path: Path) -> None:
+    """The first broker led and took a batch of the old owner that no other got: it goes, as that
+    replica comes in step, and was acknowledged to nobody. No second owner wrote; where the one that
+    leads has it, it is judged, though the others lack it. Without a leader (-1) nothing is.
+    """
+    agreed = batch(0, 2, OLD) + batch(2, 1, NEW)
+    data = data_of(tmp_path, {1: agreed + batch(3, 4, OLD), 2: agreed, 3: agreed})
+    found = batches_of_leader(data, {0: 2}, "t", 0)
+    assert [each.producer_id for each in found] == [OLD, NEW]
+    assert overlaps("t", 0, found) == []
+    assert len(overlaps("t", 0, batches_of_leader(data, {0: 1}, "t", 0))) == 1
+    with pytest.raises(LookupError):
+        batches_of_leader(data, {0: -1}, "t", 0)
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "partition"),
+    [
+        ("hello", 99_162_322 % 50),
+        ("polygenelubricants", 0),
+        ("chaos transactions", 212_815_371 % 50),
+    ],
+)
+def test_the_coordinator_of_transactions_is_found_as_kafka_finds_it(
+    transactional_id: str, partition: int
+) -> None:
+    """By Java's hash, whose least has no absolute value."""
+    assert transaction_partition(transactional_id, 50) == partition

@@ -1,4 +1,4 @@
-"""What an agent that lives and its coordinator send each other is held, by the way that is cut."""
+"""What is cut holds what goes that way, and nothing else; what was held arrives late."""
 
 from __future__ import annotations
 
@@ -9,45 +9,32 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.chaos.cut_links import HELD, CutLinks
-from tests.chaos.schedule import KINDS
-from tests.rig.proxy import REPLIES, WORDS
+from tests.chaos.broker_links import COORDINATOR, BrokerLinks
+from tests.chaos.cut_links import CutLinks
+from tests.rig.proxy import REPLIES, WORDS, Address
 
 pytestmark = pytest.mark.unit
 
+WAYS = [(WORDS, REPLIES), (REPLIES,), (WORDS,)]
 HELD_BACK_S = 0.2
 """For so long nothing is heard: bytes on this machine take far less."""
+HOSTS, NODES = ("host-1", "host-2"), (1, 2, 3)
+ALL_LINKS = {(party, node_id) for party in (COORDINATOR, *HOSTS) for node_id in NODES}
 
 
-class Ends:
-    """A coordinator that listens, and the URL file of one agent."""
-
-    def __init__(self, directory: Path) -> None:
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}\n"
-        named = directory / "coordinator.url"
-        named.write_text(self.url)
-        host = directory / "host-1"
-        host.mkdir()
-        self.links = CutLinks(named, {"host-1": host})
-        self.file = self.links.url_file("host-1")
-
-    def connect(self) -> tuple[socket.socket, socket.socket]:
-        """As an agent reads the file: its end, the coordinator's end."""
-        url = urlsplit(self.file.read_text().strip())
-        agent = socket.create_connection((url.hostname or "", url.port or 0), timeout=10)
-        coordinator, _ = self.listener.accept()
-        coordinator.settimeout(10)
-        return agent, coordinator
+def listening() -> socket.socket:
+    """A server's listener."""
+    found = socket.create_server(("127.0.0.1", 0))
+    found.settimeout(10)
+    return found
 
 
-@pytest.fixture
-def ends(tmp_path: Path) -> Iterator[Ends]:
-    """Closed at the end."""
-    found = Ends(tmp_path)
-    yield found
-    found.links.close()
-    found.listener.close()
+def connected(to: Address, listener: socket.socket) -> tuple[socket.socket, socket.socket]:
+    """The client's end, the server's end."""
+    client = socket.create_connection(to, timeout=10)
+    server, _ = listener.accept()
+    server.settimeout(10)
+    return client, server
 
 
 def is_silent(end: socket.socket) -> bool:
@@ -61,43 +48,108 @@ def is_silent(end: socket.socket) -> bool:
         end.settimeout(10)
 
 
-@pytest.mark.parametrize("ways", [(WORDS, REPLIES), (REPLIES,), (WORDS,)])
-def test_a_living_agents_link_is_cut_the_way_that_the_fault_says_and_mended(
-    ends: Ends, ways: tuple[str, ...]
+class Brokers:
+    """Brokers that listen, and links to them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.listeners = {node_id: listening() for node_id in NODES}
+        self.links = BrokerLinks(
+            directory, HOSTS, {n: each.getsockname for n, each in self.listeners.items()}
+        )
+
+    def resolved(self, party: str, node_id: int = 1) -> Address:
+        """As the party's own resolver reads what the broker tells everybody."""
+        name, port = self.links.addresses.split(",")[node_id - 1].split(":")
+        if party == COORDINATOR:
+            return socket.gethostbyname(name), int(port)
+        lines = Path(self.links.hosts_file.replace("{host}", party)).read_text().splitlines()
+        (address,) = [line.split()[0] for line in lines if name in line.split()[1:]]
+        return address, int(port)
+
+    def connect(self, party: str, node_id: int = 1) -> tuple[socket.socket, socket.socket]:
+        """The client's end, the broker's end."""
+        return connected(self.resolved(party, node_id), self.listeners[node_id])
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[Brokers]:
+    """Closed at the end."""
+    found = Brokers(tmp_path / "links")
+    with found.links:
+        yield found
+    for listener in found.listeners.values():
+        listener.close()
+
+
+@pytest.mark.parametrize("ways", WAYS)
+@pytest.mark.parametrize("party", [COORDINATOR, "host-2"])
+def test_a_link_of_the_broker_is_cut_the_way_that_the_fault_says_and_mended(
+    brokers: Brokers, party: str, ways: tuple[str, ...]
 ) -> None:
-    """One way alone, or both; what was held arrives late, and nothing is held after it."""
-    ends.links.cut("host-1", ways)
-    assert ends.file.read_text() != ends.url
-    agent, coordinator = ends.connect()
-    with agent, coordinator:
-        agent.sendall(b"words")
-        coordinator.sendall(b"replies")
-        words_held, replies_held = is_silent(coordinator), is_silent(agent)
-        ends.links.mend("host-1")
-        if words_held:
-            assert coordinator.recv(100) == b"words"
-        if replies_held:
-            assert agent.recv(100) == b"replies"
-    assert (words_held, replies_held) == (WORDS in ways, REPLIES in ways)
-    assert ends.file.read_text() == ends.url
+    """Connections from before the cut and new ones; what was held arrives late."""
+    before = brokers.connect(party)
+    brokers.links.cut(party, ways)
+    for client, broker in (before, brokers.connect(party)):
+        with client, broker:
+            client.sendall(b"words")
+            broker.sendall(b"replies")
+            assert (is_silent(broker), is_silent(client)) == (WORDS in ways, REPLIES in ways)
+            brokers.links.mend(party)
+            if WORDS in ways:
+                assert broker.recv(100) == b"words"
+            if REPLIES in ways:
+                assert client.recv(100) == b"replies"
+            brokers.links.cut(party, ways)
 
 
-def test_a_link_that_is_not_cut_leads_to_whoever_the_coordinators_file_names(ends: Ends) -> None:
-    """Also when another one leads meanwhile; a second cut is as the first."""
-    assert ends.file.read_text() == ends.url
-    for _ in range(2):
-        ends.links.cut("host-1", (WORDS, REPLIES))
-        ends.links.heal()
-    named = ends.file.resolve()
-    named.write_text("http://127.0.0.1:1\n")
-    assert ends.file.read_text() == "http://127.0.0.1:1\n"
+@pytest.mark.parametrize(
+    ("node_id", "held"),
+    [(None, {("host-1", node_id) for node_id in NODES}), (2, {("host-1", 2)})],
+    ids=["all brokers", "one broker"],
+)
+def test_what_is_cut_is_held_and_all_other_links_flow(
+    brokers: Brokers, node_id: int | None, held: set[tuple[str, int]]
+) -> None:
+    """Each party has a link of its own to each broker."""
+    assert len({brokers.resolved(*link) for link in ALL_LINKS}) == len(ALL_LINKS)
+    brokers.links.cut("host-1", (WORDS, REPLIES), node_id)
+    for link in ALL_LINKS:
+        client, broker = brokers.connect(*link)
+        with client, broker:
+            client.sendall(b"words")
+            if link in held:
+                assert is_silent(broker)
+            else:
+                assert broker.recv(100) == b"words"
 
 
-def test_each_link_of_agents_coordinator_and_containers_is_cut_both_ways_and_either_way() -> None:
-    """By the kinds that a schedule draws; what is held is what their names say."""
-    assert set(HELD) == {
-        kind for kind in KINDS if kind.startswith(("cut off ", "deafen ", "mute "))
-    }
-    assert HELD["cut off container"] == ("container", (WORDS, REPLIES))
-    assert HELD["deafen coordinator"] == ("coordinator", (REPLIES,))
-    assert HELD["mute agent"] == ("agent", (WORDS,))
+@pytest.mark.parametrize("ways", WAYS)
+def test_a_living_agents_link_is_cut_the_way_that_the_fault_says_and_mended(
+    tmp_path: Path, ways: tuple[str, ...]
+) -> None:
+    """Its file names a proxy meanwhile; before and after it whoever the coordinator's file names."""
+    named, host = tmp_path / "coordinator.url", tmp_path / "host-1"
+    host.mkdir()
+    with listening() as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}\n"
+        named.write_text(url)
+        links = CutLinks(named, {"host-1": host})
+        file = links.url_file("host-1")
+        for _ in range(2):  # a second cut is as the first
+            assert file.read_text() == url
+            links.cut("host-1", ways)
+            to = urlsplit(file.read_text().strip())
+            agent, coordinator = connected((to.hostname or "", to.port or 0), listener)
+            with agent, coordinator:
+                agent.sendall(b"words")
+                coordinator.sendall(b"replies")
+                held = is_silent(coordinator), is_silent(agent)
+                links.mend("host-1")
+                if held[0]:
+                    assert coordinator.recv(100) == b"words"
+                if held[1]:
+                    assert agent.recv(100) == b"replies"
+            assert held == (WORDS in ways, REPLIES in ways)
+        named.write_text("http://127.0.0.1:1\n")
+        assert file.read_text() == "http://127.0.0.1:1\n"
+        links.close()

@@ -12,7 +12,7 @@ import pytest
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite, Unreachable
 from samza_dagster.sandbox import artifacts, ivy
 from samza_dagster.sandbox.artifacts import Artifact, jar_paths
-from samza_dagster.sandbox.progress import ArtifactProgress
+from samza_dagster.sandbox.home import HOME_VARIABLE
 
 pytestmark = pytest.mark.unit
 
@@ -31,7 +31,7 @@ class Repository:
         self,
         modules: Sequence[tuple[str, str, str]],
         directory: Path,
-        arrived: Callable[[str], None],
+        arrived: Callable[[], None],
     ) -> None:
         self.asked.append(list(modules))
         for count, (group, name, version) in enumerate(modules):
@@ -40,11 +40,18 @@ class Repository:
             path = ivy.retrieved_path(directory, group, name, version)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(self.content[group, name, version])
-            arrived(f"{group}#{name};{version}")
+            arrived()
 
 
 @pytest.fixture
-def repository(monkeypatch: pytest.MonkeyPatch) -> Repository:
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where jars are kept."""
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    return tmp_path / "artifacts"
+
+
+@pytest.fixture
+def repository(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
     made = Repository(dict(JARS))
     pinned = tuple(Artifact(*key, hashlib.sha256(jar).hexdigest()) for key, jar in JARS.items())
     monkeypatch.setattr(ivy, "retrieve", made.retrieve)
@@ -67,52 +74,58 @@ def test_no_log4j_1_reaches_a_container() -> None:
     assert {"slf4j-simple", "snappy-java", "lz4-java", "zstd-jni"} <= names
 
 
-def test_asks_only_for_what_is_missing(tmp_path: Path, repository: Repository) -> None:
-    """In class path order, each jar told; one lost jar costs one download, none costs nothing."""
-    told: list[ArtifactProgress] = []
-    paths = jar_paths("kafka", progress=told.append, directory=tmp_path)
+def test_asks_only_for_what_is_missing(repository: Repository) -> None:
+    """In class path order; one lost jar costs one download, none costs nothing."""
+    paths = jar_paths("kafka")
     assert [path.read_bytes() for path in paths] == list(JARS.values())
-    assert [(progress.done, progress.current) for progress in told][-1] == (2, "org.two:a:2")
     paths[0].unlink()
     for _ in range(2):
-        jar_paths("kafka", directory=tmp_path)
+        jar_paths("kafka")
     assert repository.asked[1:] == [[("org.one", "a", "1")]]
 
 
-def test_refuses_a_jar_that_is_not_the_pinned_one(tmp_path: Path, repository: Repository) -> None:
+def test_refuses_a_jar_that_is_not_the_pinned_one(cache: Path, repository: Repository) -> None:
     """A short or swapped file never enters the cache, and the message has both sums."""
     repository.content["org.one", "a", "1"] = b"first j"
     with pytest.raises(ActionFailed) as caught:
-        jar_paths("kafka", directory=tmp_path)
+        jar_paths("kafka")
     assert hashlib.sha256(b"first j").hexdigest() in caught.value.seen
     assert hashlib.sha256(b"first jar").hexdigest() in caught.value.seen
-    assert not list((tmp_path / "jars").rglob("*.jar"))
+    assert not list((cache / "jars").rglob("*.jar"))
 
 
-def test_a_download_that_broke_off_leaves_nothing(tmp_path: Path, repository: Repository) -> None:
+def test_a_download_that_broke_off_leaves_nothing(cache: Path, repository: Repository) -> None:
     """The next run starts clean, also where a killed one has left half a jar, and ends well."""
-    left = ivy.retrieved_path(tmp_path / "stage", "org.one", "a", "1")
+    left = ivy.retrieved_path(cache / "stage", "org.one", "a", "1")
     left.parent.mkdir(parents=True)
     left.write_bytes(b"half")
     repository.fail_after = 1
     with pytest.raises(Unreachable):
-        jar_paths("kafka", directory=tmp_path)
-    assert not (tmp_path / "stage").exists()
+        jar_paths("kafka")
+    assert not (cache / "stage").exists()
     repository.fail_after = None
-    assert all(path.is_file() for path in jar_paths("kafka", directory=tmp_path))
+    assert all(path.is_file() for path in jar_paths("kafka"))
 
 
-def test_many_at_once_download_once(tmp_path: Path, repository: Repository) -> None:
+def test_many_at_once_download_once(repository: Repository) -> None:
     """The lock makes the late ones wait and then find everything here."""
-    threads = [
-        threading.Thread(target=jar_paths, args=("kafka",), kwargs={"directory": tmp_path})
-        for _ in range(8)
-    ]
+    threads = [threading.Thread(target=jar_paths, args=("kafka",)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert len(repository.asked) == 1
+
+
+def test_each_tenth_jar_is_told(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first start of minutes shows that it goes on."""
+    jars = {("org", f"a{n}", "1"): b"%d" % n for n in range(25)}
+    pinned = tuple(Artifact(*key, hashlib.sha256(jar).hexdigest()) for key, jar in jars.items())
+    monkeypatch.setattr(artifacts, "manifest", lambda: {"kafka": pinned})
+    repository.content = jars
+    told: list[str] = []
+    jar_paths("kafka", tell=told.append)
+    assert told == ["10 of 25 jars of kafka", "20 of 25 jars of kafka"]
 
 
 def test_without_pyspark_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

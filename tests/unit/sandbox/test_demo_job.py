@@ -8,8 +8,9 @@ import pytest
 
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.class_archive import ClassArchive
+from samza_dagster.sandbox.home import HOME_VARIABLE
 from samza_dagster.sandbox.java_check import Java
-from samza_dagster.sandbox.launch import MAIN_CLASS, launch_template
+from samza_dagster.sandbox.launch import MAIN_CLASS, ContainerClasses
 from samza_dagster.sandbox.standby_lag import applied_offset, near_copies
 from samza_dagster.sandbox.warm_start import MAIN_CLASS as WARM_START
 from samza_dagster.sandbox.warm_start import warm_start_jar
@@ -34,16 +35,21 @@ def test_outputs_are_dated_by_the_broker() -> None:
     assert ("message.timestamp.type", "LogAppendTime") in topic.config
 
 
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+
+
 def test_a_class_archive_belongs_to_one_java_and_one_set_of_jars(tmp_path: Path) -> None:
     """Another Java, or a jar that changed, means another archive."""
     jar = tmp_path / "a.jar"
     jar.write_bytes(b"1")
-    first = ClassArchive.of("samza", JAVA, (jar,), tmp_path)
-    assert ClassArchive.of("samza", JAVA, (jar,), tmp_path) == first
+    first = ClassArchive.of("samza", JAVA, (jar,))
+    assert ClassArchive.of("samza", JAVA, (jar,)) == first
     other = Java(JAVA.program, "21.0.1", "PATH")
-    assert ClassArchive.of("samza", other, (jar,), tmp_path) != first
+    assert ClassArchive.of("samza", other, (jar,)) != first
     jar.write_bytes(b"22")
-    assert ClassArchive.of("samza", JAVA, (jar,), tmp_path) != first
+    assert ClassArchive.of("samza", JAVA, (jar,)) != first
 
 
 def test_a_draft_is_no_archive_until_it_is_accepted(tmp_path: Path) -> None:
@@ -64,8 +70,8 @@ def test_a_draft_is_no_archive_until_it_is_accepted(tmp_path: Path) -> None:
 def test_the_class_that_warms_a_parked_jvm_runs_the_main_class_of_samza() -> None:
     """Its jar comes last, so that Samza's class path is as it was."""
     jars = (Path("/jars/a.jar"), Path("/jars/b.jar"))
-    plain = launch_template(JAVA, jars).command
-    warm = launch_template(JAVA, jars, warm_start=Path("/jars/w.jar")).command
+    plain = ContainerClasses(JAVA, jars, warms=False).template(()).command
+    warm = ContainerClasses(JAVA, (*jars, Path("/jars/w.jar")), warms=True).template(()).command
     assert plain[-2:] == ("/jars/a.jar:/jars/b.jar", MAIN_CLASS)
     assert warm[-3:] == ("/jars/a.jar:/jars/b.jar:/jars/w.jar", WARM_START, MAIN_CLASS)
     assert warm[:-3] == plain[:-2]
@@ -80,7 +86,7 @@ def test_without_a_compiler_that_works_containers_start_cold(tmp_path: Path, com
         javac.write_text(compiler)
         javac.chmod(0o755)
     java = Java(javac.with_name("java"), "17.0.15", "PATH")
-    assert warm_start_jar(java, (Path("/jars/a.jar"),), tmp_path) is None
+    assert warm_start_jar(java, (Path("/jars/a.jar"),)) is None
     assert not list(tmp_path.rglob("*.jar"))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.sandbox.dagster_stack import DagsterStack, processes_on
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.registry import Registry
@@ -70,3 +71,13 @@ def test_a_sandbox_with_a_dead_part_is_broken_and_names_it(tmp_path: Path) -> No
     assert status["state"] == "broken"
     assert status["gone"] == ["agent host-1", "coordinator", "load"]
     assert status["hosts"] == {"host-1": {"state": "lost"}}
+
+
+def test_a_dagster_that_was_refused_beside_another_leaves_that_ones_record(tmp_path: Path) -> None:
+    """Its `stop` removed it: `sandbox down` would have left the first one running."""
+    processes_on(tmp_path).add(ProcessRecord.of("daemon", os.getpid()))
+    second = DagsterStack(tmp_path, tmp_path / "definitions.py")
+    with pytest.raises(InvalidInput, match="daemon runs as process"):
+        second.start()
+    second.stop()
+    assert len(processes_on(tmp_path).live()) == 1

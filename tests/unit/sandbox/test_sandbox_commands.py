@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from samza_dagster.cli.main import cli
 from samza_dagster.errors import ActionFailed, MissingPrerequisite, Refused
 from samza_dagster.sandbox.demo import run as demo_run
-from samza_dagster.sandbox.demo.run import checkout_workspace
+from samza_dagster.sandbox.demo.run import checkout_definitions
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.registry import Registry
@@ -135,19 +135,16 @@ def test_a_demo_without_a_checkout_is_refused_before_anything_starts(
 ) -> None:
     """As of an installed wheel, beside which there are no definitions."""
     site_packages = tmp_path_factory.mktemp("site-packages")
-    with pytest.raises(MissingPrerequisite, match=r"in a checkout.*no workspace\.yaml"):
-        checkout_workspace(site_packages)
-    (site_packages / "workspace.yaml").touch()
-    with pytest.raises(MissingPrerequisite, match=r"no definitions\.py"):
-        checkout_workspace(site_packages)
+    with pytest.raises(MissingPrerequisite, match=r"in a checkout.*no definitions\.py"):
+        checkout_definitions(site_packages)
 
     def refuse() -> Path:
-        return checkout_workspace(site_packages)
+        return checkout_definitions(site_packages)
 
-    monkeypatch.setattr(demo_run, "checkout_workspace", refuse)
+    monkeypatch.setattr(demo_run, "checkout_definitions", refuse)
     one = demo_run.Demo("one", print)
     with pytest.raises(MissingPrerequisite):
         one.run(Options())
     one.close()
     assert list(home.iterdir()) == []
-    assert checkout_workspace().is_file()
+    assert checkout_definitions().is_file()

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,25 @@ import pytest
 from samza_dagster.agent.procfs import ProcessHandle, ProcessName
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite
 from samza_dagster.sandbox import process
-from samza_dagster.sandbox.process import ProcessRecord, spawn, spawn_with_default_signals
+from samza_dagster.sandbox.process import (
+    ProcessRecord,
+    spawn,
+    stop_groups,
+    with_default_signals,
+)
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.unit
 
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+
+
+# Sleeps briefly: a signal between Python's last look for one and the sleep waits for its end.
+SLEEP = (
+    "import time; print('up', flush=True); end = time.monotonic() + 60\n"
+    "while time.monotonic() < end: time.sleep(0.05)"
+)
+LEAVES_A_CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}])"
 
 
 def _python(code: str, tmp_path: Path) -> ProcessRecord:
@@ -118,7 +132,41 @@ def test_names_a_program_that_is_not_there(tmp_path: Path) -> None:
     """Instead of a traceback."""
     with pytest.raises(MissingPrerequisite, match="no-such-program"):
         spawn("test", ["/no-such-program"], log=tmp_path / "log")
-    with pytest.raises(MissingPrerequisite, match="no-such-program"):
-        spawn_with_default_signals(
-            "test", ["/no-such-program"], log=tmp_path / "log", environment={}
-        )
+
+
+def test_what_a_dead_leader_left_behind_is_found_and_killed(tmp_path: Path) -> None:
+    """Nobody can ask it to end, so the group is killed once the time is over."""
+    leader = _python(LEAVES_A_CHILD, tmp_path)
+    assert leader.wait(10)
+    _wait_for_log(tmp_path, "up")
+    assert leader.is_group_alive
+    stop_groups([leader], timeout_s=0.1)
+    assert not leader.is_group_alive
+
+
+def test_a_group_of_another_boot_is_left_alone(tmp_path: Path) -> None:
+    """After a reboot the same number means a stranger's group."""
+    leader = _python(SLEEP, tmp_path)
+    stranger = dataclasses.replace(leader, boot="another")
+    assert not stranger.is_group_alive
+    stop_groups([stranger], timeout_s=0.1)
+    assert leader.is_group_alive
+    stop_groups([leader], timeout_s=10)
+    assert process.exit_status(leader) == -signal.SIGTERM
+
+
+def test_sigint_ends_one_that_was_started_with_sigint_ignored(tmp_path: Path) -> None:
+    """A background shell has it ignored, and Dagster ends its children by SIGINT."""
+    command = with_default_signals([sys.executable, "-c", SLEEP])
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with (
+            ThreadPoolExecutor() as pool
+        ):  # in the main thread it isn't ignored while one is started
+            leader = pool.submit(spawn, "test", command, log=tmp_path / "log").result()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    _wait_for_log(tmp_path, "up")
+    leader.send(signal.SIGINT)
+    assert leader.wait(10)
+    assert "KeyboardInterrupt" in (tmp_path / "log").read_text()
