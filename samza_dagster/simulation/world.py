@@ -16,13 +16,13 @@ from samza_dagster.simulation.clocks import HostClocks
 from samza_dagster.simulation.hosts import Entry, VirtualHost
 from samza_dagster.simulation.judges import quiescence
 from samza_dagster.simulation.judges.violation import InvariantViolated
-from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.moves import Handler, Move
 from samza_dagster.simulation.steps import handle
 from samza_dagster.simulation.world_state import BEGAN_MS, Reducer, Referee, WorldState
 
 C = TypeVar("C")
 NEVER_QUIET = "never-quiet"
-_HANDLERS: dict[str, Callable[..., bool]] = {
+_HANDLERS: dict[str, Handler] = {
     **happenings.HANDLERS,
     **faults.HANDLERS,
     **passing.HANDLERS,
