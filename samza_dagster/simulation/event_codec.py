@@ -6,13 +6,12 @@ Decoding is strict: an unknown kind or field, or a wrong type, is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import codec
 from samza_dagster.placement import events as ev
 
-T = TypeVar("T")
 VERSION = 1
 """Of a log's lines."""
 _KINDS: dict[str, type[ev.Event]] = {kind.__name__: kind for kind in get_args(ev.Event)}
@@ -33,7 +32,7 @@ def decode_event(value: Mapping[str, Any]) -> ev.Event:
     return decode(kind, fields, kind.__name__)
 
 
-def decode(kind: type[T], value: Any, path: str) -> T:
+def decode(kind: type[Any], value: Any, path: str) -> Any:
     """A value of this type; raises `MalformedRecord` that names the field."""
     try:
         return codec.decode(kind, value, path)

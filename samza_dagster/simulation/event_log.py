@@ -129,8 +129,7 @@ class _Replay:
             self.current, self.terms = _Term(JobState(str(line["job"]))), {}
             return True
         term = self._term_of(number, line)
-        given = decode(dict, line.get("event"), f"line {number}")
-        event = decode_event(cast("dict[str, Any]", given))
+        event = decode_event(decode(dict, line.get("event"), f"line {number}"))
         term.go_on(self.reducer(term.state, event).state)
         self.result = replace(self.result, events=self.result.events + 1)
         return self._compare(number, term.state, line)

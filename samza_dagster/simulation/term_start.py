@@ -56,7 +56,7 @@ class TermStart:
     def of(cls, line: Mapping[str, Any], path: str) -> TermStart:
         """Raises `MalformedRecord` that names the line and the field."""
         job = decode(str, line.get("job"), f"{path}.job")
-        records = cast("dict[str, Any]", decode(dict, line["records"], f"{path}.records"))
+        records: dict[str, Any] = decode(dict, line["records"], f"{path}.records")
         for key, value in records.items():
             decode(dict, value, f"{path}.records.{key}")
         limits = decode(Limits, line.get("limits"), f"{path}.limits")

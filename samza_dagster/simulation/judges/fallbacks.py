@@ -81,7 +81,9 @@ def _judge_excluded(
         )
 
 
-def _is_as_it_asked(taken: Taken, old: Group | None, group: Group, request: ResourceRequest) -> bool:
+def _is_as_it_asked(
+    taken: Taken, old: Group | None, group: Group, request: ResourceRequest
+) -> bool:
     """It asks for one thing in this step and then gives nothing back."""
     asked = [
         said

@@ -131,12 +131,9 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
         ran = event.execution_id == incarnation.execution_id
     up = now.phase is Phase.RUNNING
     survived = was.phase is Phase.STOPPING and was.incarnation == now.incarnation
-    # One that survived its stop may be told to stop again by the action that waited for it.
-    again = {c.processor_id for c in taken.every(cmd.WriteLocality)}
-    survived = survived and isinstance(event, ev.StopFailed) and now.processor_id in again
-    survived = survived or (
-        up and was.phase is Phase.STOPPING and was.incarnation == now.incarnation
-    )
+    # The action that waited for one that survived its stop may ask for its stop again.
+    again = {located.processor_id for located in taken.every(cmd.WriteLocality)}
+    survived &= up or (isinstance(event, ev.StopFailed) and now.processor_id in again)
     over = ran or survived or (up and was.phase in _DOWN) or _is_back(both, now)
     if over:
         attempts, avoid = 0, []
