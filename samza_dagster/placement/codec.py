@@ -21,32 +21,42 @@ from samza_dagster.placement.state import Group, Host, JobState, Processor
 _APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
 
 T = TypeVar("T")
+_PLAIN = frozenset({str, int, bool})
+
+
+class Misfit(Exception):
+    """The field at `path` doesn't hold what it should; `seen` says for a person what it holds."""
+
+    def __init__(self, path: str, seen: str) -> None:
+        super().__init__(f"{path}: {seen}")
+        self.path = path
+        self.seen = seen
 
 
 def group_to_json(group: Group) -> dict[str, Any]:
     """A group as a JSON object."""
-    return cast("dict[str, Any]", _encode(group))
+    return cast("dict[str, Any]", encode(group))
 
 
 def group_from_json(value: Any) -> Group:
     """A group from `group_to_json`; raises `MalformedRecord` that names the field."""
-    return _decode_class(Group, value, "group")
+    return _read(Group, value, "group")
 
 
 def host_to_json(host: Host) -> dict[str, Any]:
     """A host as a JSON object."""
-    return cast("dict[str, Any]", _encode(host))
+    return cast("dict[str, Any]", encode(host))
 
 
 def host_from_json(value: Any) -> Host:
     """A host from `host_to_json`; raises `MalformedRecord` that names the field."""
-    return _decode_class(Host, value, "host")
+    return _read(Host, value, "host")
 
 
 def job_to_json(state: JobState) -> dict[str, Any]:
     """A job's state without what has records of its own, or is read anew after a restart."""
     return {
-        f.name: _encode(getattr(state, f.name))
+        f.name: encode(getattr(state, f.name))
         for f in dataclasses.fields(state)
         if f.name not in _APART
     }
@@ -56,19 +66,56 @@ def job_from_json(value: Any) -> JobState:
     """The state from `job_to_json`, with no groups, hosts and uuids yet."""
     if isinstance(value, dict) and (apart := [name for name in _APART if name in value]):
         raise _malformed(f"job.{apart[0]}", "a field that has records of its own")
-    return _decode_class(JobState, value, "job")
+    return _read(JobState, value, "job")
 
 
-def _encode(value: Any) -> Any:
+def encode(value: Any) -> Any:
+    """Frozen data as plain JSON values; a state's derived index is left out."""
+    if value is None or type(value) in _PLAIN:
+        return value
     if isinstance(value, Enum):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        names = [f.name for f in dataclasses.fields(value) if f.name != "index"]
+        return {name: encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
-        entries = cast("Mapping[str, Any]", value)
-        return {key: _encode(entry) for key, entry in entries.items()}
+        return {key: encode(entry) for key, entry in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, frozenset):
+        return sorted(encode(entry) for entry in cast("frozenset[Any]", value))
     if isinstance(value, tuple):
-        return [_encode(entry) for entry in cast("tuple[Any, ...]", value)]
+        return [encode(entry) for entry in cast("tuple[Any, ...]", value)]
+    return value
+
+
+def decode(kind: Any, value: Any, path: str) -> Any:
+    """The reverse of `encode`: a value of this type; raises `Misfit` that names the field."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        if value is None:
+            return None
+        (inner,) = [option for option in args if option is not type(None)]
+        return decode(inner, value, path)
+    if origin in (tuple, frozenset):
+        entries = cast("list[Any]", expect(list, value, path))
+        found = [decode(args[0], entry, f"{path}[{place}]") for place, entry in enumerate(entries)]
+        return frozenset(found) if origin is frozenset else tuple(found)
+    if origin is not None and issubclass(origin, Mapping):
+        given = cast("dict[str, Any]", expect(dict, value, path))
+        return {key: decode(args[1], entry, f"{path}.{key}") for key, entry in given.items()}
+    if dataclasses.is_dataclass(kind):
+        return _decode_class(cast("type[Any]", kind), value, path)
+    if issubclass(kind, Enum):
+        try:
+            return kind(value)
+        except ValueError as error:
+            raise Misfit(path, f"{value!r}") from error
+    return expect(kind, value, path)
+
+
+def expect(kind: type[T], value: Any, path: str) -> T:
+    """The value, which is of that type; raises `Misfit` when it isn't."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise Misfit(path, f"{value!r}, not a {kind.__name__}")
     return value
 
 
@@ -77,49 +124,19 @@ def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-def _decode(kind: Any, value: Any, path: str) -> Any:
-    origin = get_origin(kind)
-    if origin in (Union, types.UnionType):
-        if value is None:
-            return None
-        (inner,) = [option for option in get_args(kind) if option is not type(None)]
-        return _decode(inner, value, path)
-    if origin is tuple:
-        entries = cast("list[Any]", _expect(list, value, path))
-        return tuple(
-            _decode(get_args(kind)[0], entry, f"{path}[{place}]")
-            for place, entry in enumerate(entries)
-        )
-    if origin is not None and issubclass(origin, Mapping):
-        fields = cast("dict[str, Any]", _expect(dict, value, path))
-        return {
-            key: _decode(get_args(kind)[1], entry, f"{path}.{key}") for key, entry in fields.items()
-        }
-    if dataclasses.is_dataclass(kind):
-        return _decode_class(cast("type[Any]", kind), value, path)
-    if issubclass(kind, Enum):
-        try:
-            return kind(value)
-        except ValueError as error:
-            raise _malformed(path, f"{value!r}") from error
-    return _expect(kind, value, path)
-
-
 def _decode_class(kind: type[T], value: Any, path: str) -> T:
-    fields = cast("dict[str, Any]", _expect(dict, value, path))
+    fields = cast("dict[str, Any]", expect(dict, value, path))
     hints = _hints(kind)
     if kind is Processor and "avoid_host" in fields:
         fields = _without_avoid_host(fields)
     unknown = sorted(fields.keys() - hints.keys())
     if unknown:
-        raise _malformed(f"{path}.{unknown[0]}", "a field that this release doesn't know")
-    decoded = {
-        name: _decode(hints[name], entry, f"{path}.{name}") for name, entry in fields.items()
-    }
+        raise Misfit(f"{path}.{unknown[0]}", "a field that this release doesn't know")
+    decoded = {name: decode(hints[name], entry, f"{path}.{name}") for name, entry in fields.items()}
     try:
         return kind(**decoded)
     except TypeError as error:
-        raise _malformed(path, str(error)) from error
+        raise Misfit(path, str(error)) from error
 
 
 def _without_avoid_host(fields: dict[str, Any]) -> dict[str, Any]:
@@ -129,10 +146,11 @@ def _without_avoid_host(fields: dict[str, Any]) -> dict[str, Any]:
     return {"avoid_hosts": [] if avoided is None else [avoided], **kept}
 
 
-def _expect(kind: type[T], value: Any, path: str) -> T:
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise _malformed(path, f"{value!r}, not a {kind.__name__}")
-    return value
+def _read(kind: type[T], value: Any, path: str) -> T:
+    try:
+        return decode(kind, value, path)
+    except Misfit as error:
+        raise _malformed(error.path, error.seen) from error
 
 
 def _malformed(path: str, seen: str) -> MalformedRecord:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samza_dagster.simulation.coverage import COLUMNS, ROWS, Pair, missing
-from samza_dagster.simulation.driver import Profile, SimulatedHistory, simulate
+from samza_dagster.simulation.driver import SimulatedHistory, simulate
 from samza_dagster.simulation.script import Script
 
 EVENTS_A_HISTORY = 250
@@ -100,13 +100,13 @@ class CampaignResult:
         }
 
 
-def _turn(task: tuple[int, int, int, Profile | None, int]) -> CampaignResult:
-    first, count, steps, profile, laws_every = task
+def _turn(task: tuple[int, int, int, int]) -> CampaignResult:
+    first, count, steps, laws_every = task
     result = CampaignResult(first)
     for seed in range(first, first + count):
         by_law = seed % laws_every == 0
         result.judged_by_law += by_law
-        result.add(simulate(seed, steps, profile, by_law=by_law))
+        result.add(simulate(seed, steps, by_law=by_law))
     return result
 
 
@@ -116,7 +116,6 @@ def run(
     *,
     workers: int = 1,
     steps: int = EVENTS_A_HISTORY,
-    profile: Profile | None = None,
     most_broken: int = 10,
     laws_every: int = 1,
     progress: Callable[[CampaignResult], None] | None = None,
@@ -133,10 +132,10 @@ def run(
     result = CampaignResult(first_seed)
     began = clock()
 
-    def tasks() -> Iterator[tuple[int, int, int, Profile | None, int]]:
+    def tasks() -> Iterator[tuple[int, int, int, int]]:
         seed = first_seed
         while result.events < events and len(result.broken) < most_broken:
-            yield seed, _HISTORIES_A_TURN, steps, profile, laws_every
+            yield seed, _HISTORIES_A_TURN, steps, laws_every
             seed += _HISTORIES_A_TURN
 
     def take(part: CampaignResult) -> None:

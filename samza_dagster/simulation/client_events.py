@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import AskKind, Lag, PlacementAsk
 from samza_dagster.simulation.coordinators import Standing
-from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.moves import Handler, Move, by_leader
 from samza_dagster.simulation.settings import is_own
 from samza_dagster.simulation.steps import handle, replace_leader
 from samza_dagster.simulation.world_state import WorldState
@@ -72,34 +70,28 @@ def ask(
     return True
 
 
-def _refuse(world: WorldState, uuid: str) -> bool:
+@by_leader
+def _refuse(world: WorldState, uuid: str) -> None:
     """The leader answers what it can't read, or has no room for, and deletes it.
 
     It came under this uuid; what the leader has read of it already is delivered still.
     """
-    if world.leader.standing is not Standing.LEADING:
-        return False
     world.brokers.topic.pop(uuid, None)
     handle(world, ev.RequestRefused(world.now_ms, uuid))
-    return True
 
 
-def _lag(world: WorldState, processor_id: str, records: int, ready_in_ms: int) -> bool:
+@by_leader
+def _lag(world: WorldState, processor_id: str, records: int, ready_in_ms: int) -> None:
     """A sample of a standby's lag reaches the leader; a negative forecast is none."""
-    if world.leader.standing is not Standing.LEADING:
-        return False
     now = world.now_ms
     sample = Lag(processor_id, records, None if ready_in_ms < 0 else ready_in_ms, now)
     handle(world, ev.LagObserved(now, (sample,)))
-    return True
 
 
-def _stall(world: WorldState, execution_id: str) -> bool:
+@by_leader
+def _stall(world: WorldState, execution_id: str) -> None:
     """A sample shows, rightly or not, that an incarnation lives and applies nothing."""
-    if world.leader.standing is not Standing.LEADING:
-        return False
     handle(world, ev.StandbyStalled(world.now_ms, execution_id, "it stands still"))
-    return True
 
 
 def _deploy(
@@ -141,7 +133,7 @@ def _restart(world: WorldState, changes: str) -> bool:
     return True
 
 
-HANDLERS: dict[str, Callable[..., bool]] = {
+HANDLERS: dict[str, Handler] = {
     "ask": ask,
     "refuse": _refuse,
     "lag": _lag,

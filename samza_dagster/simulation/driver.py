@@ -12,30 +12,9 @@ from dataclasses import dataclass, field
 from samza_dagster.model import naming
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import AskKind, PlacementAsk, Role
-from samza_dagster.simulation import happenings
+from samza_dagster.simulation import emphases, happenings
 from samza_dagster.simulation.client_events import label
 from samza_dagster.simulation.coverage import COLUMNS, RARE, RAREST, Pair, column_of, rows_of
-from samza_dagster.simulation.emphases import (
-    ABOUT,
-    ACTS,
-    AGAIN,
-    CUTS,
-    DEPLOYS,
-    DESTINATIONS,
-    EAGER,
-    EMPHASES,
-    EXPIRIES,
-    GROUPINGS,
-    HOLDS,
-    KINDS,
-    KINDS_OF,
-    OTHERS,
-    REFUSALS,
-    RESTARTS,
-    SCARCE,
-    SCARCE_COLUMNS,
-    SCARCE_ROW,
-)
 from samza_dagster.simulation.fingerprint import state_digest
 from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.violation import InvariantViolated
@@ -46,23 +25,12 @@ from samza_dagster.simulation.setup import Setup, draw, skewed
 from samza_dagster.simulation.world import World
 from samza_dagster.simulation.world_state import Reducer
 
-
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """How likely each kind of move is; what is left of 1 is what is due to happen.
-
-    `rare` and `rarest` multiply `fault` while a transition of that kind is under way.
-    """
-
-    fault: float = 0.035
-    rare: float = 4.0
-    rarest: float = 12.0
-    heal: float = 0.05
-    client_event: float = 0.05
-    time: float = 0.06
-    tidy: float = 0.5
-    closed: float = 0.04
-    longest_wait_ms: int = 70_000
+# How likely each kind of move is; what is left of 1 is what is due to happen.
+FAULT, HEAL, CLIENT_EVENT, TIME = 0.035, 0.05, 0.05, 0.06
+TIMES_IF_RARE, TIMES_IF_RAREST = 4.0, 12.0
+"""How much likelier a fault is while a transition of that kind is under way."""
+TIDY, CLOSED = 0.5, 0.04
+"""How often what is due happens in order, and a read finds that no container could start."""
 
 
 @dataclass(slots=True)
@@ -83,7 +51,6 @@ class SimulatedHistory:
 def simulate(
     seed: int,
     steps: int,
-    profile: Profile | None = None,
     *,
     reducer: Reducer = step,
     by_law: bool = True,
@@ -95,7 +62,7 @@ def simulate(
     lots = random.Random(seed)  # noqa: S311 - a history is to be repeated, not kept secret
     setup = skewed(draw(lots), seed)
     judge = InvariantJudge() if by_law else InvariantJudge(by_law=False)
-    driver = _Driver(lots, profile or Profile(), setup, seed)
+    driver = _Driver(lots, setup, seed)
     moves: list[Move] = []
     history = SimulatedHistory(seed, Script(setup, ()))
     world: World | None = None
@@ -125,39 +92,38 @@ def _digest(history: SimulatedHistory, world: World) -> str:
 
 
 class _Driver:
-    def __init__(self, lots: random.Random, profile: Profile, setup: Setup, seed: int) -> None:
+    def __init__(self, lots: random.Random, setup: Setup, seed: int) -> None:
         self.lots = lots
-        self.profile = profile
         self.setup = setup
-        self.emphasis = tuple(EMPHASES)[seed % len(EMPHASES)]
+        self.emphasis = tuple(emphases.EMPHASES)[seed % len(emphases.EMPHASES)]
         self.asked = 0
         self.refused: list[str] = []
         self.runs = 1
 
     def choose(self, world: World) -> Move:
         """The next move; it was possible when it was chosen."""
-        lots, profile = self.lots, self.profile
+        lots = self.lots
         draw_ = lots.random()
-        most = profile.fault * profile.rarest
+        most = FAULT * TIMES_IF_RAREST
         if draw_ < most:
             rows = rows_of(world.committed)
-            times = profile.rarest if rows & RAREST else profile.rare if rows & RARE else 1.0
+            times = TIMES_IF_RAREST if rows & RAREST else TIMES_IF_RARE if rows & RARE else 1.0
             if self.emphasis == "holds" and "action held" not in rows:
                 times *= 0.2  # a quiet world until something is held
             if self.emphasis in ("moves", "stops"):
-                acts = any(row in ACTS for row in rows)
-                times = max(times, profile.rare) if acts else 0.2
-            if draw_ < profile.fault * times:
+                acts = any(row in emphases.ACTS for row in rows)
+                times = max(times, TIMES_IF_RARE) if acts else 0.2
+            if draw_ < FAULT * times:
                 return self._fault(world)
             draw_ = lots.uniform(most, 1.0)
         draw_ -= most
-        if draw_ < profile.heal:
+        if draw_ < HEAL:
             broken = self._heal(world)
             if broken is not None:
                 return broken
-        draw_ -= profile.heal
-        eager = 1.0 if world.leader.unread else EAGER.get(self.emphasis, 1.0)
-        likely = profile.client_event * eager
+        draw_ -= HEAL
+        eager = 1.0 if world.leader.unread else emphases.EAGER.get(self.emphasis, 1.0)
+        likely = CLIENT_EVENT * eager
         if draw_ < likely:
             return self._client_event(world)
         draw_ -= likely
@@ -166,12 +132,12 @@ class _Driver:
             # A quiet world is one in which somebody wants something, or time goes on.
             patient = 0.8 if self.emphasis == "holds" else 0.4
             return self._client_event(world) if lots.random() < patient else self._time()
-        if draw_ < profile.time:
+        if draw_ < TIME:
             return self._time()
-        move = moves[0] if lots.random() < profile.tidy else lots.choice(moves)
-        if move.kind == "take-over" and lots.random() < OTHERS:
+        move = moves[0] if lots.random() < TIDY else lots.choice(moves)
+        if move.kind == "take-over" and lots.random() < emphases.OTHERS:
             return Move("take-over", (0, self._changes(OWN)))
-        if move.kind == "read" and lots.random() < profile.closed:
+        if move.kind == "read" and lots.random() < CLOSED:
             return Move("read", (*move.ids, "the coordinator stream can't be read"))
         return move
 
@@ -193,19 +159,21 @@ class _Driver:
             if column is not None:
                 by_column.setdefault(column, []).append(move)
         columns = [column for column in COLUMNS if column in by_column]
-        wanted = [column for column in EMPHASES[self.emphasis] if column in by_column]
+        wanted = [column for column in emphases.EMPHASES[self.emphasis] if column in by_column]
         if wanted and self.lots.random() < 0.5:
             columns = wanted
-        if SCARCE_ROW in rows_of(world.committed) and self.lots.random() < SCARCE:
-            columns = [column for column in SCARCE_COLUMNS if column in by_column] or columns
+        if emphases.SCARCE_ROW in rows_of(world.committed) and self.lots.random() < emphases.SCARCE:
+            columns = [
+                column for column in emphases.SCARCE_COLUMNS if column in by_column
+            ] or columns
         return self._cut(self.lots.choice(by_column[self.lots.choice(columns)]))
 
     def _cut(self, move: Move) -> Move:
         """A crash or pause after any number of effects: a step that loses a host has dozens."""
         if move.kind in ("crash", "pause"):
-            return Move(move.kind, (self.lots.choice(CUTS),))
+            return Move(move.kind, (self.lots.choice(emphases.CUTS),))
         if move.kind in ("crash-heir", "pause-heir"):
-            return Move(move.kind, (self.lots.choice(CUTS), self.lots.choice((0, 1))))
+            return Move(move.kind, (self.lots.choice(emphases.CUTS), self.lots.choice((0, 1))))
         return move
 
     def _heal(self, world: World) -> Move | None:
@@ -221,7 +189,7 @@ class _Driver:
         kind = lots.random()
         if kind < 0.6:
             return Move("tick")
-        ms = lots.choice((100, 1_000, 6_500, 31_000, self.profile.longest_wait_ms))
+        ms = lots.choice((100, 1_000, 6_500, 31_000, 70_000))
         return Move("wait" if kind < 0.9 else "leap", (ms,))
 
     def _client_event(self, world: World) -> Move:
@@ -233,10 +201,10 @@ class _Driver:
                 return Move("lag", (lots.choice(standbys), records, lots.choice((-1, 0, 5_000))))
         if kind < 0.13:
             return Move("stall", (self._any_incarnation(world),))
-        deploys = DEPLOYS.get(self.emphasis, 0.15)
+        deploys = emphases.DEPLOYS.get(self.emphasis, 0.15)
         if kind < deploys:
             return self._deploy()
-        if kind < deploys + RESTARTS:
+        if kind < deploys + emphases.RESTARTS:
             return Move("restart", (self._changes(OWN),))
         return self._ask(world)
 
@@ -262,7 +230,7 @@ class _Driver:
     def _deploy(self) -> Move:
         self.runs += 1
         layout = draw(self.lots).layout if self.lots.random() < 0.5 else self.setup.layout
-        grouping = self.lots.choice(GROUPINGS)
+        grouping = self.lots.choice(emphases.GROUPINGS)
         changes = self._changes({**OWN, **DEPLOYED}) if self.lots.random() < 0.5 else ""
         return Move("deploy", (f"run-{self.runs}", layout, grouping, changes))
 
@@ -286,7 +254,7 @@ class _Driver:
         return Move("refuse", (self.refused[-1],))
 
     def _uuid(self) -> str:
-        if self.refused and self.lots.random() < AGAIN:
+        if self.refused and self.lots.random() < emphases.AGAIN:
             return self.refused.pop(self.lots.randrange(len(self.refused)))
         self.asked += 1
         return f"u{self.asked}"
@@ -295,10 +263,10 @@ class _Driver:
         lots, asked = self.lots, world.brokers.asked
         if asked and lots.random() < 0.03:
             return label(asked[lots.choice(list(asked))])
-        if lots.random() < REFUSALS:
+        if lots.random() < emphases.REFUSALS:
             return self._refusal(world)
         uuid = self._uuid()
-        kind = lots.choice(KINDS_OF.get(self.emphasis, KINDS))
+        kind = lots.choice(emphases.KINDS_OF.get(self.emphasis, emphases.KINDS))
         holds = 0.8 if self.emphasis == "holds" else 0.3
         refers = ""
         processors = self._processors(world)
@@ -308,7 +276,7 @@ class _Driver:
         if kind is AskKind.STOP_STANDBY:
             standbys = [p for p in processors if naming.is_standby(p)]
             pid = lots.choice(standbys) if standbys else pid
-        if kind in ABOUT:
+        if kind in emphases.ABOUT:
             recent = list(asked)[-6:]
             held = [u for u in recent if asked[u].hold]
             wanted = held if kind is not AskKind.CANCEL and held else recent
@@ -319,7 +287,7 @@ class _Driver:
         if odd < 0.02:
             pid = "9-9"
         run = world.committed.deployment_id if odd < 0.96 else "run-0"
-        destination = lots.choice((*DESTINATIONS, *self.setup.host_names))
+        destination = lots.choice((*emphases.DESTINATIONS, *self.setup.host_names))
         if self.emphasis == "holds" and kind is AskKind.PLACE:
             destination = lots.choice((naming.ANY_HOST, *self.setup.host_names))
         if self.emphasis == "standbys" and kind is AskKind.PLACE:
@@ -337,7 +305,7 @@ class _Driver:
                 pid,
                 destination,
                 lots.randrange(1_000),
-                lots.choice(HOLDS if self.emphasis == "holds" else EXPIRIES),
+                lots.choice(emphases.HOLDS if self.emphasis == "holds" else emphases.EXPIRIES),
                 kind,
                 kind is AskKind.PLACE and lots.random() < holds,
                 refers,

@@ -21,9 +21,9 @@ from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import JobState
 from samza_dagster.simulation.event_codec import (
     VERSION,
+    decode,
     decode_event,
     encode_event,
-    expect,
     malformed,
 )
 from samza_dagster.simulation.fingerprint import state_digest
@@ -129,7 +129,7 @@ class _Replay:
             self.current, self.terms = _Term(JobState(str(line["job"]))), {}
             return True
         term = self._term_of(number, line)
-        event = decode_event(expect(dict, line.get("event"), f"line {number}"))
+        event = decode_event(decode(dict, line.get("event"), f"line {number}"))
         term.go_on(self.reducer(term.state, event).state)
         self.result = replace(self.result, events=self.result.events + 1)
         return self._compare(number, term.state, line)
@@ -140,7 +140,7 @@ class _Replay:
     def _term_of(self, number: int, line: dict[str, Any]) -> _Term:
         if "term" not in line or not self.terms:
             return self.current
-        known = self.terms.get(expect(int, line["term"], f"line {number}.term"))
+        known = self.terms.get(decode(int, line["term"], f"line {number}.term"))
         if known is None:
             raise malformed(f"line {number}", f"term {line['term']}, whose start isn't in the log")
         return known

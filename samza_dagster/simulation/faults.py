@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from samza_dagster.placement.leases import beat_every_ms, grant_ms
 from samza_dagster.simulation import host_faults, passing, registrations
 from samza_dagster.simulation.clocks import LeaseGrant
 from samza_dagster.simulation.coordinators import Standing, Trap
 from samza_dagster.simulation.hosts import Trouble, VirtualHost
-from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.moves import Handler, Move, at_host, by_leader
 from samza_dagster.simulation.world_state import WorldState
 
 
@@ -78,37 +76,26 @@ def mend_all(world: WorldState) -> None:
     world.old = None
 
 
-def mend(world: WorldState, name: str) -> bool:
+@at_host(lambda _: True)
+def mend(world: WorldState, host: VirtualHost) -> None:
     """Every fault of a host ends."""
-    host = world.hosts.get(name)
-    if host is None:
-        return False
-    _join(world, name)
-    host_faults.thaw(world, name)
-    host_faults.agent_up(world, name)
-    host_faults.calm(world, name)
-    return True
+    for end in (_join, host_faults.thaw, host_faults.agent_up, host_faults.calm):
+        end(world, host.name)
 
 
 # -- messages --------------------------------------------------------------------------
 
 
-def _delay(world: WorldState, name: str) -> bool:
+@at_host(lambda host: bool(host.reports))
+def _delay(_: WorldState, host: VirtualHost) -> None:
     """The next report is held up; others overtake it."""
-    host = world.hosts.get(name)
-    if host is None or not host.reports:
-        return False
     host.late.append(host.reports.pop(0))
-    return True
 
 
-def _duplicate(world: WorldState, name: str) -> bool:
+@at_host(lambda host: bool(host.reports))
+def _duplicate(_: WorldState, host: VirtualHost) -> None:
     """The next report will come a second time, some time."""
-    host = world.hosts.get(name)
-    if host is None or not host.reports:
-        return False
     host.late.append(host.reports[0])
-    return True
 
 
 def _reread(world: WorldState, uuid: str) -> bool:
@@ -119,27 +106,29 @@ def _reread(world: WorldState, uuid: str) -> bool:
     return True
 
 
+@by_leader
 def _expire(world: WorldState, place: int) -> bool:
     """The cluster gives up on a request before its time."""
-    leader = world.leader
-    if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.requests.pending):
+    pending = list(world.leader.requests.pending)
+    if not 0 <= place < len(pending):
         return False
-    passing.expire(world, list(leader.requests.pending)[place])
+    passing.expire(world, pending[place])
     return True
 
 
-def _late_grant(world: WorldState, name: str) -> bool:
+@at_host(lambda host: host.converses)
+def _late_grant(world: WorldState, host: VirtualHost) -> bool:
     """The host's last renewal was a beat ago; the reply to its ask of now is on its way, late.
 
     Nothing else gets through meanwhile.
     """
-    host, leader = world.hosts.get(name), world.leader
-    if host is None or not host.converses or not leader.answers or not world.talks(host):
+    leader = world.leader
+    if not leader.answers or not world.talks(host):
         return False
     now = world.now_ms
     own = world.own_limits(leader)
     lease_ms = grant_ms(own, now, leader.last_commit_ms)
-    leader.books[name].heard_ms = leader.books[name].granted_ms = now
+    leader.books[host.name].heard_ms = leader.books[host.name].granted_ms = now
     host.late_grant = host.clock.asked(world.true_ms, leader.epoch, lease_ms)
     held, beat = host.grant, beat_every_ms(own)
     if held is not None:
@@ -162,38 +151,36 @@ def _fence_unanswered(world: WorldState, place: int) -> bool:
 # -- links -----------------------------------------------------------------------------
 
 
-def _cut(world: WorldState, name: str, way: str) -> bool:
+def _is_linked(host: VirtualHost) -> bool:
+    return not (host.cut_out or host.cut_in)
+
+
+@at_host(_is_linked)
+def _cut(_: WorldState, host: VirtualHost, way: str) -> None:
     """The host's word ("out"), the leader's replies ("in"), or both don't arrive."""
-    host = world.hosts.get(name)
-    if host is None or host.cut_out or host.cut_in:
-        return False
     host.cut_out, host.cut_in = way != "in", way != "out"
-    return True
 
 
-def _join(world: WorldState, name: str) -> bool:
+@at_host(lambda host: not _is_linked(host))
+def _join(_: WorldState, host: VirtualHost) -> None:
     """The link works again."""
-    host = world.hosts.get(name)
-    if host is None or not (host.cut_out or host.cut_in):
-        return False
     host.cut_out = host.cut_in = False
-    return True
 
 
-def _silence(world: WorldState, name: str) -> bool:
+@at_host(_is_linked)
+def _silence(world: WorldState, host: VirtualHost) -> None:
     """The link is down for as long as it takes the leader to give the host up."""
-    if not _cut(world, name, "both"):
-        return False
+    host.cut_out = host.cut_in = True
     passing.advance(world, world.true_ms + world.committed.limits.host_timeout_ms + 1_000)
-    return True
 
 
 # -- the leader ------------------------------------------------------------------------
 
 
-def _trap(standing: Standing) -> Callable[..., bool]:
+def _trap(standing: Standing) -> Handler:
+    @by_leader
     def set_trap(world: WorldState, count: int) -> bool:
-        if world.leader.standing is not Standing.LEADING or world.leader.trap is not None:
+        if world.leader.trap is not None:
             return False
         world.leader.trap = Trap(standing, count)
         return True
@@ -201,7 +188,7 @@ def _trap(standing: Standing) -> Callable[..., bool]:
     return set_trap
 
 
-def _heir_trap(standing: Standing) -> Callable[..., bool]:
+def _heir_trap(standing: Standing) -> Handler:
     """Of whoever takes over next, in its first step or, as it deploys, in its second."""
 
     def set_trap(world: WorldState, count: int, later: int) -> bool:
@@ -213,17 +200,15 @@ def _heir_trap(standing: Standing) -> Callable[..., bool]:
     return set_trap
 
 
-def _leader_becomes(standing: Standing) -> Callable[..., bool]:
-    def become(world: WorldState) -> bool:
-        if world.leader.standing is not Standing.LEADING:
-            return False
+def _leader_becomes(standing: Standing) -> Handler:
+    @by_leader
+    def become(world: WorldState) -> None:
         world.leader.standing = standing
-        return True
 
     return become
 
 
-HANDLERS: dict[str, Callable[..., bool]] = {
+HANDLERS: dict[str, Handler] = {
     **host_faults.HANDLERS,
     "delay": _delay,
     "duplicate": _duplicate,

@@ -10,8 +10,8 @@ from enum import Enum
 from functools import cache
 from typing import Any, NamedTuple, cast
 
+from samza_dagster.placement.codec import encode
 from samza_dagster.placement.state import JobState
-from samza_dagster.simulation.event_codec import encode
 from samza_dagster.simulation.world_state import WorldState
 
 Canonical = Hashable

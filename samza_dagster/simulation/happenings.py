@@ -11,7 +11,7 @@ from samza_dagster.simulation.effects import carry_out
 from samza_dagster.simulation.effects import place as place_all
 from samza_dagster.simulation.host_messages import Report, Reserve, Saying
 from samza_dagster.simulation.hosts import Entry, Life, Trouble, VirtualHost
-from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.moves import Handler, Move, at_host, by_leader
 from samza_dagster.simulation.passing import grant_now, stir
 from samza_dagster.simulation.settings import is_own
 from samza_dagster.simulation.steps import handle, replace_leader
@@ -95,15 +95,14 @@ def _may_obey(world: WorldState, host: VirtualHost) -> bool:
 # -- the coordinator's side ------------------------------------------------------------
 
 
-def _register(world: WorldState, name: str) -> bool:
+@at_host(lambda host: host.converses)
+def _register(world: WorldState, host: VirtualHost) -> bool:
     """The agent names its books to the leader, and follows it from now on."""
-    host, leader = world.hosts.get(name), world.leader
-    if host is None or not host.converses or leader.standing is not Standing.LEADING:
+    leader, name = world.leader, host.name
+    if not world.led():
         return False
     stir(world, host)
-    now, book = world.now_ms, leader.books.get(name)
-    if book is None:
-        book = leader.books[name] = Book()
+    now, book = world.now_ms, leader.books.setdefault(name, Book())
     if host.epoch != leader.epoch:
         host.reports.clear()
         host.late.clear()
@@ -133,31 +132,23 @@ def _register(world: WorldState, name: str) -> bool:
     return True
 
 
-def _deliver(world: WorldState, name: str, place: int) -> bool:
+@at_host(lambda host: host.speaks)
+def _deliver(world: WorldState, host: VirtualHost, place: int) -> bool:
     """A report reaches the leader."""
-    host = world.hosts.get(name)
-    if host is None or not 0 <= place < len(host.reports) or not _hears(world, host):
-        return False
-    _take(world, host, host.reports.pop(place))
-    return True
+    return _take(world, host, host.reports, place)
 
 
-def _late(world: WorldState, name: str, place: int) -> bool:
+@at_host(lambda host: host.speaks)
+def _late(world: WorldState, host: VirtualHost, place: int) -> bool:
     """A report that was held up, or its second copy, reaches the leader."""
-    host = world.hosts.get(name)
-    if host is None or not 0 <= place < len(host.late) or not _hears(world, host):
-        return False
-    _take(world, host, host.late.pop(place))
-    return True
+    return _take(world, host, host.late, place)
 
 
-def _hears(world: WorldState, host: VirtualHost) -> bool:
-    return host.speaks and world.leader.standing is Standing.LEADING and world.talks(host)
-
-
-def _take(world: WorldState, host: VirtualHost, report: Report) -> None:
+def _take(world: WorldState, host: VirtualHost, reports: list[Report], place: int) -> bool:
     """The leader's cluster turns a report into what the reducer is told."""
-    said, ident = report
+    if not 0 <= place < len(reports) or not world.led() or not world.talks(host):
+        return False
+    said, ident = reports.pop(place)
     leader, now, name = world.leader, world.now_ms, host.name
     host.unacknowledged.clear()  # acknowledgements travel with the reports
     requests = leader.requests
@@ -192,12 +183,14 @@ def _take(world: WorldState, host: VirtualHost, report: Report) -> None:
         handle(world, event)
     if leader.standing is Standing.LEADING:
         place_all(world, leader)
+    return True
 
 
+@by_leader
 def _notice(world: WorldState, place: int) -> bool:
     """The leader hears from its own cluster or from the brokers."""
     leader = world.leader
-    if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.notices):
+    if not 0 <= place < len(leader.notices):
         return False
     what, ident = leader.notices.pop(place)
     now = world.now_ms
@@ -210,10 +203,11 @@ def _notice(world: WorldState, place: int) -> bool:
     return True
 
 
+@by_leader
 def _read(world: WorldState, place: int, no_start_because: str = "") -> bool:
     """The leader reads a request off the stream, while a container could start, or none could."""
     leader = world.leader
-    if leader.standing is not Standing.LEADING or not 0 <= place < len(leader.unread):
+    if not 0 <= place < len(leader.unread):
         return False
     ask = world.brokers.asked[leader.unread.pop(place)]
     handle(world, ev.RequestArrived(world.now_ms, ask, no_start_because))
@@ -281,10 +275,10 @@ def _end_old(world: WorldState) -> bool:
 # -- the hosts' side -------------------------------------------------------------------
 
 
-def obey(world: WorldState, name: str) -> bool:
+@at_host(lambda host: bool(host.commands))
+def obey(world: WorldState, host: VirtualHost) -> bool:
     """The host carries out the next command of the leader that it follows."""
-    host = world.hosts.get(name)
-    if host is None or not host.commands or not _may_obey(world, host):
+    if not _may_obey(world, host):
         return False
     stir(world, host)
     for place, (epoch, command) in enumerate(host.commands):
@@ -301,19 +295,19 @@ def obey(world: WorldState, name: str) -> bool:
     return False
 
 
-def grant(world: WorldState, name: str) -> bool:
+@at_host(lambda host: host.runs)
+def grant(world: WorldState, host: VirtualHost) -> bool:
     """A reply with a grant arrives late; the lease counts from when the agent asked."""
-    host = world.hosts.get(name)
-    if host is None or host.late_grant is None or not host.runs:
+    offered, host.late_grant = host.late_grant, None
+    if offered is None:
         return False
     stir(world, host)
-    offered, host.late_grant = host.late_grant, None
     host.take_grant(world.true_ms, offered)
     world.touched()
     return True
 
 
-def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callable[..., bool]:
+def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Handler:
     def move(world: WorldState, name: str, processor_id: str) -> bool:
         host = world.hosts.get(name) or world.former_hosts.get(name)
         if host is None or host.frozen is not None:
@@ -329,7 +323,7 @@ def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Callabl
     return move
 
 
-HANDLERS: dict[str, Callable[..., bool]] = {
+HANDLERS: dict[str, Handler] = {
     "register": _register,
     "deliver": _deliver,
     "late": _late,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from samza_dagster.simulation import passing, registrations
 from samza_dagster.simulation.hosts import Trouble, VirtualHost
-from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.moves import Handler, Move, at_host
 from samza_dagster.simulation.world_state import WorldState
 
 CLOCK_STEPS_MS = (-60_000, -5_000, 2_000, 40_000)
@@ -32,35 +30,40 @@ def possible(world: WorldState, name: str, host: VirtualHost) -> list[Move]:
     return found
 
 
-def _trouble(world: WorldState, name: str, what: str) -> bool:
-    """A host begins to do something wrong."""
-    host = world.hosts.get(name)
-    if host is None or what in host.troubles:
-        return False
-    host.troubles |= {Trouble(what)}
+def _is_there(_: VirtualHost) -> bool:
     return True
 
 
-def calm(world: WorldState, name: str) -> bool:
+def _isnt_frozen(host: VirtualHost) -> bool:
+    return host.frozen is None
+
+
+def _runs(host: VirtualHost) -> bool:
+    return host.runs
+
+
+@at_host(_is_there)
+def _trouble(_: WorldState, host: VirtualHost, what: str) -> bool:
+    """A host begins to do something wrong."""
+    before = host.troubles
+    host.troubles |= {Trouble(what)}
+    return host.troubles != before
+
+
+@at_host(lambda host: bool(host.troubles))
+def calm(_: WorldState, host: VirtualHost) -> None:
     """A host does everything right again."""
-    host = world.hosts.get(name)
-    if host is None or not host.troubles:
-        return False
     host.troubles = frozenset()
     host.unacknowledged.clear()
-    return True
 
 
-def _freeze(world: WorldState, name: str, how: str) -> bool:
+@at_host(_isnt_frozen)
+def _freeze(world: WorldState, host: VirtualHost, how: str) -> None:
     """Nothing on the host runs: suspended, or its machine paused from outside."""
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None:
-        return False
     for there in _on_machine(world, host):
         passing.stir(world, there)
         there.frozen = (world.true_ms, how)
     world.touched()
-    return True
 
 
 def thaw(world: WorldState, name: str) -> bool:
@@ -74,90 +77,70 @@ def thaw(world: WorldState, name: str) -> bool:
     return True
 
 
-def _kill(world: WorldState, name: str, processor_id: str) -> bool:
+@at_host(_isnt_frozen)
+def _kill(world: WorldState, host: VirtualHost, processor_id: str) -> bool:
     """A container dies by itself."""
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None:
-        return False
     stirred = passing.stir(world, host)
-    for entry in host.live():
-        if entry.processor_id == processor_id:
-            host.die(entry)
-            world.touched()
-            return True
-    return stirred
-
-
-def _agent_restart(world: WorldState, name: str) -> bool:
-    """The agent ends, another adopts its records."""
-    host = world.hosts.get(name)
-    if host is None or not host.runs:
-        return False
-    passing.stir(world, host)
-    host.begin_anew()
+    entry = next((entry for entry in host.live() if entry.processor_id == processor_id), None)
+    if entry is None:
+        return stirred
+    host.die(entry)
+    world.touched()
     return True
 
 
-def _agent_down(world: WorldState, name: str) -> bool:
+@at_host(_runs)
+def _agent_restart(world: WorldState, host: VirtualHost) -> None:
+    """The agent ends, another adopts its records."""
+    passing.stir(world, host)
+    host.begin_anew()
+
+
+@at_host(_runs)
+def _agent_down(world: WorldState, host: VirtualHost) -> None:
     """The agent ends; wardens and containers live on."""
-    host = world.hosts.get(name)
-    if host is None or not host.runs:
-        return False
     passing.stir(world, host)
     host.agent_up = False
     host.reports.clear()
     host.late.clear()
-    return True
 
 
-def agent_up(world: WorldState, name: str) -> bool:
+@at_host(lambda host: not host.agent_up and host.frozen is None)
+def agent_up(_: WorldState, host: VirtualHost) -> None:
     """An agent is there again."""
-    host = world.hosts.get(name)
-    if host is None or host.agent_up or host.frozen is not None:
-        return False
     host.begin_anew()
-    return True
 
 
-def _reboot(*, keeps_disk: bool) -> Callable[..., bool]:
-    def reboot(world: WorldState, name: str) -> bool:
-        host = world.hosts.get(name)
-        if host is None:
-            return False
+def _reboot(*, keeps_disk: bool) -> Handler:
+    @at_host(_is_there)
+    def reboot(world: WorldState, host: VirtualHost) -> None:
         for there in _on_machine(world, host)[1:]:
             del world.former_hosts[there.name]
         host.reboot(world.true_ms, keeps_disk=keeps_disk)
         world.touched()
-        return True
 
     return reboot
 
 
-def _other_directory(world: WorldState, name: str) -> bool:
+@at_host(lambda host: host.frozen is None and not host.unnamed and not host.older_release)
+def _other_directory(world: WorldState, host: VirtualHost) -> None:
     """The agent ends, another begins in an empty directory; wardens and containers live on.
 
     Not of an older release, nor before an agent has registered that tells an id: to whom the
     boot of the machine must do, the empty directory would prove dead what lives on.
     """
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None or host.unnamed or host.older_release:
-        return False
     passing.stir(world, host)
     _goes_on(world, host.replaced(world.true_ms, by_a_machine=False))
-    return True
 
 
-def _other_machine(world: WorldState, name: str) -> bool:
+@at_host(_is_there)
+def _other_machine(world: WorldState, host: VirtualHost) -> None:
     """A new machine gets the name; the one that had it lives on, out of the leader's reach."""
-    host = world.hosts.get(name)
-    if host is None:
-        return False
     shares = _on_machine(world, host)[1:]
     former = host.replaced(world.true_ms, by_a_machine=True)
     for there in shares:
         there.shares_machine_of = former.name
     _goes_on(world, former)
-    return True
 
 
 def _goes_on(world: WorldState, former: VirtualHost) -> None:
@@ -171,30 +154,24 @@ def _on_machine(world: WorldState, host: VirtualHost) -> list[VirtualHost]:
     return [host, *(s for s in world.former_hosts.values() if s.shares_machine_of == host.name)]
 
 
-def _set_clock(world: WorldState, name: str, ms: int) -> bool:
+@at_host(_isnt_frozen)
+def _set_clock(world: WorldState, host: VirtualHost, ms: int) -> None:
     """Its wall clock is set, back or forth."""
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None:
-        return False
     for there in _on_machine(world, host):
         passing.stir(world, there)
         there.clock.wall_offset += ms
         there.wardens_look(world.true_ms)
     world.touched()
-    return True
 
 
-def _set_rate(world: WorldState, name: str, ppm: int) -> bool:
+@at_host(_isnt_frozen)
+def _set_rate(world: WorldState, host: VirtualHost, ppm: int) -> None:
     """Its clocks run faster or slower from now on."""
-    host = world.hosts.get(name)
-    if host is None or host.frozen is not None:
-        return False
     for there in _on_machine(world, host):
         there.clock.boot.set_rate(world.true_ms, ppm)
-    return True
 
 
-HANDLERS: dict[str, Callable[..., bool]] = {
+HANDLERS: dict[str, Handler] = {
     **registrations.HANDLERS,
     "trouble": _trouble,
     "calm": calm,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.leases import grant_ms, over_ms
@@ -11,6 +11,7 @@ from samza_dagster.simulation.coordinators import Coordinator, Standing
 from samza_dagster.simulation.effects import place, reconcile
 from samza_dagster.simulation.hosts import VirtualHost
 from samza_dagster.simulation.judges.violation import InvariantViolated
+from samza_dagster.simulation.moves import Handler
 from samza_dagster.simulation.steps import handle
 from samza_dagster.simulation.world_state import WorldState
 
@@ -175,4 +176,4 @@ def _leap(world: WorldState, ms: int) -> bool:
     return True
 
 
-HANDLERS: dict[str, Callable[..., bool]] = {"tick": _tick, "wait": _wait, "leap": _leap}
+HANDLERS: dict[str, Handler] = {"tick": _tick, "wait": _wait, "leap": _leap}

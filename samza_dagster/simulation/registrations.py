@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from samza_dagster.simulation import passing
 from samza_dagster.simulation.hosts import VirtualHost
-from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.moves import Handler, Move, at_host
 from samza_dagster.simulation.world_state import WorldState
 
 CONTAINER_MB = 384
@@ -48,11 +48,9 @@ def as_at_first(host: VirtualHost) -> None:
         host.begin_anew()
 
 
-def _restart(change: Callable[..., bool]) -> Callable[..., bool]:
-    def restart(world: WorldState, name: str, to: str | int) -> bool:
-        host = world.hosts.get(name)
-        if host is None or not host.runs:
-            return False
+def _restart(change: Callable[..., bool]) -> Handler:
+    @at_host(lambda host: host.runs)
+    def restart(world: WorldState, host: VirtualHost, to: str | int) -> bool:
         passing.stir(world, host)
         if not change(host, to):
             return False
@@ -87,7 +85,7 @@ def _release(host: VirtualHost, which: str) -> bool:
     return True
 
 
-HANDLERS: dict[str, Callable[..., bool]] = {
+HANDLERS: dict[str, Handler] = {
     "capacity": _restart(_capacity),
     "rack": _restart(_rack),
     "agent-release": _restart(_release),

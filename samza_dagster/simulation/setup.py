@@ -9,8 +9,9 @@ from typing import Any
 
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Fencing, Limits
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.world import World
-from samza_dagster.simulation.world_state import Reducer, Referee
+from samza_dagster.simulation.world_state import Reducer
 
 SKEWS_MS = (-150_000, -5_000, 0, 0, 5_000, 150_000, 4_000_000)
 
@@ -43,7 +44,7 @@ class Setup:
         members = [tuple(group.split(",")) for group in self.layout.split(";")]
         return {group[0]: group for group in members}
 
-    def build(self, judge: Referee | None = None, reducer: Reducer = step) -> World:
+    def build(self, judge: InvariantJudge | None = None, reducer: Reducer = step) -> World:
         """The world, its hosts registered and its job deployed; nothing has started yet."""
         world = World.of(
             self.host_names,

@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.placement.codec import encode
 from samza_dagster.placement.restoring import GROUP, HOST, JOB, REFUSED, UUID, Values, restore
 from samza_dagster.placement.state import JobState, Limits
-from samza_dagster.simulation.event_codec import VERSION, decode_class, encode, expect, malformed
+from samza_dagster.simulation.event_codec import VERSION, decode, malformed
 from samza_dagster.simulation.fingerprint import plain, state_digest
 from samza_dagster.simulation.judges.durability import passed_on
 from samza_dagster.simulation.judges.violation import InvariantViolated
@@ -54,11 +55,11 @@ class TermStart:
     @classmethod
     def of(cls, line: Mapping[str, Any], path: str) -> TermStart:
         """Raises `MalformedRecord` that names the line and the field."""
-        job = expect(str, line.get("job"), f"{path}.job")
-        records = cast("dict[str, Any]", expect(dict, line["records"], f"{path}.records"))
+        job = decode(str, line.get("job"), f"{path}.job")
+        records: dict[str, Any] = decode(dict, line["records"], f"{path}.records")
         for key, value in records.items():
-            expect(dict, value, f"{path}.records.{key}")
-        limits = decode_class(Limits, line.get("limits"), f"{path}.limits")
+            decode(dict, value, f"{path}.records.{key}")
+        limits = decode(Limits, line.get("limits"), f"{path}.limits")
         try:
             stored = restore(records, job)
         except MalformedRecord as error:
@@ -66,7 +67,7 @@ class TermStart:
         except KeyError as error:
             raise malformed(f"{path}.records", f"a record without {error}") from error
         return cls(
-            expect(int, line.get("term"), f"{path}.term"),
+            decode(int, line.get("term"), f"{path}.term"),
             stored,
             replace(stored, limits=limits),
             str(line.get("state")),

@@ -15,14 +15,15 @@ from samza_dagster.simulation import client_events, faults, fingerprint, happeni
 from samza_dagster.simulation.clocks import HostClocks
 from samza_dagster.simulation.hosts import Entry, VirtualHost
 from samza_dagster.simulation.judges import quiescence
+from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.violation import InvariantViolated
-from samza_dagster.simulation.moves import Move
+from samza_dagster.simulation.moves import Handler, Move
 from samza_dagster.simulation.steps import handle
-from samza_dagster.simulation.world_state import BEGAN_MS, Reducer, Referee, WorldState
+from samza_dagster.simulation.world_state import BEGAN_MS, Reducer, WorldState
 
 C = TypeVar("C")
 NEVER_QUIET = "never-quiet"
-_HANDLERS: dict[str, Callable[..., bool]] = {
+_HANDLERS: dict[str, Handler] = {
     **happenings.HANDLERS,
     **faults.HANDLERS,
     **passing.HANDLERS,
@@ -42,7 +43,7 @@ class World(WorldState):
         domains: Mapping[str, str] | None = None,
         skews: tuple[int, ...] = (),
         job: str = "demo",
-        judge: Referee | None = None,
+        judge: InvariantJudge | None = None,
         reducer: Reducer = step,
     ) -> Self:
         """A world of hosts that are up and have room for `slots` containers each."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol, Self
+from typing import Self
 
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
@@ -18,26 +18,11 @@ from samza_dagster.simulation.brokers import VirtualBrokers
 from samza_dagster.simulation.clocks import Clock
 from samza_dagster.simulation.coordinators import Coordinator, Standing
 from samza_dagster.simulation.hosts import Entry, Life, VirtualHost
-from samza_dagster.simulation.judges.truth import Process, Truth
+from samza_dagster.simulation.judges.invariants import InvariantJudge
+from samza_dagster.simulation.judges.truth import Process
 
 Reducer = Callable[[JobState, ev.Event], Step]
 BEGAN_MS, WALL_MS = 1_000, 1_000_000
-
-
-class Referee(Protocol):
-    """Who judges every step of the reducer and every move of the world."""
-
-    def step(self, before: JobState, event: ev.Event, result: Step, truth: Truth) -> None:
-        """A step was committed with its projections; its effects haven't left yet."""
-        ...
-
-    def world_changed(self, truth: Truth) -> None:
-        """Something happened that the reducer hasn't heard of."""
-        ...
-
-    def quiesced(self, state: JobState, truth: Truth) -> None:
-        """Everybody did what they owe, and nothing is left to do."""
-        ...
 
 
 class WorldState:
@@ -49,7 +34,7 @@ class WorldState:
         *,
         skews: tuple[int, ...] = (),
         job: str = "demo",
-        judge: Referee | None = None,
+        judge: InvariantJudge | None = None,
         reducer: Reducer = step,
     ) -> None:
         self.true_ms = BEGAN_MS
@@ -71,15 +56,14 @@ class WorldState:
         self._changed = False
 
     def fork(self) -> Self:
-        """An independent copy; a judge that has `fork` is copied too."""
+        """An independent copy, with a judge of its own."""
         other = copy.copy(self)
         other.hosts = {name: host.copy() for name, host in self.hosts.items()}
         other.former_hosts = {name: host.copy() for name, host in self.former_hosts.items()}
         other.brokers = self.brokers.copy()
         other.leader = self.leader.copy()
         other.old = None if self.old is None else self.old.copy()
-        fork = getattr(self.judge, "fork", None)
-        other.judge = self.judge if fork is None else fork()
+        other.judge = None if self.judge is None else self.judge.fork()
         other.heard = None
         other.emitted = None if self.emitted is None else list(self.emitted)
         other.touched()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Group, ResourceRequest
+from samza_dagster.placement.state import Group, ResourceRequest, Stage
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
@@ -37,6 +37,8 @@ def judge_kept_down(chronicle: Chronicle, taken: Taken) -> None:
             _judge(chronicle, taken, key, request)
         for key in known:
             del since[key]
+    if taken.lost_now:
+        _judge_what_is_held(taken)
     if isinstance(taken.event, ev.TimePassed):
         for key, since_ms in since.items():
             if _latest_ms(taken, since_ms) <= taken.now_ms:
@@ -50,6 +52,17 @@ def _judge(
     since_ms = chronicle.kept_down.setdefault(key, taken.now_ms)
     if request.deadline_ms > _latest_ms(taken, since_ms):
         raise taken.broken(NOT_KEPT_DOWN, f"{key}, down since {since_ms}, waits for {request}")
+
+
+def _judge_what_is_held(taken: Taken) -> None:
+    """A place that is held for a commit is on a host that lives."""
+    lost = {name for name in taken.lost_now if not taken.after.hosts[name].alive}
+    for group in taken.after.groups.values():
+        action = group.action
+        if action is None or action.stage is not Stage.HELD or action.reservation is None:
+            continue
+        if action.reservation.allocated_host in lost:
+            raise taken.broken(NOT_KEPT_DOWN, f"{action} is held on a host that is lost")
 
 
 def _latest_ms(taken: Taken, since_ms: int) -> int:

@@ -8,7 +8,6 @@ from samza_dagster.simulation.judges.audit_trail import judge_trail
 from samza_dagster.simulation.judges.books import judge_books, judge_expected, judge_sums
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.fallbacks import judge_places
-from samza_dagster.simulation.judges.given_up import judge_given_up
 from samza_dagster.simulation.judges.kept_down import judge_kept_down
 from samza_dagster.simulation.judges.phrases import judge_words
 from samza_dagster.simulation.judges.taken import Taken
@@ -41,7 +40,6 @@ def judge_step(chronicle: Chronicle, taken: Taken) -> None:
     judge_kept_down(chronicle, taken)
     judge_timing(chronicle, taken)
     judge_turns(chronicle, taken)
-    judge_given_up(taken)
     judge_arrivals(chronicle, taken)
 
 

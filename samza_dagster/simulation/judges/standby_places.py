@@ -8,7 +8,6 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
     AskKind,
-    Failover,
     Group,
     JobState,
     Phase,
@@ -85,16 +84,10 @@ def was_so(old: Group | None, standby: Processor) -> bool:
     )
 
 
-def kind_of(standby: Processor) -> int:
-    """One that runs comes before one that starts, that before one that stops, or is down."""
-    kinds = {Phase.RUNNING: 0, Phase.STARTING: 1, Phase.STOPPING: 2}
-    return kinds.get(standby.phase, 3)
-
-
-def rank(
-    state: JobState, group: Group, standby: Processor, kind: int
-) -> tuple[int, bool, int, int, int, int, str]:
-    """Kind, then who else is near, forecast, records behind, id; the unknown or old comes last."""
+def _rank(
+    state: JobState, group: Group, standby: Processor
+) -> tuple[bool, int, int, int, int, str]:
+    """Who else is near, forecast, records behind, id; the unknown or old comes last."""
     pid = standby.processor_id
     host = standby.last_seen_host if standby.incarnation is None else standby.incarnation.host
     alone = replace(group, failover=None, action=None)
@@ -104,9 +97,9 @@ def rank(
     )
     lag = state.lags.get(pid)
     if lag is None or abs(state.now_ms - lag.at_ms) > lag.good_for_ms:
-        return (kind, near, 1, 0, 1, 0, pid)
+        return (near, 1, 0, 1, 0, pid)
     ready, records = lag.ready_in_ms, lag.records
-    return (kind, near, int(ready is None), ready or 0, int(records is None), records or 0, pid)
+    return (near, int(ready is None), ready or 0, int(records is None), records or 0, pid)
 
 
 def judge_cold(chronicle: Chronicle, taken: Taken, both: Both) -> None:
@@ -138,79 +131,32 @@ def judge_cold(chronicle: Chronicle, taken: Taken, both: Both) -> None:
 
 
 def judge_failovers(taken: Taken) -> None:
-    """The best of the standbys is taken, each once, and says so in one commit."""
+    """The best of the standbys that run is taken, and says so in one commit."""
     for old, new, failover in taken.failovers_begun:
-        if failover.since_ms != taken.now_ms:
-            raise taken.broken(RIGHT_PLACE, f"{failover} begins now")
-        active = new.processors[failover.active_id]
-        was = None if old is None else old.processors.get(failover.standby_id)
-        if was is not None and old is not None and failover.host not in _states_of(old, was):
-            raise taken.broken(RIGHT_PLACE, f"{failover}, and {was}")
         if cmd.DeleteLocality(failover.standby_id) not in taken.commands or (
             cmd.WriteLocality(failover.active_id, failover.host) not in taken.commands
         ):
             raise taken.broken(RIGHT_PLACE, f"{failover} leaves localities as they were")
         standby = new.processors.get(failover.standby_id)
-        if standby is not None and standby.last_seen_host is not None:
+        was = None if old is None else old.processors.get(failover.standby_id)
+        if standby is None:
+            continue
+        if standby.last_seen_host is not None:
             raise taken.broken(RIGHT_PLACE, f"{failover}, and {standby} has its place still")
-        if active.request is None or active.request.host != failover.host:
-            raise taken.broken(RIGHT_PLACE, f"{failover}, and {active} asks elsewhere")
-        before = replace(new, failover=None)
-        kind = _kind_taken(taken, failover, was)
-        chosen = None if standby is None else rank(taken.after, before, standby, kind)
+        ran = was is not None and was.phase is Phase.RUNNING
+        if (
+            not ran
+            or standby.phase is not Phase.STOPPING
+            or isinstance(taken.event, ev.LagObserved)
+        ):
+            continue
+        active, before = new.processors[failover.active_id], replace(new, failover=None)
         better = [
-            pid
-            for pid, other in new.processors.items()
-            if pid not in (*failover.tried, failover.standby_id)
-            and may_be_taken(taken.after, new, active, other)
-            and was_so(old, other)
-            # Where both ran last there is one place, and who asked for it had it.
-            and (other.incarnation is not None or other.last_seen_host != failover.host)
-            and chosen is not None
-            and rank(taken.after, before, other, kind_of(other)) < chosen
+            other.processor_id
+            for other in new.processors.values()
+            if other.processor_id not in (*failover.tried, failover.standby_id)
+            and may_give_way(taken.after, new, active, other)
+            and _rank(taken.after, before, other) < _rank(taken.after, before, standby)
         ]
-        if better and not isinstance(taken.event, ev.LagObserved):
+        if better:
             raise taken.broken(RIGHT_PLACE, f"{failover}, {better} would be ready sooner")
-        home = active.last_seen_host
-        goes_on = old is not None and old.failover is not None
-        if not goes_on and taken.after.limits.host_affinity and home is not None:
-            _judge_home_first(taken, old, new, active)
-
-
-def _states_of(old: Group, standby: Processor) -> set[str | None]:
-    """The hosts that may have a standby's state: where it ran last, or checks in in this step."""
-    ghosts = {g.incarnation.host for g in old.ghosts if g.processor_id == standby.processor_id}
-    here = set[str]() if standby.incarnation is None else {standby.incarnation.host}
-    return {standby.last_seen_host, *here, *ghosts}
-
-
-def _kind_taken(taken: Taken, failover: Failover, was: Processor | None) -> int:
-    """What the standby was as its place was taken: as told, and as it was or came to be."""
-    told = failover.why.rpartition("; it was ")[2] if "; it was " in failover.why else "running,"
-    kinds = {"running": 0, "starting": 1, "stopping": 2}
-    kind = kinds.get(told.partition(",")[0], 3)
-    event = taken.event
-    came_up = ev.ContainerCheckedIn | ev.ContainerLaunched | ev.HostRegistered | ev.StopFailed
-    ended = ev.ContainerStopped | ev.StartFailed | ev.HostRegistered | ev.HostLost
-    possible = {0 if was is None else kind_of(was)}
-    possible |= {0, 1} if isinstance(event, came_up) else set()
-    stopped = {command.processor_id for command in taken.every(cmd.StopContainer)}
-    possible |= {2} if failover.standby_id in stopped else set()
-    possible |= {3} if isinstance(event, ended) or taken.lost_now else set()
-    if kind not in possible:
-        raise taken.broken(RIGHT_PLACE, f"{failover} of one that was {was}")
-    return kind
-
-
-def _judge_home_first(taken: Taken, old: Group | None, new: Group, active: Processor) -> None:
-    """It fails over at once only where its own host isn't to be had."""
-    was = None if old is None else old.processors.get(active.processor_id)
-    if was is None or was.phase is not Phase.RUNNING or new.action is not None or old is None:
-        return
-    if old.action is not None or active.avoid_hosts[-1:] == (active.last_seen_host,):
-        return
-    host = active.last_seen_host or ""
-    # Its standby, which may be in the fault domain of its own host, had its place until now.
-    before = replace(new, failover=None)
-    if host and not reasons(taken.after, before, active.processor_id, host):
-        raise taken.broken(RIGHT_PLACE, f"{active.processor_id} could go home to {host}")

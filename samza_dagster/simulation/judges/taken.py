@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar, cast
@@ -135,18 +135,12 @@ class Taken:
             if old is None or old.failover is not new.failover
         ]
 
-    def since(self, said: Callable[[cmd.Command], bool]) -> tuple[cmd.Command, ...]:
-        """The commands after the first that this is true of: what it was said before."""
-        for place, command in enumerate(self.commands):
-            if said(command):
-                return self.commands[place + 1 :]
-        return ()
-
     def since_asked(self, request: ResourceRequest) -> tuple[cmd.Command, ...]:
         """The commands after the one that asked for this resource."""
-        return self.since(
-            lambda c: isinstance(c, cmd.RequestResource) and c.request_id == request.request_id
-        )
+        for place, said in enumerate(self.commands):
+            if isinstance(said, cmd.RequestResource) and said.request_id == request.request_id:
+                return self.commands[place + 1 :]
+        return ()
 
     def every(self, kind: type[C]) -> list[C]:
         """The commands of one kind, in order."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import AskKind, JobState, Phase, Processor, Role, Stage
+from samza_dagster.placement.state import JobState, Phase, Processor, Role
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.failovers_counted import (
     judge_failovers_counted,
@@ -12,10 +12,7 @@ from samza_dagster.simulation.judges.failovers_counted import (
     of_actions,
 )
 from samza_dagster.simulation.judges.legality import (
-    awaits_its_place,
-    reasons,
     starts_by_action,
-    subject_of,
 )
 from samza_dagster.simulation.judges.taken import Both, Taken, request_ids
 from samza_dagster.simulation.judges.violation import TALLIES
@@ -23,7 +20,6 @@ from samza_dagster.simulation.judges.violation import TALLIES
 _DOWN = (Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
 _LONGEST_PAUSE_MS = 30_000
 _PAUSE_MS = 500
-_ACTIVE_FIRST_MS = 4_000
 
 
 def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
@@ -36,7 +32,7 @@ def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
             removed += _ended_unasked(both)
             continue
         if was is None:
-            _judge_new(taken, both, now)
+            _judge_new(taken, now)
             continue
         failures = int(_ended_unasked(both) or _overdue(taken, both) or _stalled(taken, both))
         failed[now.role] += failures
@@ -44,7 +40,8 @@ def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
             continue
         if now.failures != was.failures + failures:
             raise taken.broken(TALLIES, f"{both.processor_id} has failed {now.failures} times")
-        _judge_memory(taken, both, was, now, failures)
+        if not isinstance(taken.event, ev.StandbyStalled):
+            _judge_memory(taken, both, was, now, failures)
         _judge_wait(taken, both, was, now)
     if taken.changed or taken.commands:
         chronicle.premises[TALLIES] += 1
@@ -93,15 +90,6 @@ def _stalled(taken: Taken, both: Both) -> bool:
     return told and was.phase is Phase.RUNNING and now.phase is Phase.STOPPING
 
 
-def stalls_in_a_row(taken: Taken, was: Processor) -> tuple[int, ...]:
-    """The restarts of a standby that stands still, unless it has applied for half an hour since."""
-    event = taken.event
-    if not isinstance(event, ev.StandbyStalled) or not was.stalled_at_ms:
-        return ()
-    applied_for_ms = taken.now_ms - event.for_ms - was.stalled_at_ms[-1]
-    return () if applied_for_ms >= 30 * 60_000 else was.stalled_at_ms
-
-
 def _no_place(taken: Taken, both: Both) -> bool:
     """Its request for any host has expired: it gives its turn up."""
     was, now, event = both.was, both.now, taken.event
@@ -118,29 +106,11 @@ def _no_place(taken: Taken, both: Both) -> bool:
     return due and was.phase is Phase.REQUESTING and (now is None or now.phase is not Phase.RUNNING)
 
 
-def _judge_new(taken: Taken, both: Both, now: Processor) -> None:
-    ends = (
-        [g.end for g in both.old.ghosts if g.processor_id == now.processor_id and g.end]
-        if both.old
-        else []
-    )
-    newest = max(ends, key=lambda end: end.epoch, default=None)
-    if isinstance(taken.event, ev.JobDeployed) and now.last_end != newest:
-        raise taken.broken(TALLIES, f"{now} is new, its ghost ended as {newest}")
+def _judge_new(taken: Taken, now: Processor) -> None:
     if (now.failures, now.attempts, now.failed_at_ms, now.avoid_hosts) != (0, 0, (), ()):
         raise taken.broken(TALLIES, f"{now} is new")
-    if now.stalled_at_ms or now.unplaced or now.sought:
-        raise taken.broken(TALLIES, f"{now} is new, and stood still or failed")
-    if (now.phase is Phase.WAITING) and (
-        (now.waiting_since_ms, now.not_before_ms) != (taken.now_ms, taken.now_ms)
-    ):
-        raise taken.broken(TALLIES, f"{now} is new and waits from now on")
     if now.extra != (not isinstance(taken.event, ev.JobDeployed)) or not now.wanted:
         raise taken.broken(TALLIES, f"{now} is new, extra or not")
-    if isinstance(taken.event, ev.JobDeployed):
-        seen = taken.event.last_seen_hosts.get(now.processor_id)
-        if now.phase is Phase.WAITING and now.last_seen_host != seen:
-            raise taken.broken(TALLIES, f"{now} was last seen on {seen}")
 
 
 def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, failures: int) -> None:
@@ -155,47 +125,29 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
         avoid = [*(other for other in avoid if other != host), host]
     if _no_place(taken, both):
         attempts, avoid = attempts + 1, []
-    stalled_at = was.stalled_at_ms
-    if _stalled(taken, both) and was.incarnation is not None and both.old is not None:
-        in_a_row, host = stalls_in_a_row(taken, was), was.incarnation.host
-        stalled_at = (*in_a_row, now_ms)[-6:]
-        others = [name for name in taken.before.hosts if name != host]
-        if in_a_row and not all(
-            reasons(taken.before, both.old, now.processor_id, name) for name in others
-        ):
-            avoid = [*(other for other in avoid if other != host), host]
     event, incarnation = taken.event, was.incarnation
     ran = was.phase is Phase.STARTING and isinstance(event, ev.ContainerCheckedIn)
     if ran and isinstance(event, ev.ContainerCheckedIn) and incarnation is not None:
         ran = event.execution_id == incarnation.execution_id
     up = now.phase is Phase.RUNNING
     survived = was.phase is Phase.STOPPING and was.incarnation == now.incarnation
-    survived = survived and (up or _survived_and_is_stopped_again(taken, now))
+    # The action that waited for one that survived its stop may ask for its stop again.
+    again = {located.processor_id for located in taken.every(cmd.WriteLocality)}
+    survived &= up or (isinstance(event, ev.StopFailed) and now.processor_id in again)
     over = ran or survived or (up and was.phase in _DOWN) or _is_back(both, now)
     if over:
         attempts, avoid = 0, []
     if taken.redeployed:
-        attempts, avoid, failed_at, stalled_at = 0, [], (), ()
+        attempts, avoid, failed_at = 0, [], ()
         if now.extra:
             raise taken.broken(TALLIES, f"{now} was asked for in the deployment before")
-    elif now.extra != was.extra:
-        raise taken.broken(TALLIES, f"{now} was extra {was.extra}")
     if now.attempts != attempts or now.avoid_hosts != tuple(avoid):
         raise taken.broken(
             TALLIES, f"{now} by count has tried {attempts} times, and avoids {avoid}"
         )
     judge_failure_open(taken, both, was, now, failures, over=over or taken.redeployed)
-    if now.stalled_at_ms != stalled_at:
-        raise taken.broken(TALLIES, f"{now} by count stood still at {stalled_at}")
     if now.failed_at_ms != failed_at:
         raise taken.broken(TALLIES, f"{now} by count failed at {failed_at}")
-
-
-def _survived_and_is_stopped_again(taken: Taken, now: Processor) -> bool:
-    """Its stop failed and it is where it is, until the action that waited asks for its stop."""
-    return isinstance(taken.event, ev.StopFailed) and any(
-        located.processor_id == now.processor_id for located in taken.every(cmd.WriteLocality)
-    )
 
 
 def _is_back(both: Both, now: Processor) -> bool:
@@ -206,7 +158,10 @@ def _is_back(both: Both, now: Processor) -> bool:
 
 
 def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> None:
-    """When it waits, and from when on; who has run goes on at once unless it has to pause."""
+    """When it waits, and from when on; who has run goes on at once unless it has to pause.
+
+    Where its group has an action or a failover, before or after, these decide.
+    """
     now_ms = taken.now_ms
     if taken.restarted or taken.redeployed:
         latest = now_ms + _LONGEST_PAUSE_MS
@@ -215,59 +170,27 @@ def _judge_wait(taken: Taken, both: Both, was: Processor, now: Processor) -> Non
         ):
             raise taken.broken(TALLIES, f"{now} waited until {was.not_before_ms}")
         return
-    action = both.group.action if both.group is not None else None
-    ours = both.group is not None and awaits_its_place(both.group, both.processor_id)
-    began_to_wait = now.phase in _DOWN and both.ended is not None
-    if began_to_wait and now.waiting_since_ms != now_ms:
-        raise taken.broken(TALLIES, f"{now} waits since this step")
+    if any(it is None or it.action or it.failover for it in (both.old, both.group)):
+        return
+    pause_ms = _pause_ms(now, taken.after)
     if now.phase is not Phase.WAITING:
-        if both.ended is not None and now.phase in _DOWN and not ours and both.group is not None:
-            free = both.group.failover is not None or was.phase is Phase.RUNNING
-            displaced = action is not None and action.standby_id == both.processor_id
-            old = both.old.action if both.old is not None else None
-            displaced = displaced or (
-                old is not None and both.processor_id in (old.standby_id, subject_of(old))
-            )
-            if _pause_ms(now, taken.after) > 0 and not displaced and not free:
-                raise taken.broken(TALLIES, f"{now} has to pause first")
+        skips = both.ended is not None and now.phase in _DOWN and was.phase is not Phase.RUNNING
+        if skips and pause_ms > 0:
+            raise taken.broken(TALLIES, f"{now} has to pause first")
         return
     if was.phase is Phase.WAITING:
-        if (now.not_before_ms, now.waiting_since_ms) != (was.not_before_ms, was.waiting_since_ms):
-            raise taken.broken(TALLIES, f"{now} waited already, as {was}")
         return
     if now.waiting_since_ms != now_ms:
         raise taken.broken(TALLIES, f"{now} waits since this step")
     expected = now_ms
-    old = both.old.action if both.old is not None else None
-    if old is not None and old.ask.kind is AskKind.STOP_STANDBY:
-        ours = ours or old.ask.processor_id == both.processor_id  # nobody asked it to wait
-    gave_way = old is not None and old.standby_id == both.processor_id
-    gave_way = gave_way and old is not None and old.stage is Stage.STOPPING_STANDBY
-    if both.group is not None and both.ended in [g.incarnation for g in both.group.ghosts]:
-        gave_way = False  # its host was lost first: it goes its own way
-    if any(c.processor_id == both.processor_id for c in taken.every(cmd.RequestResource)):
-        # Its action had asked at once for the way back; an active has that place since.
-        gave_way |= any(f.standby_id == both.processor_id for _, _, f in taken.failovers_begun)
-    if both.ended is not None and not ours and not gave_way:
-        expected += max(_pause_ms(now, taken.after), _ACTIVE_FIRST_MS * _makes_room(both))
+    if both.ended is not None:
+        expected += pause_ms
         if was.phase is Phase.RUNNING and expected == now_ms:
             raise taken.broken(TALLIES, f"{now} ran, and waits without a pause")
     elif _no_place(taken, both) and was.request is not None:
         expected = was.request.deadline_ms
     if now.not_before_ms != expected:
         raise taken.broken(TALLIES, f"{now} by count waits until {expected}")
-
-
-def _makes_room(both: Both) -> bool:
-    """Whether a standby was seen dead whose place its active, which is down, is to have."""
-    old, ended = both.old, both.ended
-    if old is None or old.failover is None or ended is None or both.group is None:
-        return False
-    place = (old.failover.standby_id, old.failover.host)
-    active = old.processors.get(old.failover.active_id)
-    unseen = [ghost.incarnation for ghost in both.group.ghosts]
-    down = active is not None and active.incarnation is None
-    return down and place == (both.processor_id, ended.host) and ended not in unseen
 
 
 def _judge_counters(taken: Taken, failed: dict[Role, int], removed: int) -> None:
@@ -330,26 +253,3 @@ def _judge_request_counters(taken: Taken) -> None:
         raise taken.broken(TALLIES, "a failover to a standby isn't counted")
     if taken.counted("failovers-to-standby") > begun and not taken.lost_now:
         raise taken.broken(TALLIES, "a failover to a standby is counted, and none begins")
-    expired_any = sum(_no_place(taken, both) for both in taken.both)
-    if taken.counted("expired-any-host-requests") != expired_any:
-        raise taken.broken(TALLIES, f"expired-any-host-requests, there are {expired_any}")
-    expired_named = sum(_named_expired(taken, both) for both in taken.both)
-    counted_named = taken.counted("expired-preferred-host-requests")
-    # A failover that is due may end in the same step for the host that was lost.
-    least_named = 0 if taken.lost_now else expired_named
-    if not least_named <= counted_named <= expired_named:
-        raise taken.broken(TALLIES, f"expired-preferred-host-requests, there are {expired_named}")
-
-
-def _named_expired(taken: Taken, both: Both) -> bool:
-    """Its own request for a host by name has expired; one of an action's isn't of the fallbacks."""
-    was, now, event = both.was, both.now, taken.event
-    if was is None or was.request is None or was.request.host is None:
-        return False
-    if was.request.allocated_host is not None or (now is not None and now.request == was.request):
-        return False
-    if starts_by_action(both.old, both.processor_id):
-        return False
-    if isinstance(event, ev.RequestExpired):
-        return event.request_id == was.request.request_id
-    return isinstance(event, ev.TimePassed) and was.request.deadline_ms <= taken.now_ms

@@ -8,7 +8,6 @@ from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
-    Action,
     AskKind,
     Group,
     JobState,
@@ -122,30 +121,10 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             ask = _first_ready(group)
             if ask is None or _is_swap(ask):
                 continue
+            chronicle.premises[FAIR_TURNS] += 1
             before_starts = _before_starts(taken, group)
             if not any(_waits_for_host(state, it, ask) for it in (group, before_starts)):
                 raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
-    for old, new in taken.changed:
-        action = None if new is None else new.action
-        before = None if old is None else old.action
-        if action is None or new is None or action.stage in _FALLBACK:
-            continue
-        _judge_chosen(taken, old, action)
-        if before is not None and before.ask.uuid == action.ask.uuid:
-            continue
-        chronicle.premises[FAIR_TURNS] += 1
-        if len(acting) > limits.max_concurrent_actions:
-            raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many: {len(acting)}")
-        for host in (action.source_host, action.target_host, action.ask.destination_host):
-            if host in state.hosts and host is not None:
-                if action.ask.kind is AskKind.STOP_STANDBY and host != action.source_host:
-                    continue
-                if _is_swap(action.ask) and action.stage is Stage.STARTING:
-                    continue  # the active is down already: nothing is touched where it was
-                if _touching(state, host, truly=True) > limits.max_actions_per_host and (
-                    action.source_host == host or not _is_swap(action.ask)
-                ):
-                    raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
 
 
 def _before_starts(taken: Taken, group: Group) -> Group:
@@ -161,20 +140,6 @@ def _before_starts(taken: Taken, group: Group) -> Group:
     )
 
 
-def _judge_chosen(taken: Taken, old: Group | None, action: Action) -> None:
-    """What is chosen for it isn't full, unless its container is down by now."""
-    before = None if old is None else old.action
-    if old is None or before is None or before.ask.uuid != action.ask.uuid:
-        return
-    subject = old.processors.get(subject_of(action))
-    if subject is not None and subject.incarnation is None:
-        return
-    most = taken.after.limits.max_actions_per_host
-    for host in set(action.chosen_hosts) - set(before.chosen_hosts):
-        if _touching(taken.after, host, truly=True) > most:
-            raise taken.broken(FAIR_TURNS, f"{action.ask.uuid} is one too many on {host}")
-
-
 def _waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
     """A host that it touches is full, or those that it may choose from, with who is choosing."""
     most = state.limits.max_actions_per_host
@@ -182,22 +147,10 @@ def _waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
         return True
     others = [other.action for other in state.groups.values() if other.action is not None]
     open_ = [r for a in others for r in (a.reservation, a.standby_reservation) if r is not None]
-    open_ = [r for r in open_ if r.host is None and r.allocated_host is None]
+    if any(r.host is None and r.allocated_host is None for r in open_):
+        return True  # that one may need the turn that this one would take
     legal = _choice(state, group, ask)
-    if legal and _turns_left(state, legal) <= len(open_):
-        return True
-    for request in open_:
-        hosts = {host for host in state.hosts if host not in request.excluded_hosts}
-        left = _turns_left(state, hosts)
-        taken = len(_hosts_of(group, ask) & hosts) + bool(legal)
-        if left >= len(open_) and left - taken < len(open_):
-            return True
-    return False
-
-
-def _turns_left(state: JobState, hosts: set[str]) -> int:
-    most = state.limits.max_actions_per_host
-    return sum(max(0, most - _touching(state, host)) for host in hosts)
+    return bool(legal) and all(_touching(state, host) >= most for host in legal)
 
 
 def _choice(state: JobState, group: Group, ask: PlacementAsk) -> set[str]:
@@ -255,16 +208,9 @@ def _hosts_of(group: Group, ask: PlacementAsk) -> set[str]:
     return hosts
 
 
-def _touching(state: JobState, host: str, *, truly: bool = False) -> int:
-    """Actions under way that leave, take or name this host; a fail-over only names it in vain."""
-    count = 0
-    for group in state.groups.values():
-        action = group.action
-        if action is None or action.stage in _FALLBACK:
-            continue
-        named = None if truly and _is_swap(action.ask) else action.ask.destination_host
-        count += host in (action.source_host, action.target_host, named, *action.chosen_hosts)
-    return count
+def _touching(state: JobState, host: str) -> int:
+    """Actions under way that leave, take or name this host."""
+    return sum(host in touched_by(group) for group in state.groups.values())
 
 
 def touched_by(group: Group) -> set[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
@@ -115,7 +113,7 @@ def judge_ways_back(chronicle: Chronicle, taken: Taken) -> None:
 
 
 def _judge_way_back(chronicle: Chronicle, taken: Taken, command: cmd.RequestResource) -> None:
-    before, after, commands = taken.before, taken.after, taken.commands
+    before, after = taken.before, taken.after
     source = chronicle.falling_back.get(command.processor_id)
     if not source:
         return
@@ -134,7 +132,8 @@ def _judge_way_back(chronicle: Chronicle, taken: Taken, command: cmd.RequestReso
     if was is not None and was.incarnation is not None and was.incarnation.host == source:
         failed_there = True
     # What another gave back after this request was still in its way.
-    group = _before_given_back(group, earlier, commands[commands.index(command) + 1 :])
+    since = taken.commands[taken.commands.index(command) + 1 :]
+    failed_there |= any(isinstance(later, cmd.ReleaseResource) for later in since)
     if failed_there or source in _taken(group, command.processor_id, after, host):
         return
     raise InvariantViolated(
@@ -266,21 +265,6 @@ def _earlier(one: int | None, other: int | None) -> int | None:
     if one is None or other is None:
         return other if one is None else one
     return min(one, other)
-
-
-def _before_given_back(
-    group: Group, earlier: Group | None, since: tuple[cmd.Command, ...]
-) -> Group:
-    """The group with the requests that its members gave back by these commands."""
-    released = {c.request_id for c in since if isinstance(c, cmd.ReleaseResource)}
-    kept = {
-        pid: replace(group.processors[pid], request=was.request)
-        for pid, was in (earlier.processors.items() if earlier is not None else ())
-        if was.request is not None
-        and was.request.request_id in released
-        and pid in group.processors
-    }
-    return replace(group, processors={**group.processors, **kept}) if kept else group
 
 
 def _taken(group: Group, processor_id: str, after: JobState, source: Host) -> frozenset[str]:
