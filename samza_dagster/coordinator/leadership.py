@@ -39,7 +39,7 @@ from samza_dagster.coordinator.limits import (
     parks_starts,
 )
 from samza_dagster.coordinator.metrics import CONTENT_TYPE
-from samza_dagster.coordinator.ports import EventRecorder
+from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.steps import Steps
 from samza_dagster.coordinator.stream_health import followed_stream
 from samza_dagster.coordinator.term import Term
@@ -96,7 +96,7 @@ class Leadership:
         settings: Settings,
         *,
         clock: Callable[[], LeaderClock] = LeaderClock,
-        recorder: EventRecorder | None = None,
+        recorder: JsonLinesRecorder | None = None,
     ) -> None:
         self._settings = settings
         self._limits = settings.limits()
