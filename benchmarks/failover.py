@@ -51,7 +51,7 @@ from samza_dagster.interrupts import interrupts_raise
 PROCESSES = (
     "benchmarks.failover",
     "samza_dagster.agent.main",
-    "samza_dagster.cli.coordinator",
+    "samza_dagster.coordinator.command",
     "samza_dagster.coordinator.command",
     "samza_dagster.sandbox.load",
 )

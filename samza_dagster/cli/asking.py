@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import time
 import uuid as uuid_module
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from samza_dagster.cli.options import Target, json_option, target_options
+from samza_dagster.cli.options import TARGET_OPTIONS, Target, gathered, json_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
-from samza_dagster.cli.plan_output import print_plan
-from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
+from samza_dagster.model import PlacementResponse, StatusCode
 
 if TYPE_CHECKING:
     from samza_dagster.client import Asked, PlacementClient, Plan
@@ -22,26 +21,11 @@ if TYPE_CHECKING:
 
 _EXIT = {StatusCode.SUCCEEDED: 0, StatusCode.FAILED: 1, StatusCode.BAD_REQUEST: 2}
 
-_uuid_option = click.option(
-    "--uuid", metavar="UUID", help="The request's UUID; to repeat it asks nothing new."
-)
-_wait_option = click.option(
-    "--wait/--no-wait", default=True, show_default=True, help="Wait for the outcome."
-)
-_timeout_option = click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=300.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait; the action may go on after it.",
-)
 beyond_budget_option = click.option(
     "--beyond-budget",
     is_flag=True,
     help="With Samza's own AM: ask also where it may end the job for so many stops in a row.",
 )
-_dry_run_option = click.option("--dry-run", is_flag=True, help="Print the plan and write nothing.")
 expiry_option = click.option(
     "--request-expiry",
     type=float,
@@ -50,7 +34,17 @@ expiry_option = click.option(
 )
 
 
-_PERMITTED = (
+def _permitted(allow_unknown_host: bool, or_any_legal: bool, beyond_budget: bool) -> Permitted:
+    return {
+        "allow_unknown_host": allow_unknown_host,
+        "or_any_legal": or_any_legal,
+        "beyond_budget": beyond_budget,
+    }
+
+
+permitted_options = gathered(
+    "permitted",
+    _permitted,
     click.option(
         "--allow-unknown-host",
         is_flag=True,
@@ -63,48 +57,7 @@ _PERMITTED = (
     ),
     beyond_budget_option,
 )
-
-
-def permitted_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what is asked for although it would be refused; the command gets `permitted`."""
-
-    @functools.wraps(command)
-    def with_permitted(
-        *args: Any, allow_unknown_host: bool, or_any_legal: bool, beyond_budget: bool, **rest: Any
-    ) -> Any:
-        permitted: Permitted = {
-            "allow_unknown_host": allow_unknown_host,
-            "or_any_legal": or_any_legal,
-            "beyond_budget": beyond_budget,
-        }
-        return command(*args, permitted=permitted, **rest)
-
-    for option in reversed(_PERMITTED):
-        with_permitted = option(with_permitted)
-    return with_permitted
-
-
-def asking_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of every command that asks for something; it gets them as `asking`."""
-
-    @functools.wraps(command)
-    def with_asking(
-        *args: Any,
-        target: Target,
-        uuid: str | None,
-        wait: bool,
-        timeout: float,
-        dry_run: bool,
-        as_json: bool,
-        **rest: Any,
-    ) -> Any:
-        asked = uuid or str(uuid_module.uuid4())
-        return command(*args, asking=Asking(target, asked, wait, timeout, dry_run, as_json), **rest)
-
-    wrapped = target_options(with_asking)
-    for option in (json_option, _dry_run_option, _timeout_option, _wait_option, _uuid_option):
-        wrapped = option(wrapped)
-    return wrapped
+"""Adds what is asked for although it would be refused; the command gets `permitted`."""
 
 
 def leave(responses: Sequence[PlacementResponse]) -> NoReturn:
@@ -147,11 +100,11 @@ class Asking:
 
     def ask(
         self,
-        ask: Callable[[PlacementClient, str], Asked | PlacementRequest],
+        ask: Callable[[PlacementClient, str], Asked],
         *,
         until: Callable[[PlacementResponse], bool] | None = None,
         then: str = "",
-    ) -> tuple[Asked | PlacementRequest, list[PlacementResponse]]:
+    ) -> tuple[Asked, list[PlacementResponse]]:
         """Asks, waits for the end (or what `until` accepts), shows both and returns them.
 
         `then` is the UUID of a request that is waited for next, after a good end.
@@ -205,7 +158,7 @@ class Asking:
 
     def _show(
         self,
-        request: Asked | PlacementRequest,
+        request: Asked,
         responses: Sequence[PlacementResponse],
         uuid: str,
         written: bool,
@@ -213,10 +166,9 @@ class Asking:
         """The request and its last status; `written` is false for one that was asked before."""
         last = responses[-1] if responses else None
         if self.as_json:
-            is_wire = isinstance(request, PlacementRequest)
             print_json(
                 {
-                    "request": request.to_wire() if is_wire else request.to_json(),
+                    "request": request.to_json(),
                     "written": written,
                     "responses": [response.to_wire() for response in responses],
                     "response": last.to_wire() if last else None,
@@ -259,3 +211,78 @@ def _tell_asked(client: PlacementClient, uuid: str) -> list[PlacementResponse]:
         "stands."
     )
     return [] if response is None else [response]
+
+
+def _goal(plan: Plan) -> str:
+    if plan.refusal is not None:
+        return "nowhere: the request would be refused"
+    return plan.host or "the host that the coordinator reserves"
+
+
+def print_plan(plan: Plan, as_json: bool) -> None:
+    """The plan as JSON, or as tables with its notices on stderr."""
+    if as_json:
+        print_json(plan.to_json())
+        return
+    print_table(
+        f"{plan.mode.value} {plan.processor_id} → {plan.destination}",
+        ("fact", "value"),
+        [
+            ("now on", plan.source_host),
+            ("would go to", _goal(plan)),
+            ("deployment", plan.deployment_id),
+            ("coordinator", plan.coordinator),
+            ("first come", ", ".join(plan.waits_for)),
+            ("refused", plan.refusal),
+            *((f"step {number}", step) for number, step in enumerate(plan.steps, 1)),
+        ],
+    )
+    print_table(
+        "Hosts",
+        ("host", "may take it", "ready", "rule", "seen", "smallest fix"),
+        [
+            (v.host, "yes" if v.legal else "no", "yes" if v.ready else "no", v.rule, v.seen, v.fix)
+            for v in plan.hosts
+        ],
+        spare=("ready", "rule"),
+    )
+    for text in plan.notices:
+        notice(f"Notice: {text}")
+
+
+def _asking(
+    uuid: str | None,
+    wait: bool,
+    timeout: float,
+    dry_run: bool,
+    as_json: bool,
+    bootstrap_servers: str | None,
+    config: Path | None,
+    job_name: str | None,
+    job_id: str | None,
+    yarn_resource_manager: str | None,
+) -> Asking:
+    target = Target(bootstrap_servers, config, job_name, job_id, yarn_resource_manager)
+    return Asking(target, uuid or str(uuid_module.uuid4()), wait, timeout, dry_run, as_json)
+
+
+asking_options = gathered(
+    "asking",
+    _asking,
+    click.option(
+        "--uuid", metavar="UUID", help="The request's UUID; to repeat it asks nothing new."
+    ),
+    click.option("--wait/--no-wait", default=True, show_default=True, help="Wait for the outcome."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        default=300.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait; the action may go on after it.",
+    ),
+    click.option("--dry-run", is_flag=True, help="Print the plan and write nothing."),
+    json_option,
+    *TARGET_OPTIONS,
+)
+"""Adds the options of every command that asks for something; it gets them as `asking`."""

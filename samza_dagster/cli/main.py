@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import click
@@ -36,7 +37,9 @@ _COMMANDS = {
     "release": _Command("Give a held reservation back.", f"{_OWN}:release"),
     "cancel": _Command("End a request that waits or reserves.", f"{_OWN}:cancel"),
     "status": _Command("Show a request, a processor or the job."),
-    "explain": _Command("Say which hosts may take a container, and why."),
+    "explain": _Command(
+        "Say which hosts may take a container, and why.", "samza_dagster.cli.place:explain"
+    ),
     "locality": _Command("Show where containers and tasks are."),
     "lag": _Command("Show how far each replica is behind its changelog."),
     "verify": _Command("Check the job's audit history."),
@@ -46,7 +49,7 @@ _COMMANDS = {
     "doctor": _Command(
         "Check that the brokers allow what a job's config asks for.", extra="coordinator"
     ),
-    "coordinator": _Command("Run the job coordinator.", extra="coordinator"),
+    "coordinator": _Command("Run the job coordinator.", "samza_dagster.cli.main:coordinator"),
     "agent": _Command("Run the agent of a host, or make one file of it."),
     "simulate": _Command("Run the placement rules in a virtual world, under faults."),
     "sandbox": _Command(
@@ -78,29 +81,49 @@ def load(place: str, extra: str) -> click.Command:
 
 
 class _LazyGroup(Reporting, click.Group):
-    """A group whose help names commands that it hasn't imported."""
+    """A group whose help names the commands of its table without importing them."""
+
+    def __init__(self, *args: Any, table: Mapping[str, _Command], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._table = table
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names in the order of the table."""
-        return list(_COMMANDS)
+        return list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Imports the command."""
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in self._table:
             return None
-        command = _COMMANDS[cmd_name]
+        command = self._table[cmd_name]
         place = command.place or f"samza_dagster.cli.{cmd_name}:{cmd_name}"
         return load(place, command.extra)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands, without importing them."""
+        """The list of commands."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in _COMMANDS.items()])
+            formatter.write_dl([(name, command.summary) for name, command in self._table.items()])
+
+
+_RUN = _Command(
+    "Coordinate one job.", "samza_dagster.coordinator.command:run_command", "coordinator"
+)
+
+
+@click.group(cls=_LazyGroup, table={"run": _RUN})
+def coordinator() -> None:
+    """The job coordinator.
+
+    \b
+    Example:
+      samza-dagster coordinator run --help
+    """
 
 
 @click.group(
     "samza-dagster",
     cls=_LazyGroup,
+    table=_COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done, 1 failed, 2 bad usage or request, 3 timed out, 4 unreachable.",
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import getpass
+import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ from samza_dagster.errors import InvalidInput
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.metadata.connection import Connection
+    from samza_dagster.orchestration.bounce.steered import By
 
 
 @dataclass(frozen=True)
@@ -69,55 +71,51 @@ class Target:
         return PlacementClient(self.connection())
 
 
-def bootstrap_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--bootstrap-servers` and `--config`."""
-    command = click.option(
+def gathered(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds options to a command, which gets what `make` makes of their values as `name`."""
+    taken = tuple(inspect.signature(make).parameters)
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def with_made(*args: Any, **given: Any) -> Any:
+            made = make(**{each: given.pop(each) for each in taken})
+            return command(*args, **{name: made}, **given)
+
+        for option in reversed(options):
+            with_made = option(with_made)
+        return with_made
+
+    return decorate
+
+
+BOOTSTRAP_OPTIONS = (
+    click.option(
+        "--bootstrap-servers",
+        metavar="HOST:PORT,…",
+        help="Kafka brokers [env: SAMZA_DAGSTER_BOOTSTRAP_SERVERS].",
+    ),
+    click.option(
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="job.properties",
         help="A Samza job's properties: name, id, brokers and security.",
-    )(command)
-    return click.option(
-        "--bootstrap-servers",
-        metavar="HOST:PORT,…",
-        help="Kafka brokers [env: SAMZA_DAGSTER_BOOTSTRAP_SERVERS].",
-    )(command)
-
-
-_resource_manager_option = click.option(
-    "--yarn-resource-manager",
-    metavar="URL,…",
-    help="YARN's web address, where Samza's own AM runs the job: nodes and application are asked "
-    "of it [env: SAMZA_DAGSTER_YARN_RESOURCE_MANAGER].",
+    ),
 )
-
-
-def target_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options of the job; the command gets them as `target`."""
-
-    @functools.wraps(command)
-    def with_target(
-        *args: Any,
-        bootstrap_servers: str | None,
-        config: Path | None,
-        job_name: str | None,
-        job_id: str | None,
-        yarn_resource_manager: str | None,
-        **rest: Any,
-    ) -> Any:
-        target = Target(bootstrap_servers, config, job_name, job_id, yarn_resource_manager)
-        return command(*args, target=target, **rest)
-
-    wrapped = _resource_manager_option(with_target)
-    wrapped = click.option(
-        "--job-id", metavar="ID", help="job.id [env: SAMZA_DAGSTER_JOB_ID; default 1]."
-    )(wrapped)
-    wrapped = click.option(
-        "--job-name", metavar="NAME", help="job.name [env: SAMZA_DAGSTER_JOB_NAME]."
-    )(wrapped)
-    return bootstrap_option(wrapped)
-
-
+TARGET_OPTIONS = (
+    *BOOTSTRAP_OPTIONS,
+    click.option("--job-name", metavar="NAME", help="job.name [env: SAMZA_DAGSTER_JOB_NAME]."),
+    click.option("--job-id", metavar="ID", help="job.id [env: SAMZA_DAGSTER_JOB_ID; default 1]."),
+    click.option(
+        "--yarn-resource-manager",
+        metavar="URL,…",
+        help="YARN's web address, where Samza's own AM runs the job: nodes and application are "
+        "asked of it [env: SAMZA_DAGSTER_YARN_RESOURCE_MANAGER].",
+    ),
+)
+target_options = gathered("target", Target, *TARGET_OPTIONS)
+"""Adds the options of the job; the command gets them as `target`."""
 prefix_option = click.option(
     "--prefix",
     default="",
@@ -127,7 +125,17 @@ prefix_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included."
 )
-_SAID = (
+
+
+def _by(reason: str, ticket: str, who: str) -> By:
+    from samza_dagster.orchestration.bounce.steered import By
+
+    return By(who or getpass.getuser(), reason, ticket)
+
+
+said_options = gathered(
+    "by",
+    _by,
     click.option("--reason", default="", metavar="TEXT", help="Why, in a few words."),
     click.option("--ticket", default="", metavar="TEXT", help="Ticket or change number."),
     click.option(
@@ -138,17 +146,4 @@ _SAID = (
         help="Who asks; by default the user that runs this.",
     ),
 )
-
-
-def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds who asks, why and under which ticket; the command gets them as `by`."""
-
-    @functools.wraps(command)
-    def with_by(*args: Any, reason: str, ticket: str, who: str, **rest: Any) -> Any:
-        from samza_dagster.orchestration.bounce.steered import By
-
-        return command(*args, by=By(who or getpass.getuser(), reason, ticket), **rest)
-
-    for option in reversed(_SAID):
-        with_by = option(with_by)
-    return with_by
+"""Adds who asks, why and under which ticket; the command gets them as `by`."""

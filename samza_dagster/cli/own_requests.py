@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from samza_dagster.cli.asking import Asking, asking_options, expiry_option, leave
 from samza_dagster.cli.output import busy, print_json, print_table
 from samza_dagster.model.naming import ANY_HOST
 from samza_dagster.model.own_requests import RequestKind
-
-if TYPE_CHECKING:
-    from samza_dagster.client import Asked, PlacementClient
 
 
 @click.command("fail-over")
@@ -96,10 +91,34 @@ def stop(asking: Asking, processor: str) -> None:
     )
 
 
-@click.command()
-@click.argument("request")
-@asking_options
-def cancel(asking: Asking, request: str) -> None:
+def _about(kind: RequestKind, text: str) -> click.Command:
+    """A command about a request that was made; a commit is over with the move that it lets go on."""
+
+    @click.command(kind.value, help=text)
+    @click.argument("request")
+    @asking_options
+    def command(asking: Asking, request: str) -> None:
+        if asking.dry_run:
+            with asking.target.client() as client, busy("Reading the job …"):
+                action = client.check_about(kind, request)
+            if asking.as_json:
+                print_json({"kind": kind.value, "request": action.to_json()})
+                return
+            row = (action.kind, action.processor_id, action.destination, action.stage)
+            title = f"Would {kind.value} request {request}"
+            print_table(title, ("kind", "processor", "destination", "stage"), [row])
+            return
+        _, responses = asking.ask(
+            lambda client, uuid: client.ask_about(kind, request, uuid),
+            then=request if kind is RequestKind.COMMIT else "",
+        )
+        leave(responses)
+
+    return command
+
+
+cancel = _about(
+    RequestKind.CANCEL,
     """End the request of UUID REQUEST while its container is still untouched.
 
     It then ends FAILED with the reason; what it had reserved is given back. Refused once
@@ -108,54 +127,23 @@ def cancel(asking: Asking, request: str) -> None:
     \b
     Example:
       samza-dagster cancel 88b0d30c-d518-4307-9e8e-c8529eb30f04
-    """
-    _about(asking, RequestKind.CANCEL, request)
-
-
-@click.command()
-@click.argument("request")
-@asking_options
-def release(asking: Asking, request: str) -> None:
+    """,
+)
+release = _about(
+    RequestKind.RELEASE,
     """Give back what `place … --hold` with UUID REQUEST holds; the container stays untouched.
 
     \b
     Example:
       samza-dagster release 88b0d30c-d518-4307-9e8e-c8529eb30f04
-    """
-    _about(asking, RequestKind.RELEASE, request)
-
-
-@click.command()
-@click.argument("request")
-@asking_options
-def commit(asking: Asking, request: str) -> None:
+    """,
+)
+commit = _about(
+    RequestKind.COMMIT,
     """Let the move of `place … --hold` with UUID REQUEST go on, and wait for its outcome.
 
     \b
     Example:
       samza-dagster commit 88b0d30c-d518-4307-9e8e-c8529eb30f04 --timeout 120
-    """
-    _about(asking, RequestKind.COMMIT, request)
-
-
-def _about(asking: Asking, kind: RequestKind, request: str) -> None:
-    """A commit is over with the move that it lets go on."""
-    if asking.dry_run:
-        with asking.target.client() as client, busy("Reading the job …"):
-            action = client.check_about(kind, request)
-        if asking.as_json:
-            print_json({"kind": kind.value, "request": action.to_json()})
-            return
-        row = (action.kind, action.processor_id, action.destination, action.stage)
-        title = f"Would {kind.value} request {request}"
-        print_table(title, ("kind", "processor", "destination", "stage"), [row])
-        return
-
-    def ask(client: PlacementClient, uuid: str) -> Asked:
-        if kind is RequestKind.COMMIT:
-            return client.commit(request, uuid=uuid)
-        end = client.cancel if kind is RequestKind.CANCEL else client.release
-        return end(request, uuid=uuid)
-
-    _, responses = asking.ask(ask, then=request if kind is RequestKind.COMMIT else "")
-    leave(responses)
+    """,
+)

@@ -1,4 +1,4 @@
-"""`samza-dagster place`: one placement request, and its outcome."""
+"""`samza-dagster place` and `explain`: one placement request and its outcome, or what it would be."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from samza_dagster.cli.asking import (
     expiry_option,
     leave,
     permitted_options,
+    print_plan,
 )
-from samza_dagster.cli.output import notice
+from samza_dagster.cli.options import Target, json_option, target_options
+from samza_dagster.cli.output import busy, notice
 from samza_dagster.client.checks import Permitted
 from samza_dagster.client.details import details_of
 from samza_dagster.client.plan import instead
 from samza_dagster.client.responses import is_held
-from samza_dagster.model import PlacementRequest, StatusCode
+from samza_dagster.model import StatusCode
+from samza_dagster.model.naming import ANY_HOST
 
 if TYPE_CHECKING:
     from samza_dagster.client import Asked, PlacementClient
@@ -75,7 +78,7 @@ def place(
             )
         )
 
-    def ask(client: PlacementClient, uuid: str) -> PlacementRequest | Asked:
+    def ask(client: PlacementClient, uuid: str) -> Asked:
         if hold:
             return client.reserve(
                 processor,
@@ -109,3 +112,33 @@ def place(
         )
         notice(f"Why: {processor}'s log, {where}")
     leave(responses)
+
+
+@click.command()
+@click.argument("processor")
+@click.option(
+    "--to",
+    "destination",
+    default=ANY_HOST,
+    show_default=True,
+    metavar="HOST",
+    help="As for `place`.",
+)
+@json_option
+@target_options
+def explain(target: Target, processor: str, destination: str, as_json: bool) -> None:
+    """Explain what `place PROCESSOR --to HOST` would do; nothing is written.
+
+    Per host: the rule that decides, what was seen, the smallest change that makes it
+    legal; without --to for a place on any of them. Exits 0 for a destination that a
+    rule forbids too: the question is answered.
+
+    \b
+    Examples:
+      samza-dagster explain 0
+      samza-dagster explain 0 --to host-2
+      samza-dagster explain 0-0 --to ANY_HOST --json
+    """
+    with target.client() as client, busy("Reading the job …"):
+        plan = client.plan(processor, destination)
+    print_plan(plan, as_json)

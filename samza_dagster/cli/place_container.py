@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from samza_dagster.cli.asking import beyond_budget_option
-from samza_dagster.cli.options import Target, bootstrap_option
+from samza_dagster.cli.options import BOOTSTRAP_OPTIONS, Target, gathered
 from samza_dagster.cli.output import notice
 from samza_dagster.cli.reporting import Reporting
 
@@ -32,6 +32,12 @@ def joined(arguments: Sequence[str]) -> list[str]:
     return out
 
 
+def _target(
+    bootstrap_servers: str | None, config: Path | None, app_name: str, app_id: str
+) -> Target:
+    return Target(bootstrap_servers, config, app_name, app_id)
+
+
 @click.command(
     cls=Reporting,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -43,18 +49,15 @@ def joined(arguments: Sequence[str]) -> list[str]:
 @click.option("--request-expiry", type=float, metavar="SECONDS", help="For the reservation.")
 @click.option("--destination-host", required=True, help="A host, ANY_HOST or LAST_SEEN.")
 @beyond_budget_option
-@bootstrap_option
+@gathered("target", _target, *BOOTSTRAP_OPTIONS)
 def place_container(
     *,
+    target: Target,
     deployment_id: str,
-    app_name: str,
-    app_id: str,
     processor_id: str,
     request_expiry: float | None,
     destination_host: str,
     beyond_budget: bool,
-    bootstrap_servers: str | None,
-    config: Path | None,
 ) -> None:
     """Request to move or restart a container at a destination host.
 
@@ -65,7 +68,6 @@ def place_container(
       place-container --deployment-id 1581635852024-5117e303 --app-name wordcount --app-id 1 \\
         --processor-id 4 --request-expiry 10 --destination-host abc.prod.com
     """
-    target = Target(bootstrap_servers, config, app_name, app_id)
     with target.client() as client:
         # Samza's metadata doesn't name every host of the cluster: the AM decides.
         plan = client.plan(

@@ -15,7 +15,7 @@ from samza_dagster.client.asked import Asked
 from samza_dagster.client.signs_of_life import Life, known_life, looked_for
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata.resource_manager import RUNNING
-from samza_dagster.model import PlacementRequest, PlacementResponse
+from samza_dagster.model import PlacementResponse
 
 if TYPE_CHECKING:
     from samza_dagster.client import ActionView, JobView, LeaderView, PlacementClient, ProcessorView
@@ -262,7 +262,8 @@ def _print_responses(title: str, responses: Iterable[PlacementResponse]) -> None
 
 def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
     with busy("Reading the request …"):
-        request: PlacementRequest | Asked | None = client.request(uuid) or client.own_request(uuid)
+        placed = client.request(uuid)
+        request = Asked.of(uuid, placed, "place") if placed else client.own_request(uuid)
         response = client.response(uuid)
     if request is None and response is None:
         raise InvalidInput(
@@ -271,15 +272,14 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
             fix="see samza-dagster status for the requests that are known",
         )
     ended = response is not None and response.status_code.is_terminal
-    of = response or (request if isinstance(request, PlacementRequest) else None)
+    of = response or (None if request is None or request.own else request)
     over = "" if ended or of is None else client.known_view().why_over(of.deployment_id)
     if over:
         notice(f"Notice: {over}; nobody answers this request")
     if as_json:
-        wire = request.to_wire() if isinstance(request, PlacementRequest) else None
         print_json(
             {
-                "request": wire or (request.to_json() if isinstance(request, Asked) else None),
+                "request": request.to_json() if request else None,
                 "response": response.to_wire() if response else None,
                 "over": over or None,
             }
@@ -292,7 +292,7 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
             ("kind", "processor", "destination", "deployment", "asked"),
             [
                 (
-                    request.kind if isinstance(request, Asked) else "place",
+                    request.kind,
                     request.processor_id,
                     request.destination_host,
                     request.deployment_id,

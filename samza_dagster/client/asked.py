@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import uuid as uuid_module
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from samza_dagster.client.views import View
 from samza_dagster.errors import InvalidInput, Refused, Unreachable
@@ -14,10 +16,11 @@ from samza_dagster.model.own_requests import OwnRequest, RequestKind
 
 @dataclass(frozen=True)
 class Asked(View):
-    """What was asked of our own coordinator, under which UUID. Times in ms.
+    """What was asked, under which UUID. Times in ms.
 
     `refers_to` is another request's UUID. `execution_id`: the incarnation that a fail-over is
-    about; None is whichever runs.
+    about; None is whichever runs. `own`: it stands in our state topic and not in Samza's
+    coordinator stream, so our own coordinator alone knows it.
     """
 
     uuid: str
@@ -30,11 +33,40 @@ class Asked(View):
     hold: bool = False
     refers_to: str | None = None
     execution_id: str | None = None
+    own: bool = True
 
     @classmethod
-    def of(cls, uuid: str, request: OwnRequest) -> Self:
-        """The request as it was written."""
-        return cls(uuid, **request.model_dump(mode="json", exclude={"version"}))
+    def of(
+        cls, uuid: str, known: OwnRequest | PlacementRequest | PlacementResponse, kind: str = ""
+    ) -> Self:
+        """The request as it was written, or as its response has it: that says no `kind`."""
+        if isinstance(known, OwnRequest):
+            return cls(uuid, **known.model_dump(mode="json", exclude={"version"}))
+        return cls(
+            uuid,
+            kind,
+            known.processor_id,
+            known.destination_host,
+            known.deployment_id,
+            known.timestamp,
+            known.request_expiry,
+            own=kind != RequestKind.PLACE.value,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands in its topic: by Samza's field names in the coordinator stream, else by ours."""
+        if not self.own:
+            return PlacementRequest(
+                uuid=self.uuid,
+                deployment_id=self.deployment_id,
+                processor_id=self.processor_id,
+                destination_host=self.destination_host,
+                timestamp=self.timestamp,
+                request_expiry=self.request_expiry,
+            ).to_wire()
+        shown = super().to_json()
+        del shown["own"]
+        return shown
 
 
 def canonical_uuid(uuid: str | None) -> str:
@@ -47,64 +79,35 @@ def canonical_uuid(uuid: str | None) -> str:
         ) from error
 
 
-def same_placement(
-    known: PlacementRequest | PlacementResponse, processor_id: str, destination: str
-) -> PlacementRequest:
-    """The request that `known` is or answers; raises `Refused` when it asks for another move."""
-    if (known.processor_id, known.destination_host) != (processor_id, destination):
-        raise _another(
-            f"request {known.uuid} for {processor_id} --to {destination}",
-            f"{known.processor_id} --to {known.destination_host}",
-        )
-    if isinstance(known, PlacementRequest):
-        return known
-    return PlacementRequest(
-        uuid=known.uuid,
-        deployment_id=known.deployment_id,
-        processor_id=known.processor_id,
-        destination_host=known.destination_host,
-        timestamp=known.timestamp,
-        request_expiry=known.request_expiry,
-    )
-
-
-def same_asked(
-    uuid: str, kind: RequestKind, processor_id: str | None, known: OwnRequest | PlacementResponse
-) -> Asked:
-    """What `known` says of the same UUID; raises `Refused` when it is another request."""
-    is_request = isinstance(known, OwnRequest)
-    other_kind = is_request and known.kind is not kind
-    if other_kind or processor_id not in (None, known.processor_id):
-        what = known.kind.value if is_request else "a request"
-        raise _another(
-            f"{kind.value} with UUID {uuid}",
-            f"{what} of {known.processor_id} --to {known.destination_host}",
-        )
-    if is_request:
-        return Asked.of(uuid, known)
-    return Asked(
-        uuid=uuid,
-        kind=kind.value,
-        processor_id=known.processor_id,
-        destination_host=known.destination_host,
-        deployment_id=known.deployment_id,
-        timestamp=known.timestamp,
-        request_expiry=known.request_expiry,
-    )
-
-
-def _another(asked: str, given_for: str) -> Refused:
-    return Refused(
+def require_same(
+    known: Asked, kind: RequestKind, processor_id: str | None, destination: str | None = None
+) -> None:
+    """Raises `Refused` when the UUID of `known` was given for another request; None: any."""
+    if (
+        known.kind in ("", kind.value)
+        and processor_id in (None, known.processor_id)
+        and destination in (None, known.destination_host)
+    ):
+        return
+    asked = f"{kind.value} with UUID {known.uuid}"
+    if destination is not None:
+        asked = f"request {known.uuid} for {processor_id} --to {destination}"
+    what = known.kind or "a request"
+    raise Refused(
         f"{asked}: one UUID, one request",
-        seen=f"it was given for {given_for}",
+        seen=f"it was given for {what} of {known.processor_id} --to {known.destination_host}",
         fix="another UUID, or none",
     )
 
 
-def perhaps_written(error: Unreachable, uuid: str) -> Unreachable:
-    """The error of whoever doesn't know whether a request was written."""
-    return Unreachable(
-        error.asked,
-        seen=f"{error.seen}; whether the request was written isn't known",
-        fix=f"{error.fix}; then ask again with UUID {uuid}: nothing is done twice",
-    )
+@contextmanager
+def perhaps_written(uuid: str) -> Generator[None]:
+    """Around the write of a request: without an answer it isn't known whether it stands."""
+    try:
+        yield
+    except Unreachable as error:
+        raise Unreachable(
+            error.asked,
+            seen=f"{error.seen}; whether the request was written isn't known",
+            fix=f"{error.fix}; then ask again with UUID {uuid}: nothing is done twice",
+        ) from error

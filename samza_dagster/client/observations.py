@@ -23,7 +23,8 @@ from samza_dagster.client.views import (
 )
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
-from samza_dagster.metadata.job_topics import JobTopics, TopicRecord
+from samza_dagster.metadata.job_topics import JobTopics
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples

@@ -6,7 +6,7 @@ Samza's AM knows none of them: nothing is written where it coordinates.
 from __future__ import annotations
 
 from samza_dagster.client.checks import find_processor, legal_destination
-from samza_dagster.client.own_requests import Wanted
+from samza_dagster.client.requests import Wanted
 from samza_dagster.client.verdicts import judge_all, peers_of
 from samza_dagster.client.views import ActionView, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused

@@ -28,11 +28,10 @@ from samza_dagster.client.own_checks import (
     check_start_standby,
     check_stop_standby,
 )
-from samza_dagster.client.own_requests import OwnRequests, Wanted
 from samza_dagster.client.plan import Plan, make_own_plan, make_plan
+from samza_dagster.client.requests import Requests, Wanted
 from samza_dagster.client.responses import terminal
 from samza_dagster.client.stream_reader import StreamReader
-from samza_dagster.client.stream_requests import StreamRequests
 from samza_dagster.client.views import (
     ActionView,
     InputLag,
@@ -65,9 +64,8 @@ class PlacementClient:
     def __init__(self, job: Connection | JobAccess) -> None:
         self._job = job if isinstance(job, JobAccess) else JobAccess.of(job)
         self._store = self._job.store
-        self._stream = StreamRequests(self._job)
-        self._own = OwnRequests(self._job)
-        self._waiting = Waiting(self._job, self._stream, self._own)
+        self._requests = Requests(self._job)
+        self._waiting = Waiting(self._job, self._requests)
 
     @classmethod
     def over(cls, store: MetadataStore, *, job_name: str, **parts: Any) -> Self:
@@ -130,7 +128,7 @@ class PlacementClient:
         uuid: str | None = None,
         on_notice: Callable[[str], None] = lambda _: None,
         **permitted: Unpack[Permitted],
-    ) -> PlacementRequest:
+    ) -> Asked:
         """Writes one placement request, after every rule that can be checked was; returns it as written.
 
         Where any legal host is taken instead (`Permitted`), the request says `ANY_HOST`, or the host
@@ -139,7 +137,7 @@ class PlacementClient:
         stands: to repeat a call is safe. Raises `InvalidInput` (processor, deployment, host, expiry,
         a UUID that another request has) and `Refused` (a rule); nothing was written then.
         """
-        return self._stream.ask(
+        return self._requests.place(
             processor_id,
             destination,
             deployment_id=deployment_id,
@@ -165,7 +163,7 @@ class PlacementClient:
         The container isn't touched before. Without a commit or release it ends FAILED after
         `request_expiry_s` (None: the job's request time-out).
         """
-        return self._own.ask(
+        return self._requests.ask(
             RequestKind.PLACE,
             lambda view: check_reserve(view, processor_id, destination),
             processor_id=processor_id,
@@ -176,15 +174,15 @@ class PlacementClient:
 
     def commit(self, reservation: str, *, uuid: str | None = None) -> Asked:
         """Lets a held reservation go on: stop, then start on the host that is held."""
-        return self._about(RequestKind.COMMIT, reservation, uuid)
+        return self.ask_about(RequestKind.COMMIT, reservation, uuid)
 
     def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
         """Gives a held reservation back; its container was never touched."""
-        return self._about(RequestKind.RELEASE, reservation, uuid)
+        return self.ask_about(RequestKind.RELEASE, reservation, uuid)
 
     def cancel(self, request: str, *, uuid: str | None = None) -> Asked:
         """Ends a request that waits or reserves; refused once its container is being stopped."""
-        return self._about(RequestKind.CANCEL, request, uuid)
+        return self.ask_about(RequestKind.CANCEL, request, uuid)
 
     def start_standby(
         self,
@@ -195,7 +193,7 @@ class PlacementClient:
         uuid: str | None = None,
     ) -> Asked:
         """Spins up one more standby of an active, on a host or on any legal one."""
-        return self._own.ask(
+        return self._requests.ask(
             RequestKind.START_STANDBY,
             lambda view: check_start_standby(view, processor_id, destination),
             processor_id=processor_id,
@@ -205,7 +203,7 @@ class PlacementClient:
 
     def stop_standby(self, processor_id: str, *, uuid: str | None = None) -> Asked:
         """Stops a standby and removes it from the job; an active's id stands for its only one."""
-        return self._own.ask(
+        return self._requests.ask(
             RequestKind.STOP_STANDBY, lambda view: check_stop_standby(view, processor_id), uuid=uuid
         )
 
@@ -217,7 +215,7 @@ class PlacementClient:
         With `execution_id` only while the active is that incarnation: the coordinator
         refuses it, or fails it at its turn, once another one has started.
         """
-        return self._own.ask(
+        return self._requests.ask(
             RequestKind.FAIL_OVER,
             lambda view: check_fail_over(view, processor_id, execution_id),
             processor_id=processor_id,
@@ -233,23 +231,24 @@ class PlacementClient:
         target = canonical_uuid(request)
         return check_about(self.view(), kind, target, self.response(target))
 
-    def _about(self, kind: RequestKind, request: str, uuid: str | None) -> Asked:
+    def ask_about(self, kind: RequestKind, request: str, uuid: str | None = None) -> Asked:
+        """Commits, releases or cancels another request, by its UUID."""
         target = canonical_uuid(request)
 
         def check(view: JobView) -> Wanted:
             action = check_about(view, kind, target, self.response(target))
             return Wanted(action.processor_id, action.destination, refers_to=target)
 
-        return self._own.ask(kind, check, uuid=uuid)
+        return self._requests.ask(kind, check, uuid=uuid)
 
     def request(self, uuid: str) -> PlacementRequest | None:
         """The request in the coordinator stream while no coordinator has taken it; None after that."""
-        return self._stream.placement.read_request(canonical_uuid(uuid))
+        return self._requests.placement.read_request(canonical_uuid(uuid))
 
     def own_request(self, uuid: str) -> Asked | None:
         """The request of our own while no coordinator has taken it; None after that."""
         asked = canonical_uuid(uuid)
-        found = self._own.mail().requests.get(asked)
+        found = self._requests.mail().requests.get(asked)
         return None if found is None else Asked.of(asked, found)
 
     def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
@@ -258,8 +257,7 @@ class PlacementClient:
 
     def wrote(self, uuid: str) -> bool:
         """This client wrote the request; one that was asked before was written by no call of it."""
-        asked = canonical_uuid(uuid)
-        return asked in self._stream.written or asked in self._own.written
+        return canonical_uuid(uuid) in self._requests.written
 
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response, in either topic; None while there is none."""
@@ -303,11 +301,11 @@ class PlacementClient:
         """Each status written from `position` on; None reads nothing and tells where the stream ends."""
         if position is None:
             return (), self._store.end_position()
-        return self._stream.placement.responses_since(position)
+        return self._requests.placement.responses_since(position)
 
     def own_responses_since(self, position: int | None) -> _Positioned:
         """The same of answers to requests of our own, as far as compaction has left them."""
-        return self._own.mail().answers_since(position)
+        return self._requests.mail().answers_since(position)
 
     def standby_origins(self) -> dict[str, str]:
         """Standby → UUID of the request that has spun up the one which has its id now or had it last.
@@ -329,11 +327,11 @@ class PlacementClient:
 
     def unneeded(self, *, older_than_s: float) -> tuple[Removal, ...]:
         """Placement messages that nobody needs any more; see `tidying.unneeded`."""
-        return tidying.unneeded(self._stream.placement, *self._job.read(), older_than_s)
+        return tidying.unneeded(self._requests.placement, *self._job.read(), older_than_s)
 
     def remove(self, removals: Iterable[Removal]) -> int:
         """Deletes these messages, one by one; returns how many. Repeating it does no harm."""
-        return tidying.remove(self._stream.placement, self._job.mailbox, removals)
+        return tidying.remove(self._requests.placement, self._job.mailbox, removals)
 
     def locality(self) -> LocalityModel:
         """The host that each container reported last, as Samza's `/locality` serves it.

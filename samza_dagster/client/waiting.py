@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from samza_dagster.client.access import JobAccess
 from samza_dagster.client.asked import canonical_uuid
-from samza_dagster.client.own_requests import OwnRequests
+from samza_dagster.client.requests import Requests
 from samza_dagster.client.responses import never_answered
-from samza_dagster.client.stream_requests import StreamRequests
 from samza_dagster.client.views import JobView, over_with
 from samza_dagster.errors import DeadlineExceeded, MalformedRecord, SamzaDagsterError
 from samza_dagster.metadata import coordinator_stream as stream
@@ -227,26 +226,26 @@ def _said(response: PlacementResponse) -> tuple[str, str, int]:
 class Waiting:
     """Looks at requests that were made. All that are waited for share one reading of the job."""
 
-    def __init__(self, job: JobAccess, stream: StreamRequests, own: OwnRequests) -> None:
+    def __init__(self, job: JobAccess, requests: Requests) -> None:
         self._job = job
-        self._stream = stream
-        self._own = own
+        self._requests = requests
         self._due_s: float | None = None
         self._view: JobView | None = None
         self._told: set[tuple[str, str]] = set()
 
     def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
         """Those of these requests that were asked, be they answered or not."""
-        mail = self._own.mail()
-        there = self._stream.placement.uuids() | mail.requests.keys() | mail.responses.keys()
+        mail = self._requests.mail()
+        there = self._requests.placement.uuids() | mail.requests.keys() | mail.responses.keys()
         return frozenset(uuid for uuid in uuids if canonical_uuid(uuid) in there)
 
     def response(self, uuid: str) -> PlacementResponse | None:
         """The newest response; None while there is none."""
-        response = self._stream.placement.read_response(uuid)
-        if response is not None or self._stream.placement.has_request(uuid):
+        placement = self._requests.placement
+        response = placement.read_response(uuid)
+        if response is not None or placement.has_request(uuid):
             return response  # what was asked in the coordinator stream is answered there
-        return self._own.mail().responses.get(uuid)
+        return self._requests.mail().responses.get(uuid)
 
     def wait(
         self,
@@ -257,16 +256,19 @@ class Waiting:
         on_notice: Callable[[str], object],
     ) -> PlacementResponse:
         """The first response that `until` accepts; see `PlacementClient.wait`."""
-        ours = uuid in self._own.written
-        written = self._stream.written.get(uuid)
-        known = None if ours or written is not None else self._stream.known(uuid)
-        own = ours or (written is None and known is None and self._is_in_own_mail(uuid))
+        requests = self._requests
+        written = requests.written.get(uuid)
+        known = None if written is not None else requests.known(uuid)
+        if written is not None:
+            own, written_at, deployment_id = written
+        else:
+            own, written_at = known is None and self._is_in_own_mail(uuid), None
+            deployment_id = None if known is None else known.deployment_id
         source = (
-            _of_own_topic(self._own.mailbox(), self._own.mail)
+            _of_own_topic(requests.mailbox(), requests.mail)
             if own
-            else _of_stream(self._stream.placement, self._job.store)
+            else _of_stream(requests.placement, self._job.store)
         )
-        at, deployment_id = written or (None, known.deployment_id if known is not None else None)
         wait = _Wait(
             source,
             uuid,
@@ -276,7 +278,7 @@ class Waiting:
             look=lambda: self._why_over(uuid, deployment_id or "", on_notice),
             monotonic=self._job.monotonic,
         )
-        return wait.run(timeout_s, written_at=self._own.written.get(uuid) if own else at)
+        return wait.run(timeout_s, written_at=written_at)
 
     def _why_over(self, uuid: str, deployment_id: str, on_notice: Callable[[str], object]) -> str:
         """Why nobody will answer a request; what holds it up goes to `on_notice`, once.
@@ -301,15 +303,15 @@ class Waiting:
     def _is_in_own_mail(self, uuid: str) -> bool:
         if self._job.mailbox is None:
             return False
-        mail = self._own.mail()
+        mail = self._requests.mail()
         return uuid in mail.requests or uuid in mail.responses
 
     def history(
         self, processor_id: str | None, limit: int | None, of_stream_alone: bool
     ) -> tuple[PlacementResponse, ...]:
         """The newest response of each request, oldest first; see `PlacementClient.history`."""
-        own = () if of_stream_alone else self._own.mail().responses.values()
-        both = (*self._stream.placement.responses(), *own)
+        own = () if of_stream_alone else self._requests.mail().responses.values()
+        both = (*self._requests.placement.responses(), *own)
         found = tuple(
             response
             for response in sorted(both, key=lambda r: (r.timestamp, r.uuid))

@@ -26,7 +26,7 @@ _MOST_AT_ONCE = 5_000
 
 
 class FinishedMessages:
-    """Implements `Cleaner` over both topics; reads them when it is asked.
+    """Finds what nobody needs any more in both topics; reads them when it is asked.
 
     An answer of an earlier leader is as old as it was by that one's clock when this term first
     looked, judging by the newest of them, and what has passed since.
@@ -41,7 +41,10 @@ class FinishedMessages:
     def removals(
         self, state: JobState, now_ms: int
     ) -> tuple[Sequence[Record], Sequence[StreamRecord]]:
-        """See `Cleaner`; the oldest first, and not more than one transaction should hold."""
+        """Deletions of finished placement messages, for state topic and coordinator stream.
+
+        The oldest first, and not more than one transaction should hold.
+        """
         mail = read_mail(self._reader.snapshot().mail)
         answers = self._placement.responses()
         newest_ms = max((r.timestamp for r in (*answers, *mail.responses.values())), default=0)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from samza_dagster.cluster.interface import ClusterResourceManager
-from samza_dagster.coordinator.fencing.broker_fence import Fence
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
@@ -60,7 +60,7 @@ class EffectRunner:
         counters: Counter[str],
         *,
         on_start_failed: Callable[[str, str, str], None],
-        fence: Fence | None = None,
+        fence: BrokerFence | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fence = fence

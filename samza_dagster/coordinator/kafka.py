@@ -104,7 +104,11 @@ class KafkaLog:
         projections: Sequence[commands.Projection],
         stream_records: Sequence[StreamRecord] = (),
     ) -> None:
-        """See `CoordinatorLog`."""
+        """One transaction; returns when it is committed.
+
+        `stream_records` go to the coordinator stream as they are. Raises `Fenced` when another
+        coordinator leads, `Unreachable` when the broker doesn't answer in time.
+        """
         self._write(self.batch(records, projections, stream_records))
 
     def batch(
@@ -170,12 +174,12 @@ class KafkaRequests:
         self._health = health
 
     def no_start_because(self) -> str:
-        """See `RequestSource`."""
+        """Why no container could start at present; empty when nothing is known against it."""
         return self._health.no_start_because()
 
     @contextmanager
     def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
-        """See `MailSource`."""
+        """Calls `on_mail` for those that are there, then for each as it arrives."""
         # The position is taken before the present is read: a request between the two
         # comes twice, never not at all.
         position = self._metadata.end_position()
@@ -206,7 +210,7 @@ class KafkaOwnRequests:
 
     @contextmanager
     def tail(self, on_mail: Callable[[Mail], None]) -> Generator[object]:
-        """See `MailSource`."""
+        """Calls `on_mail` for those that are there, then for each as it arrives."""
         for mail in _oldest_first(_own(record) for record in self._snapshot.mail):
             on_mail(mail)
         for record in self._snapshot.foreign:

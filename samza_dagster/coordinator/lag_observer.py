@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from samza_dagster.coordinator.first_offsets import FirstOffsets
 from samza_dagster.coordinator.limits import STANDBY_STALLED
@@ -28,8 +27,6 @@ from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import (
     KafkaJobTopics,
     OffsetRange,
-    Ranges,
-    TopicRecord,
 )
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model import JobModel
@@ -46,37 +43,6 @@ _STANDBY_TASK = b"TaskName-Standby-"
 log = logging.getLogger(__name__)
 
 
-class Reports(Protocol):
-    """Metrics snapshots, as they come."""
-
-    topic: str
-
-    @property
-    def found(self) -> bool:
-        """The topic was there at the last call."""
-        ...
-
-    def new_records(self) -> list[TopicRecord]:
-        """What came since the last call."""
-        ...
-
-    def without_leader(self) -> tuple[int, ...]:
-        """The partitions of which nothing can be read now."""
-        ...
-
-    def close(self) -> None:
-        """Releases the connection."""
-        ...
-
-
-class Ends(Protocol):
-    """Where the changelogs begin and end."""
-
-    def offset_ranges(self, topics: Collection[str]) -> Ranges:
-        """First and next offset of every partition of the topics that exist."""
-        ...
-
-
 class LagObserver:
     """One thread; `start` it once, `close` it when the term ends."""
 
@@ -85,8 +51,8 @@ class LagObserver:
         *,
         job: tuple[str, str],
         config: Mapping[str, str],
-        reports: Sequence[Reports],
-        ends: Ends,
+        reports: Sequence[FollowedTopic],
+        ends: KafkaJobTopics,
         state: Callable[[], JobState],
         job_model: Callable[[], JobModel],
         tell: Callable[[LagObserved | StandbyStalled | Ignored], None],

@@ -22,7 +22,6 @@ from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.first_step import FirstStep, Rehearsal, values_of
-from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.kafka import (
     KafkaLog,
@@ -40,7 +39,7 @@ from samza_dagster.coordinator.limits import (
     parks_starts,
 )
 from samza_dagster.coordinator.metrics import CONTENT_TYPE
-from samza_dagster.coordinator.ports import EventRecorder
+from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.steps import Steps
 from samza_dagster.coordinator.stream_health import followed_stream
 from samza_dagster.coordinator.term import Term
@@ -97,7 +96,7 @@ class Leadership:
         settings: Settings,
         *,
         clock: Callable[[], LeaderClock] = LeaderClock,
-        recorder: EventRecorder | None = None,
+        recorder: JsonLinesRecorder | None = None,
     ) -> None:
         self._settings = settings
         self._limits = settings.limits()
@@ -170,7 +169,6 @@ class Leadership:
                 connection.state_topic,
                 transactional_id(connection.job_name, connection.job_id),
                 client_config=connection.client_config,
-                former_id=partial(former_id, connection, stopped=self._stopped),
             )
             stack.callback(writer.close)
             self._fencing.require()

@@ -54,7 +54,10 @@ class JsonLinesRecorder:
         return cls(path, start_line_of=start_line_of, line_of=line_of)
 
     def begin(self, term: int, records: Values, state: JobState) -> None:
-        """See `EventRecorder`."""
+        """A term (its leader's epoch) begins: the records that it read, and what it goes on with.
+
+        One whose beginning can't be kept isn't kept at all, and goes on.
+        """
         if self._stopped:
             return
         self._term = term
@@ -65,7 +68,11 @@ class JsonLinesRecorder:
             self._stop(error)
 
     def record(self, event: Event, state: JobState) -> None:
-        """See `EventRecorder`."""
+        """An event, and the state after it; its step is about to be committed.
+
+        Of a term's steps only the last may then fail to be. A step that can't be kept ends the
+        keeping, not the term.
+        """
         if self._stopped:
             return
         try:

@@ -18,12 +18,12 @@ from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.deployment import Deployment
 from samza_dagster.coordinator.effects import EffectRunner, response_of
 from samza_dagster.coordinator.extra_standbys import assignment_records, extra_standbys
-from samza_dagster.coordinator.fencing.broker_fence import Fence
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
 from samza_dagster.coordinator.inbox import Inbox
-from samza_dagster.coordinator.kafka import author
+from samza_dagster.coordinator.kafka import KafkaLog, author
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.coordinator.leases import LeaseTerms
-from samza_dagster.coordinator.ports import CoordinatorLog, EventRecorder
+from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.coordinator_stream import StreamRecord
 from samza_dagster.placement import commands, events
@@ -46,7 +46,7 @@ class Steps:
     differ in the limits, which are the present config's.
     """
 
-    log: CoordinatorLog
+    log: KafkaLog
     cluster: ClusterResourceManager
     deployment: Deployment
     launcher: Launcher
@@ -55,8 +55,8 @@ class Steps:
     leader: Leader
     leases: LeaseTerms
     clock: LeaderClock
-    recorder: EventRecorder | None = None
-    fence: Fence | None = None
+    recorder: JsonLinesRecorder | None = None
+    fence: BrokerFence | None = None
     counters: Counter[str] = field(default_factory=Counter[str])
 
     def __post_init__(self) -> None:

@@ -15,11 +15,12 @@ from typing import Any
 
 from samza_dagster.coordinator import full_queue
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
+from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.first_step import first_events
 from samza_dagster.coordinator.inbox import CaughtUp, Told
+from samza_dagster.coordinator.kafka import KafkaOwnRequests, KafkaRequests
 from samza_dagster.coordinator.mail import Arrived, Ignored, Malformed
 from samza_dagster.coordinator.metrics import JobMetrics, render
-from samza_dagster.coordinator.ports import Cleaner, MailSource, RequestSource
 from samza_dagster.coordinator.refusal import refusal_records
 from samza_dagster.coordinator.status import Processes, status_document
 from samza_dagster.coordinator.steps import Steps
@@ -39,9 +40,9 @@ class Term:
     """The loop of one leader: what it is told, and what is due by time; made anew for every term."""
 
     steps: Steps
-    requests: RequestSource
-    own_requests: MailSource
-    cleaner: Cleaner
+    requests: KafkaRequests
+    own_requests: KafkaOwnRequests
+    cleaner: FinishedMessages
     heed_fault_domains: bool = True
     processes: Processes = field(default_factory=Processes)
 

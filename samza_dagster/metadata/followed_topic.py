@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from samza_dagster.metadata.job_topics import ANSWER_S, TopicRecord, partitions_of
+from samza_dagster.metadata.job_topics import ANSWER_S, partitions_of
 from samza_dagster.metadata.kafka_client import KafkaCluster, asked_until, end_admin
 from samza_dagster.metadata.kept_client import KeptClient
+from samza_dagster.metadata.topic_reader import TopicRecord
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

@@ -23,6 +23,7 @@ from samza_dagster.metadata.kafka_client import (
     share_of,
 )
 from samza_dagster.metadata.kept_client import KeptClient
+from samza_dagster.metadata.topic_reader import TopicRecord
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, TopicPartition
@@ -42,22 +43,6 @@ class OffsetRange:
 
     start: int
     end: int
-
-
-@dataclass(frozen=True)
-class TopicRecord:
-    """One record; `timestamp_ms` is the broker's or the producer's, as the topic is set.
-
-    `by_broker` says that it is the broker's. `offset` tells what was written before what, in one
-    partition; `timestamp_ms` doesn't.
-    """
-
-    key: bytes | None
-    value: bytes | None
-    timestamp_ms: int
-    offset: int = -1
-    partition: int = 0
-    by_broker: bool = False
 
 
 Ranges = Mapping[tuple[str, int], OffsetRange | Unreachable]

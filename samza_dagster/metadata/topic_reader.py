@@ -31,12 +31,18 @@ _ANSWER_S = 1.0
 
 @dataclass(frozen=True)
 class TopicRecord:
-    """A record as it stands in the topic; `value` None is a deletion."""
+    """A record as it stands in the topic; `value` None is a deletion.
 
-    offset: int
-    timestamp_ms: int
+    `timestamp_ms` is the broker's (`by_broker`) or the producer's, as the topic is set. `offset`
+    tells what was written before what, in one partition; `timestamp_ms` doesn't.
+    """
+
     key: bytes | None
     value: bytes | None
+    timestamp_ms: int
+    offset: int = -1
+    partition: int = 0
+    by_broker: bool = False
 
 
 class TopicEnd:
@@ -281,13 +287,8 @@ def _received(message: Message) -> tuple[TopicRecord | None, str | None]:
 
     error = message.error()
     if error is None:
-        record = TopicRecord(
-            offset=cast("int", message.offset()),
-            timestamp_ms=message.timestamp()[1],
-            key=message.key(),
-            value=message.value(),
-        )
-        return record, None
+        at_ms, offset = message.timestamp()[1], cast("int", message.offset())
+        return TopicRecord(message.key(), message.value(), at_ms, offset), None
     if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name has the underscore
         return None, None
     return None, error.str()

@@ -10,7 +10,7 @@ import dagster as dg
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.asked import Asked
-from samza_dagster.client.own_requests import Wanted
+from samza_dagster.client.requests import Wanted
 from samza_dagster.client.responses import terminal
 from samza_dagster.client.views import (
     ActionView,
@@ -207,7 +207,7 @@ class LookoutClient(PlacementClient):
 
     def __init__(self, world: Lookout) -> None:
         self.world = world
-        self._own = self  # its `ask` stands for that of `OwnRequests`
+        self._requests = self  # its `ask` stands for that of `Requests`
 
     def view(self) -> JobView:
         if self.world.away:

@@ -22,7 +22,7 @@ from fake_world import (  # noqa: F401 - tests have them from here
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.asked import Asked
 from samza_dagster.client.checks import check_budget, find_processor, legal_destination
-from samza_dagster.client.own_requests import Wanted
+from samza_dagster.client.requests import Wanted
 from samza_dagster.client.responses import never_answered, terminal
 from samza_dagster.client.views import JobView, ProcessorProgress, ReplicaLag, over_with
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
@@ -45,7 +45,7 @@ class FakeClient(PlacementClient):
         self._world = world
         self._wrote: set[str] = set()
         self._killed = False
-        self._own = self  # its `ask` stands for that of `OwnRequests`
+        self._requests = self  # its `ask` stands for that of `Requests`
         world.opened += 1
 
     @property

@@ -46,7 +46,7 @@ class OwnState:
         told = response(number, status, text)
         told = told.model_copy(update={"timestamp": told.timestamp + after_ms, "details": details})
         key, value = encode_record(f"{RESPONSE_PREFIX}{told.uuid}", response_value(told))
-        self.answers.append(TopicRecord(self.end, told.timestamp, key, value))
+        self.answers.append(TopicRecord(key, value, told.timestamp, self.end))
         self.end += 1
 
     def compact(self) -> None:

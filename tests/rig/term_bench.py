@@ -15,7 +15,7 @@ from samza_dagster.coordinator.deployment import plan
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.mail import Arrived, Mail, Malformed
-from samza_dagster.coordinator.ports import EventRecorder
+from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.coordinator.steps import Steps
 from samza_dagster.coordinator.term import Term
 from samza_dagster.errors import Fenced, Unreachable
@@ -144,7 +144,7 @@ class Bench:
     own: list[Mail] = field(default_factory=list)
     brokers: Brokers = field(default_factory=Brokers)
     cleaner: Finished = field(default_factory=Finished)
-    recorder: EventRecorder | None = None
+    recorder: JsonLinesRecorder | None = None
     stored: JobState = field(default_factory=lambda: JobState("j-1"))
     deployment_id: str = "run-1"
     cluster: Any = field(default_factory=Cluster)

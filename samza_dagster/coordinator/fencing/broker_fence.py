@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 from samza_dagster.coordinator.fencing.principals import Names, Principals, is_fresh_rehearsal
 from samza_dagster.errors import SamzaDagsterError
@@ -25,27 +24,8 @@ _KNOWN_S = 1.0
 log = logging.getLogger(__name__)
 
 
-class Fence(Protocol):
-    """What a term asks of the brokers."""
-
-    def admit(self, execution_id: str) -> None:
-        """Its login is made when this returns, and known to each broker that answers within a second.
-
-        Raises `SamzaDagsterError`.
-        """
-        ...
-
-    def fence(self, execution_id: str) -> None:
-        """Shuts it out; returns at once, told when it is done. May be repeated."""
-        ...
-
-    def remove(self, execution_id: str) -> None:
-        """It was seen dead: its login and rules go; returns at once."""
-        ...
-
-
 class BrokerFence:
-    """Implements `Fence` at a Kafka cluster with SCRAM and an authorizer.
+    """At a Kafka cluster with SCRAM and an authorizer.
 
     `fenced` is called from a thread of its own, once for each request that was met.
     """
@@ -101,7 +81,11 @@ class BrokerFence:
         self._left_out = execution_ids
 
     def admit(self, execution_id: str) -> None:
-        """See `Fence`. Nothing is changed for one that this term has admitted, or leaves out."""
+        """Its login is made when this returns, and known to each broker that answers within a second.
+
+        Nothing is changed for one that this term has admitted, or leaves out. Raises
+        `SamzaDagsterError`.
+        """
         if execution_id in self._admitted or execution_id in self._left_out:
             return
         principals = self._principals
@@ -114,13 +98,16 @@ class BrokerFence:
         self._admitted.add(execution_id)
 
     def fence(self, execution_id: str) -> None:
-        """See `Fence`."""
+        """Shuts it out; returns at once, and `fenced` is called when it is done. May be repeated."""
         with self._changed:
             self._to_fence[execution_id] = None
             self._changed.notify()
 
     def remove(self, execution_id: str) -> None:
-        """See `Fence`. Tried until it is done; what this term can't remove, the next one finds."""
+        """It was seen dead: its login and rules go; returns at once.
+
+        Tried until it is done; what this term can't remove, the next one finds.
+        """
         with self._changed:
             self._to_fence.pop(execution_id, None)
             self._to_remove[execution_id] = None

@@ -79,8 +79,8 @@ def test_a_request_is_one_record_with_samzas_key(kafka_job: Any) -> None:
     assert kafka_job.end() == end + 1
     key, value = kafka_job.raw(end)
     assert key == f'[1,"{PLACEMENT_NAMESPACE}","{asked}.{REQUEST}"]'.encode()
-    assert json.loads(value) == request.to_wire()
-    assert request.to_wire()["requestExpiry"] == 2000
+    assert json.loads(value) == request.to_json()
+    assert request.to_json()["requestExpiry"] == 2000
     kafka_job.take(asked)
 
 

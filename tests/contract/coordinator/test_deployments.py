@@ -9,6 +9,7 @@ import pytest
 from samza_dagster.metadata.job_metadata import JobMetadata
 from tests.rig.job import Job, alive
 from tests.rig.pace import PACE
+from tests.rig.stream_model import job_model
 
 pytestmark = pytest.mark.contract
 
@@ -41,11 +42,10 @@ def test_a_changed_config_replaces_what_runs(job_of: Callable[..., Job]) -> None
         deployments.append(job.status()["deployment_id"])
         assert not [p for p, c in before.items() if alive(c["pid"])], changes
         store = job.metadata()
-        metadata = JobMetadata(store)
-        assert metadata.deployment_id() == deployments[-1]
-        model = metadata.job_model()
+        model = job_model(store)
+        assert model.config["app.run.id"] == deployments[-1]
         assert set(model.containers) == set(after)
-        assert set(metadata.locality().processor_localities) <= set(after)
+        assert set(JobMetadata(store).locality().processor_localities) <= set(after)
         for key, value in changes.items():
             assert model.config[key] == value
         store.close()

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata.job_metadata import JobMetadata
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.record_writer import RecordWriter
 from samza_dagster.metadata.topic_reader import TopicEnd
@@ -20,6 +19,7 @@ from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from tests.rig.job import ROOT, Job, alive
 from tests.rig.pace import PACE
+from tests.rig.stream_model import job_model
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
@@ -87,14 +87,13 @@ def test_a_standby_is_spun_up_outlives_the_coordinator_and_is_removed(
 ) -> None:
     """It is in the JobModel that it is served and in the coordinator stream while it is there."""
     store = job.metadata()
-    metadata = JobMetadata(store)
-    planned = metadata.job_model()
+    planned = job_model(store)
     destination = free_host(job, "0")
     asked = client.start_standby("0", destination)
     assert end_of(client, asked.uuid).status_code is StatusCode.SUCCEEDED
     running = job.wait_until_running(extra=1)
     assert running["0-1"]["host"] == destination
-    model = metadata.job_model()
+    model = job_model(store)
     assert set(model.containers) == {"0", "0-0", "0-1", "1", "1-0"}
     assert {t.changelog_partition for t in model.containers["0-1"].tasks.values()} == {
         t.changelog_partition for t in model.containers["0"].tasks.values()
@@ -111,7 +110,7 @@ def test_a_standby_is_spun_up_outlives_the_coordinator_and_is_removed(
     after = job.wait_until_running()
     assert "0-1" not in after
     assert not alive(restarted["0-1"]["pid"])
-    assert metadata.job_model() == planned
+    assert job_model(store) == planned
     store.close()
 
 

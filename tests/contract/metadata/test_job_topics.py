@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from samza_dagster.metadata import KafkaCluster, ensure_topic
-from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange
+from samza_dagster.metadata.topic_reader import TopicRecord
 
 pytestmark = pytest.mark.contract
 

@@ -18,9 +18,10 @@ from samza_dagster.client.state_source import TopicStateSource
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.interface import Change
-from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.resource_manager import ResourceManager
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,

@@ -14,9 +14,10 @@ from samza_dagster.client import HostView, PlacementClient
 from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
-from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.own_requests import OwnMail
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import OwnRequest

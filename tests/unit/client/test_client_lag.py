@@ -11,7 +11,8 @@ import pytest
 from samza_dagster.client import PlacementClient
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
-from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.metrics_snapshots import task_samples
 from samza_dagster.model.naming import checkpoint_topic
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.views import ReplicaLag
-from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import TaskMode
 
 pytestmark = pytest.mark.unit

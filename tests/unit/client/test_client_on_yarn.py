@@ -15,8 +15,9 @@ from samza_dagster.client.signs_of_life import known_life, looked_for
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
-from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.resource_manager import ResourceManager
+from samza_dagster.metadata.topic_reader import TopicRecord
 
 pytestmark = pytest.mark.unit
 

@@ -11,8 +11,9 @@ from samza_dagster.client import audit_history
 from samza_dagster.client.state_source import TopicStateSource
 from samza_dagster.errors import InvalidInput, UnknownTopic, Unreachable
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.state_topic import StateReader
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.naming import checkpoint_topic
 
 pytestmark = pytest.mark.unit

@@ -32,7 +32,7 @@ def test_the_record_has_what_samza_reads(job: Any) -> None:
         "timestamp": job.now_ms,
         "requestExpiry": 10_000,
     }
-    assert request.to_wire() == written
+    assert request.to_json() == written
 
 
 def test_a_restart_is_a_request_for_the_present_host(job: Any) -> None:

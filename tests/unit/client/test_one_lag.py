@@ -12,7 +12,8 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Came, FirstSince, behind
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
-from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.snapshots.lag import changelog_lag
 

@@ -37,10 +37,10 @@ class Reader:
 
     def snapshot(self) -> Snapshot:
         mail = [
-            TopicRecord(0, 0, f"response/{uuid}".encode(), json.dumps(value.to_wire()).encode())
+            TopicRecord(f"response/{uuid}".encode(), json.dumps(value.to_wire()).encode(), 0, 0)
             for uuid, value in ((OLD, response(OLD, 0)), (YOUNG, response(YOUNG, 9_000)))
         ]
-        return Snapshot({}, 9, (*mail, TopicRecord(1, 0, b"request/\xff", b"x")))
+        return Snapshot({}, 9, (*mail, TopicRecord(b"request/\xff", b"x", 0, 1)))
 
 
 def test_old_answers_go_and_what_waits_or_is_young_stays() -> None:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from samza_dagster.assignment import group_by_container_count, group_by_partition, with_standbys
 from samza_dagster.coordinator.extra_standbys import assignment_records, with_extras
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
-from samza_dagster.metadata.job_metadata import JobMetadata, job_model_records
+from samza_dagster.metadata.job_metadata import job_model_records
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import JobModel, TaskMode
+from tests.rig.stream_model import job_model, write
 
 pytestmark = pytest.mark.unit
 
@@ -47,12 +48,11 @@ def test_the_stream_always_describes_the_present_job_model(
     """Whatever comes and goes: read back, it is the plan and the extra standbys there are."""
     store = MemoryMetadataStore()
     plan = planned(replicas)
-    metadata = JobMetadata(store)
-    metadata.write(job_model_records(plan, AUTHOR, deployment_id="d"))
+    write(store, job_model_records(plan, AUTHOR, deployment_id="d"))
     before: frozenset[str] = frozenset()
     for after in history:
-        metadata.write(assignment_records(plan, before, after, AUTHOR))
-        assert metadata.job_model().containers == with_extras(plan, after).containers
+        write(store, assignment_records(plan, before, after, AUTHOR))
+        assert job_model(store).containers == with_extras(plan, after).containers
         before = after
 
 

@@ -16,7 +16,8 @@ from samza_dagster.coordinator.mail import Ignored
 from samza_dagster.coordinator.standby_lags import StandbyLags, StorePart
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.metadata.job_topics import OffsetRange, TopicRecord
+from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.placement.events import LagObserved, StandbyStalled

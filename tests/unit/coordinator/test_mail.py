@@ -254,7 +254,7 @@ def test_a_uuid_in_another_form_is_refused_under_its_own_key(name: str) -> None:
 def test_a_client_reads_any_mail(keys: list[tuple[bytes, bytes]], value: bytes) -> None:
     """What it can't read is named and left out."""
     records = [
-        TopicRecord(number, 0, prefix + rest, value) for number, (prefix, rest) in enumerate(keys)
+        TopicRecord(prefix + rest, value, 0, number) for number, (prefix, rest) in enumerate(keys)
     ]
     mail = read_mail(records)
     assert len(mail.unreadable) == len(records)

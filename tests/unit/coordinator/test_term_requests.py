@@ -202,12 +202,12 @@ class Reader:
 
 def test_foreign_records_of_the_state_topic_are_counted_as_ignored() -> None:
     """Those that were there at the take-over, and those that come later; deletions are none."""
-    foreign = TopicRecord(3, 0, b"\xff" * 300, b"\x00")
+    foreign = TopicRecord(b"\xff" * 300, b"\x00", 0, 3)
     reader = Reader()
     told: list[Mail] = []
     source = KafkaOwnRequests(
         reader,  # pyright: ignore[reportArgumentType]
-        Snapshot({}, 9, (TopicRecord(1, 0, b"request/\xff", b"x"),), foreign=(foreign,)),
+        Snapshot({}, 9, (TopicRecord(b"request/\xff", b"x", 0, 1),), foreign=(foreign,)),
     )
     with source.tail(told.append):
         reader.on_foreign(replace(foreign, key=None))
@@ -227,7 +227,7 @@ def test_what_is_about_a_request_comes_after_it_whatever_time_it_bears() -> None
     ]
     mail = tuple(
         TopicRecord(
-            number, 0, f"request/{uuid}".encode(), json.dumps({"version": 1, **of}).encode()
+            f"request/{uuid}".encode(), json.dumps({"version": 1, **of}).encode(), 0, number
         )
         for number, (uuid, of) in enumerate(written)
     )

@@ -16,7 +16,8 @@ from samza_dagster.metadata import (
     job_model_records,
 )
 from samza_dagster.metadata import coordinator_stream as stream
-from samza_dagster.model import JobModel, SystemStreamPartition, TaskMode
+from samza_dagster.model import JobModel
+from tests.rig.stream_model import job_model, write
 
 pytestmark = pytest.mark.unit
 
@@ -51,46 +52,32 @@ def as_sets(model: JobModel) -> object:
     return wire
 
 
-def test_config_and_deployment(recorded: MemoryMetadataStore, served: JobModel) -> None:
-    """The deployment id is `app.run.id`; the AM's URL is beside the config that it serves."""
-    job = JobMetadata(recorded)
-    assert job.deployment_id() == "1795264662180-8201457e"
-    assert job.coordinator_url() == "http://nm3:42323/"
-    assert {k: v for k, v in job.config().items() if k != "yarn.am.tracking.url"} == served.config
-
-
 def test_locality_is_what_the_am_served(recorded: MemoryMetadataStore) -> None:
     """Processor by processor."""
     expected = json.loads((WIRE / "locality.json").read_text(encoding="utf-8"))
     assert JobMetadata(recorded).locality().to_wire() == expected
 
 
-def test_tasks_modes_and_changelog(recorded: MemoryMetadataStore) -> None:
-    """By task name."""
-    job = JobMetadata(recorded)
-    assert job.task_containers()["Partition 2"] == "0"
-    assert job.task_modes()["Standby-Partition 2-0"] is TaskMode.STANDBY
-    assert job.changelog_partitions()["Standby-Partition 3-0"] == 3
-    assert job.execution_ids() == {}
-    partition = SystemStreamPartition(system="kafka", stream="yw-input", partition=1)
-    assert set(job.partition_tasks()[partition]) == {"Partition 1", "Standby-Partition 1-0"}
+def test_changelogs_keep_their_partitions(recorded: MemoryMetadataStore) -> None:
+    """By task name, standbys' as their actives'."""
+    partitions = JobMetadata(recorded).changelog_partitions()
+    assert partitions["Partition 3"] == partitions["Standby-Partition 3-0"] == 3
 
 
 def test_the_job_model_of_the_stream_is_the_one_that_was_served(
     recorded: MemoryMetadataStore, served: JobModel
 ) -> None:
-    """Rebuilt from the single records, all but the AM's URL in the config."""
-    model = JobMetadata(recorded).job_model().model_copy(update={"config": served.config})
-    assert as_sets(model) == as_sets(served)
+    """Rebuilt from the single records, all but the AM's URL in the config: so tests may judge by it."""
+    model = job_model(recorded)
+    assert {k: v for k, v in model.config.items() if k != "yarn.am.tracking.url"} == served.config
+    assert as_sets(model.model_copy(update={"config": served.config})) == as_sets(served)
 
 
 def test_an_empty_stream_is_a_job_that_was_never_deployed() -> None:
     """Nothing is made up."""
     job = JobMetadata(MemoryMetadataStore())
-    assert job.deployment_id() is None
-    assert job.config() == {}
+    assert job.owner() == job.changelog_partitions() == {}
     assert job.locality().processor_localities == {}
-    assert job.job_model().containers == {}
 
 
 def test_what_we_write_for_a_job_model_is_what_samza_wrote(
@@ -119,10 +106,8 @@ def values(data: bytes | None) -> dict[str, object]:
 def test_what_we_write_reads_back(served: JobModel) -> None:
     """Deployment, config and model; sources as Samza's writers name themselves."""
     store = MemoryMetadataStore()
-    job = JobMetadata(store)
-    job.write(job_model_records(served, AUTHOR, deployment_id="run-2"))
-    assert job.deployment_id() == "run-2"
-    assert as_sets(job.job_model()) == as_sets(
+    write(store, job_model_records(served, AUTHOR, deployment_id="run-2"))
+    assert as_sets(job_model(store)) == as_sets(
         served.model_copy(update={"config": {**served.config, "app.run.id": "run-2"}})
     )
     config = stream.decode_envelope(store.all(stream.SET_CONFIG)["job.name"])
@@ -132,13 +117,15 @@ def test_what_we_write_reads_back(served: JobModel) -> None:
 
 def test_what_an_older_model_left_is_deleted(served: JobModel) -> None:
     """Settings, tasks and partitions that are gone; locality and the AM's URL stay."""
-    job = JobMetadata(MemoryMetadataStore())
-    job.write(job_model_records(served, AUTHOR, deployment_id="run-1"))
-    job.write(
+    store = MemoryMetadataStore()
+    job = JobMetadata(store)
+    write(store, job_model_records(served, AUTHOR, deployment_id="run-1"))
+    write(
+        store,
         [
             stream.set_config(AUTHOR, "yarn.am.tracking.url", "http://h:1/"),
             stream.set_container_host(AUTHOR, "1", "host-1"),
-        ]
+        ],
     )
     containers = {"0": served.containers["0"]}
     config = {k: v for k, v in served.config.items() if k != "job.name"}
@@ -146,10 +133,11 @@ def test_what_an_older_model_left_is_deleted(served: JobModel) -> None:
     records = job_model_records(smaller, AUTHOR, deployment_id="run-2")
     gone = job.obsolete(records)
     assert all(record.value is None for record in gone)
-    job.write([*records, *gone])
-    assert set(job.job_model().containers) == {"0"}
-    assert "job.name" not in job.config()
-    assert job.coordinator_url() == "http://h:1/"
+    write(store, [*records, *gone])
+    left = job_model(store)
+    assert set(left.containers) == {"0"}
+    assert "job.name" not in left.config
+    assert left.config["yarn.am.tracking.url"] == "http://h:1/"
     assert job.locality().host_of("1") == "host-1"
     assert job.obsolete(records) == ()
 
@@ -157,36 +145,23 @@ def test_what_an_older_model_left_is_deleted(served: JobModel) -> None:
 @pytest.mark.parametrize(
     ("record", "what"),
     [
-        (StreamRecord(stream.SET_CONFIG, "a", b"nope"), "set-config, key a: no JSON"),
+        (
+            StreamRecord(stream.SET_CONTAINER_HOST, "0", b"nope"),
+            "set-container-host-assignment, key 0: no JSON",
+        ),
         (
             StreamRecord(stream.SET_CHANGELOG, "t", b'{"values":{"Partition":"x"}}'),
-            "Partition: 'x'",
-        ),
-        (StreamRecord(stream.SET_TASK_MODE, "t", b'{"values":{"taskMode":"Lazy"}}'), "taskMode"),
-        (
-            StreamRecord(stream.SET_TASK_PARTITION, "p", b'{"values":{"taskNames":"{}"}}'),
-            "taskNames",
-        ),
-        (
-            StreamRecord(
-                stream.SET_TASK_PARTITION, "p", b'{"values":{"taskNames":"%s"}}' % (b"[" * 50_000)
-            ),
-            "taskNames",
-        ),
-        (
-            StreamRecord(stream.SET_TASK_CONTAINER, "t", b'{"values":{"containerId":"0"}}'),
-            "no set-ch",
+            "set-changelog, key t: field values.Partition: 'x'",
         ),
     ],
 )
 def test_a_bad_record_is_named(record: StreamRecord, what: str) -> None:
     """By namespace, key and field."""
-    job = JobMetadata(MemoryMetadataStore())
-    job.write([record])
-
-    def read_everything() -> None:
-        job.config()
-        job.job_model()
-
+    store = MemoryMetadataStore()
+    write(store, [record])
+    job = JobMetadata(store)
+    read = (
+        job.locality if record.namespace == stream.SET_CONTAINER_HOST else job.changelog_partitions
+    )
     with pytest.raises(MalformedRecord, match=what):
-        read_everything()
+        read()

@@ -35,7 +35,7 @@ fields = st.dictionaries(st.text().filter(lambda name: name != "version"), plain
 def test_any_record_reads_back(key: str, value: dict[str, object]) -> None:
     """With its offset and time, and the version in the value."""
     key_bytes, value_bytes = encode_record(key, value)
-    record = decode_record("t", TopicRecord(3, 7, key_bytes, value_bytes))
+    record = decode_record("t", TopicRecord(key_bytes, value_bytes, 7, 3))
     assert (record.key, record.offset, record.timestamp_ms) == (key, 3, 7)
     assert record.value == {"version": 2, **value}
 
@@ -43,7 +43,7 @@ def test_any_record_reads_back(key: str, value: dict[str, object]) -> None:
 def test_a_deletion_has_no_value() -> None:
     """It is no record of a snapshot, but a watch tells it."""
     assert encode_record("k", None) == (b"k", None)
-    assert decode_record("t", TopicRecord(0, 0, b"k", None)).value is None
+    assert decode_record("t", TopicRecord(b"k", None, 0, 0)).value is None
 
 
 @pytest.mark.parametrize("version", [0, 3, "1", True, 1.0, None])
@@ -51,7 +51,7 @@ def test_another_version_is_refused(version: object) -> None:
     """By topic, offset and key; whoever doesn't know a version must not lead on it."""
     value = json.dumps({"version": version}).encode()
     with pytest.raises(MalformedRecord, match="topic t, offset 9: key k, field version"):
-        decode_record("t", TopicRecord(9, 0, b"k", value))
+        decode_record("t", TopicRecord(b"k", value, 0, 9))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_another_version_is_refused(version: object) -> None:
 def test_what_cannot_be_read_is_refused(key: bytes | None, value: bytes) -> None:
     """Whatever it is, with its offset."""
     with pytest.raises(MalformedRecord, match="topic t, offset 9"):
-        decode_record("t", TopicRecord(9, 0, key, value))
+        decode_record("t", TopicRecord(key, value, 0, 9))
 
 
 OURS = [
@@ -92,7 +92,7 @@ JUNK = [b"\x00\xff", b"{}", b'{"version":99}', b"[" * 50_000]
 
 def snapshot(monkeypatch: pytest.MonkeyPatch, *written: tuple[bytes | None, bytes]) -> Snapshot:
     """As a take-over, and every client, reads a topic with these records."""
-    records = [TopicRecord(n, 0, key, value) for n, (key, value) in enumerate(written)]
+    records = [TopicRecord(key, value, 0, n) for n, (key, value) in enumerate(written)]
 
     class Reader:
         def __init__(self, *_: object, **__: object) -> None: ...
@@ -162,8 +162,8 @@ def test_a_watch_takes_nothing_foreign_for_state_or_for_a_sign_of_life(
     reader.watch_mail(mail.append, on_foreign=foreign.append)
     for tap in taps:
         for key in (b"job", b"request/x", *FOREIGN):
-            tap(TopicRecord(0, 0, key, b'{"version":2}'))
-            tap(TopicRecord(0, 0, key, None))
+            tap(TopicRecord(key, b'{"version":2}', 0, 0))
+            tap(TopicRecord(key, None, 0, 0))
     assert [record.key for record in seen] == ["job", "job"]
     assert bad == []
     assert [record.key for record in mail] == [b"request/x"] * 2

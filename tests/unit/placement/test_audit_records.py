@@ -48,7 +48,7 @@ def changed(**fields: Any) -> dict[str, Any]:
 def test_any_record_is_read_back(record: AuditRecord) -> None:
     """Through the bytes of the topic, to an equal record with an equal digest."""
     key, value = encode_entry(audit_to_json(record))
-    entry = decode_entry("t", TopicRecord(3, 0, key, value))
+    entry = decode_entry("t", TopicRecord(key, value, 0, 3))
     assert entry == AuditEntry(3, 0, json.loads(value))
     again = audit_from_json(entry.value, "offset 3")
     assert again == record
@@ -107,4 +107,4 @@ def test_what_is_not_understood_is_refused_by_name(document: object, seen: str) 
 def test_bytes_that_are_no_object_are_told_with_their_offset(value: bytes | None) -> None:
     """A stranger's record in the topic is found, not skipped."""
     with pytest.raises(MalformedRecord, match="topic t, offset 41"):
-        decode_entry("t", TopicRecord(41, 0, None, value))
+        decode_entry("t", TopicRecord(None, value, 0, 41))

@@ -1,0 +1,177 @@
+"""Writing requests, each once per UUID: placements to the coordinator stream, all else to our topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Unpack
+
+from samza_dagster.client.access import JobAccess, needed
+from samza_dagster.client.asked import Asked, canonical_uuid, perhaps_written, require_same
+from samza_dagster.client.checks import (
+    Permitted,
+    check_budget,
+    expiry_ms,
+    find_deployment,
+    find_processor,
+    legal_destination,
+)
+from samza_dagster.client.views import JobView, ProcessorView
+from samza_dagster.metadata.own_requests import OwnMail, OwnRequestStore
+from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.model import PlacementRequest, PlacementResponse
+from samza_dagster.model.naming import ANY_HOST, DESTINATION_WORDS
+from samza_dagster.model.own_requests import OwnRequest, RequestKind
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a request is to say, once every rule that can be checked was.
+
+    For its plan: `subject` is the processor that is started, moved or stopped, `steps` what the
+    coordinator does with it, `notices` what the operator should know.
+    """
+
+    processor_id: str
+    destination: str
+    refers_to: str | None = None
+    hold: bool = False
+    execution_id: str | None = None
+    subject: ProcessorView | None = None
+    steps: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
+
+
+class Written(NamedTuple):
+    """Where the request's topic ended before this client wrote it.
+
+    `deployment_id`: of one in the coordinator stream, whose end hangs on it.
+    """
+
+    own: bool
+    position: int
+    deployment_id: str | None = None
+
+
+class Requests:
+    """`placement` are those in the coordinator stream; `written` has this client's, by UUID."""
+
+    def __init__(self, job: JobAccess) -> None:
+        self._job = job
+        self.placement = ContainerPlacementMetadataStore(
+            job.store, now_ms=job.now_ms, on_malformed=lambda _: None
+        )
+        self.written: dict[str, Written] = {}
+
+    def known(self, uuid: str) -> PlacementRequest | PlacementResponse | None:
+        """A placement while no coordinator has taken it, then its newest response."""
+        return self.placement.read_request(uuid) or self.placement.read_response(uuid)
+
+    def mail(self) -> OwnMail:
+        """Requests of our own that wait, and the answers; empty where our coordinator never led."""
+        state = self._job.state.read() if self._job.state is not None else None
+        return state.mail if state is not None else OwnMail()
+
+    def mailbox(self) -> OwnRequestStore:
+        """Where those are written; raises `MissingPrerequisite` for a client over stores alone."""
+        return needed(self._job.mailbox, "requests of our own", "mailbox")
+
+    def place(
+        self,
+        processor_id: str,
+        destination: str,
+        *,
+        deployment_id: str | None = None,
+        request_expiry_s: float | None = None,
+        uuid: str | None = None,
+        on_notice: Callable[[str], None] = lambda _: None,
+        **permitted: Unpack[Permitted],
+    ) -> Asked:
+        """Writes a placement, unless its UUID is known already; see `PlacementClient.place`."""
+        kind, expiry = RequestKind.PLACE, expiry_ms(request_expiry_s)
+        self._job.store.prepare_writes()  # beside the reads that come first
+        asked = canonical_uuid(uuid)
+        known = self.known(asked) if uuid is not None else None
+        if known is not None:
+            chosen = known.destination_host not in DESTINATION_WORDS - {ANY_HOST}
+            is_any = chosen and (permitted.get("or_any_legal") or destination == ANY_HOST)
+            before = Asked.of(asked, known, kind.value)
+            require_same(before, kind, processor_id, None if is_any else destination)
+            return before
+        view, state = self._job.read()
+        deployment = find_deployment(view, deployment_id)
+        taken = state is not None and asked in state.uuids  # its response was cleaned up since
+        if not taken:
+            processor = find_processor(view, processor_id)
+            destination = legal_destination(view, processor, destination, **permitted).asked
+            beyond = permitted.get("beyond_budget", False)
+            if spent := check_budget(view, processor_id, beyond_budget=beyond):
+                on_notice(spent)
+        request = Asked(
+            uuid=asked,
+            kind=kind.value,
+            processor_id=processor_id,
+            destination_host=destination,
+            deployment_id=deployment,
+            timestamp=self._job.now_ms(),
+            request_expiry=expiry,
+            own=False,
+        )
+        if taken:
+            return request
+        self.written[asked] = Written(False, self._job.store.end_position(), deployment)
+        with perhaps_written(asked):
+            self.placement.write_request(
+                deployment,
+                processor_id,
+                destination,
+                request_expiry_ms=expiry,
+                timestamp_ms=request.timestamp,
+                uuid=asked,
+            )
+        return request
+
+    def ask(
+        self,
+        kind: RequestKind,
+        check: Callable[[JobView], Wanted],
+        *,
+        processor_id: str | None = None,
+        uuid: str | None = None,
+        deployment_id: str | None = None,
+        request_expiry_s: float | None = None,
+    ) -> Asked:
+        """Writes a request of our own as `check` says it is wanted, unless the UUID is known already.
+
+        `processor_id` is what a known request of this UUID must be for.
+
+        Raises `InvalidInput` and `Refused`, by `check` or for a UUID that another request
+        has; nothing was written then. `Unreachable`: whether it was written isn't known.
+        """
+        mailbox = self.mailbox()
+        mailbox.prepare_writes()  # beside the reads that come first
+        expiry, asked = expiry_ms(request_expiry_s), canonical_uuid(uuid)
+        view, state = self._job.read()
+        mail = state.mail if state is not None else OwnMail()
+        known = mail.requests.get(asked) or mail.responses.get(asked)
+        if known is not None:
+            before = Asked.of(asked, known)
+            require_same(before, kind, processor_id)
+            return before if before.kind else replace(before, kind=kind.value)
+        wanted = check(view)
+        request = OwnRequest(
+            kind=kind,
+            processor_id=wanted.processor_id,
+            destination_host=wanted.destination,
+            deployment_id=find_deployment(view, deployment_id),
+            timestamp=self._job.now_ms(),
+            request_expiry=expiry,
+            hold=wanted.hold,
+            refers_to=wanted.refers_to,
+            execution_id=wanted.execution_id,
+        )
+        if state is None or asked not in state.uuids:  # else its answer was cleaned up since
+            self.written[asked] = Written(True, mailbox.end_position())
+            with perhaps_written(asked):
+                mailbox.write(asked, request)
+        return Asked.of(asked, request)
