@@ -83,7 +83,9 @@ def test_each_command_and_option_on_a_page_exists(page: Path) -> None:
             found = [command.get_command(click.Context(command), one) for one in name.split("|")]
             assert all(found), f"samza-dagster {line}: no command {name}"
             command = found[0] or command
-        options = {flag for param in command.params for flag in (*param.opts, *param.secondary_opts)}
+        options = {
+            flag for param in command.params for flag in (*param.opts, *param.secondary_opts)
+        }
         given = {word.partition("=")[0] for word in words if word.startswith("--")}
         assert given <= options | {"--help"}, f"samza-dagster {line}"
 
@@ -94,7 +96,23 @@ def test_the_readme_names_each_job_sensor_and_asset() -> None:
     told = text.split("In Dagster: jobs")[1].split("A code location needs")[0]
     component = SamzaJobComponent(bootstrap_servers="b:1", app_name="orders")
     assets = component.build_assets()
-    keys = {key for one in assets for key in ({one.key} if isinstance(one, dg.AssetSpec) else one.keys)}
+    keys = {
+        key for one in assets for key in ({one.key} if isinstance(one, dg.AssetSpec) else one.keys)
+    }
     made = {one.name for one in (*component.build_jobs(), *component.build_sensors())}
     made |= {key.to_user_string() for key in keys}
     assert set(re.findall(r"`([a-z_]+)`", told)) == made
+
+
+def test_each_test_that_a_page_names_exists() -> None:
+    """A file or a function, or how such a name begins: what is promised is shown by it."""
+    files = list((ROOT / "tests").rglob("*.py"))
+    known = {file.stem for file in files}
+    for file in files:
+        known |= set(re.findall(r"def (test_\w+)\(", file.read_text(encoding="utf-8")))
+    for page in PAGES:
+        for name, more in re.findall(
+            r"`(test_\w+)(?:\.py)?(…?)`", page.read_text(encoding="utf-8")
+        ):
+            shown = any(one.startswith(name) for one in known) if more else name in known
+            assert shown, f"{page.name}: {name}{more}"
