@@ -33,7 +33,12 @@ def instance(*, home: Path, storage: str, force: bool, as_json: bool) -> None:
     Examples:
       samza-dagster instance /var/lib/samza-dagster
     """
-    from samza_dagster.orchestration.instance import FILE, Storage, instance_text, write_instance
+    from samza_dagster.orchestration.deploy.instance import (
+        FILE,
+        Storage,
+        instance_text,
+        write_instance,
+    )
 
     chosen = cast("Storage", storage)
     path = home / FILE

@@ -3,7 +3,7 @@
 Two of them are limited by the queue: of `samza/container-group` one run per value, of
 `samza/slot` so many per Samza job. The group is a container group, or for what acts on several
 of them, the action and its host. It is derived from the run's config on every road by which a
-run is launched: see `run_coordinator`. A run that asks nothing of the Samza job, a dry run
+run is launched: see `deploy/run_coordinator.py`. A run that asks nothing of the Samza job, a dry run
 among them, has neither: nothing that runs keeps it waiting, nor does it keep anything.
 """
 

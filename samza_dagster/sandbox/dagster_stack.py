@@ -136,7 +136,7 @@ class DagsterStack:
     def _command(self, name: str) -> list[str]:
         workspace = str(self._workspace)
         if name == "code-server":
-            from samza_dagster.orchestration.instance import CODE_SERVER_THREADS
+            from samza_dagster.orchestration.deploy.instance import CODE_SERVER_THREADS
 
             return [
                 *("dagster", "api", "grpc"),
@@ -175,7 +175,7 @@ class DagsterStack:
         return self.home / "logs" / f"{name}.log"
 
     def _prepare_instance(self, timeout_s: float) -> None:
-        from samza_dagster.orchestration.instance import (
+        from samza_dagster.orchestration.deploy.instance import (
             FILE,
             names_storage,
             prepare_storage,

@@ -9,7 +9,7 @@ import dagster as dg
 import pytest
 from fake_placement import WORLDS, World
 
-from samza_dagster.orchestration.instance import write_instance
+from samza_dagster.orchestration.deploy.instance import write_instance
 
 
 @pytest.fixture

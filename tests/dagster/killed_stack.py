@@ -21,9 +21,9 @@ from served_errands import MOVE, SPIN_UP_WAITING
 from served_placement import Gate, PlacementServer, Point
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.deploy.run_launcher import DOUBT
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.run_launcher import DOUBT
 from samza_dagster.orchestration.waits.waiting import WAITING
 from samza_dagster.sandbox import graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack

@@ -22,7 +22,7 @@ from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.row import Result
 from samza_dagster.orchestration.bounce.steered import By, noted, steerings
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
-from samza_dagster.orchestration.instance import POSTGRES_URL, write_instance
+from samza_dagster.orchestration.deploy.instance import POSTGRES_URL, write_instance
 from samza_dagster.orchestration.tags import STEERED
 from tests.rig.bounce_world import BounceWorld
 

@@ -34,7 +34,7 @@ from killed_stack import (
 from served_errand import written
 from served_placement import PlacementServer
 
-from samza_dagster.orchestration.instance import POSTGRES_URL, Storage, write_instance
+from samza_dagster.orchestration.deploy.instance import POSTGRES_URL, Storage, write_instance
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.postgres import PASSWORD, Postgres
 from tests.share import Share

@@ -24,8 +24,8 @@ from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import Queued
 from dagster._grpc.client import DagsterGrpcClient
 from fake_placement import fake_move_container
 
-from samza_dagster.orchestration.instance import write_instance
-from samza_dagster.orchestration.run_launcher import WatchedRunLauncher
+from samza_dagster.orchestration.deploy.instance import write_instance
+from samza_dagster.orchestration.deploy.run_launcher import WatchedRunLauncher
 from samza_dagster.orchestration.tags import GROUP
 
 pytestmark = pytest.mark.dagster

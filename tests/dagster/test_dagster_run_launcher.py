@@ -30,8 +30,8 @@ from dagster._core.remote_origin import (
 )
 from fake_placement import fake_move_container
 
-from samza_dagster.orchestration.instance import write_instance
-from samza_dagster.orchestration.run_launcher import RunProcess, WatchedRunLauncher, is_alive
+from samza_dagster.orchestration.deploy.instance import write_instance
+from samza_dagster.orchestration.deploy.run_launcher import RunProcess, WatchedRunLauncher, is_alive
 
 pytestmark = pytest.mark.dagster
 NOW_S = time.time()

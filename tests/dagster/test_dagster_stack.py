@@ -16,7 +16,7 @@ import dagster as dg
 import pytest
 
 from samza_dagster.errors import ActionFailed, InvalidInput
-from samza_dagster.orchestration.run_launcher import Launch
+from samza_dagster.orchestration.deploy.run_launcher import Launch
 from samza_dagster.orchestration.watch.failover_tick import LONGEST_TICK_S
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.dagster_stack import DagsterStack, processes_on

@@ -37,7 +37,9 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 def in_two_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
     """By then whoever created a run has submitted it, or never will."""
     now = time.time
-    monkeypatch.setattr("samza_dagster.orchestration.submission.time.time", lambda: now() + 120)
+    monkeypatch.setattr(
+        "samza_dagster.orchestration.deploy.submission.time.time", lambda: now() + 120
+    )
 
 
 def asked_for(

@@ -11,7 +11,7 @@ from dagster._core.events import EngineEventData
 
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.orchestration.bounce.config import BounceAction
-from samza_dagster.orchestration.submission import SUBMITTED, is_being_submitted
+from samza_dagster.orchestration.deploy.submission import SUBMITTED, is_being_submitted
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
 if TYPE_CHECKING:

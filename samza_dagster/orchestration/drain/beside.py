@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import dagster as dg
 
+from samza_dagster.orchestration.deploy.submission import SUBMITTED, is_being_submitted
 from samza_dagster.orchestration.follow import ROOT, root_run_id
-from samza_dagster.orchestration.submission import SUBMITTED, is_being_submitted
 from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, is_dry, tags_from_run_config
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITING, WAITS_FOR, YES

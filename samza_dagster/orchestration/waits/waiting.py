@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import dagster as dg
 
 from samza_dagster.errors import Refused
+from samza_dagster.orchestration.deploy.submission import SUBMITTED, is_never_submitted
 from samza_dagster.orchestration.follow import ROOT, root_run_id
-from samza_dagster.orchestration.submission import SUBMITTED, is_never_submitted
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.conditions import Wait
 

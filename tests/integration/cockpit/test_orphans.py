@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.instance import FILE, instance_settings
+from samza_dagster.orchestration.deploy.instance import FILE, instance_settings
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from tests.rig.cockpit import PATIENCE_S
 from tests.rig.job import alive, kill

@@ -32,46 +32,38 @@ def climbing(gained: list[int], behind: int, span_ms: int = 1_000) -> list[Appli
     return [Applied(n * span_ms, place, end) for n, place in enumerate(places)]
 
 
-def test_a_replica_at_the_end_is_ready() -> None:
-    """Whatever its speed, with one sample."""
-    assert time_to_ready([Applied(0, 10, 10)]) == READY
+IDLE = [Applied(n, 10, 10) for n in range(5)]
 
 
-def test_one_sample_that_isnt_ready_tells_no_speed() -> None:
-    """Nor does none."""
-    assert time_to_ready([]) is None
-    assert time_to_ready([Applied(0, 10, 15)]) is None
-    assert time_to_ready([Applied(7, 9, 15), Applied(7, 10, 15)]) is None
-
-
-def test_it_goes_on_as_fast_as_it_has() -> None:
-    """100 records a second, 400 left: 4 s. At half the speed 8 s, at double 2 s."""
-    assert time_to_ready(climbing([100, 100], 400)) == Forecast(4_000, 4_000, 4_000)
-    assert time_to_ready(climbing([50, 100, 200], 400)) == Forecast(4_000, 2_000, 8_000)
-
-
-def test_one_pause_leaves_no_latest_time() -> None:
-    """The middle of its speeds still gives a time."""
-    assert time_to_ready(climbing([100, 0, 100], 400)) == Forecast(4_000, 4_000, None)
-
-
-def test_one_that_makes_no_headway_is_never_ready() -> None:
-    """A restore that died keeps its process: its offset stands while the end moves."""
-    assert time_to_ready([Applied(n, 10, 15 + n) for n in range(5)]) == NEVER
-    assert time_to_ready(climbing([0, 0, 0], 1)) == NEVER
-
-
-def test_having_had_nothing_to_apply_is_no_pause() -> None:
-    """An idle job wakes up: its speed isn't known yet, and isn't nil."""
-    idle = [Applied(n, 10, 10) for n in range(5)]
-    assert time_to_ready([*idle, Applied(5, 10, 30)]) is None
-    assert time_to_ready([*idle, Applied(5, 15, 25)]) == Forecast(2, 2, 2)
-
-
-def test_what_is_written_meanwhile_is_left_out() -> None:
-    """As after the death of its writer: 100 a second applied, 60 written, 400 left."""
-    samples = [Applied(n * 1_000, 100 * n, 480 + 60 * n) for n in range(3)]
-    assert time_to_ready(samples) == Forecast(4_000, 4_000, 4_000)
+@pytest.mark.parametrize(
+    ("samples", "told"),
+    [
+        # at the end it is ready with one sample; one that isn't tells no speed
+        ([Applied(0, 10, 10)], READY),
+        ([], None),
+        ([Applied(0, 10, 15)], None),
+        ([Applied(7, 9, 15), Applied(7, 10, 15)], None),
+        # it goes on as fast as it has: 100 records a second, 400 left; at half, at double the speed
+        (climbing([100, 100], 400), Forecast(4_000, 4_000, 4_000)),
+        (climbing([50, 100, 200], 400), Forecast(4_000, 2_000, 8_000)),
+        # one pause leaves no latest time
+        (climbing([100, 0, 100], 400), Forecast(4_000, 4_000, None)),
+        # a restore that died keeps its process: its offset stands while the end moves
+        ([Applied(n, 10, 15 + n) for n in range(5)], NEVER),
+        (climbing([0, 0, 0], 1), NEVER),
+        # an idle job wakes up: having had nothing to apply is no pause
+        ([*IDLE, Applied(5, 10, 30)], None),
+        ([*IDLE, Applied(5, 15, 25)], Forecast(2, 2, 2)),
+        # what is written meanwhile is left out: 100 a second applied, 60 written, 400 left
+        (
+            [Applied(n * 1_000, 100 * n, 480 + 60 * n) for n in range(3)],
+            Forecast(4_000, 4_000, 4_000),
+        ),
+    ],
+)
+def test_what_the_samples_tell(samples: list[Applied], told: Forecast | None) -> None:
+    """When it is ready, the soonest, the latest; None: not known."""
+    assert time_to_ready(samples) == told
 
 
 @given(gains, st.integers(1, 10_000), spans)
@@ -139,28 +131,27 @@ def stalled(samples: Sequence[Applied]) -> int:
     return stalled_for_ms(since, samples[-1])
 
 
-def test_it_counts_from_when_it_last_moved() -> None:
-    """Behind, and the end goes on."""
-    at = [Applied(0, 1, 5), Applied(10, 3, 6), Applied(20, 3, 7), Applied(30, 3, 9)]
-    assert stalled(at) == 20
+CAUGHT_UP = [Applied(0, 5, 5), Applied(10, 5, 5), Applied(20, 5, 6), Applied(30, 5, 7)]
 
 
-def test_one_that_has_caught_up_stands_still_rightly() -> None:
-    """Nothing to apply; it counts from when there was something."""
-    at = [Applied(0, 5, 5), Applied(10, 5, 5), Applied(20, 5, 6), Applied(30, 5, 7)]
-    assert stalled(at[:2]) == 0
-    assert stalled(at[:3]) == 0
-    assert stalled(at) == 10
-
-
-def test_a_changelog_that_does_not_grow_proves_nothing() -> None:
-    """What is left may be markers that no reader is given."""
-    assert stalled([Applied(0, 3, 5), Applied(90_000, 3, 5)]) == 0
-
-
-def test_the_least_headway_ends_it() -> None:
-    """However far it is behind."""
-    assert stalled([Applied(0, 3, 50), Applied(10, 3, 60), Applied(20, 4, 70)]) == 0
+@pytest.mark.parametrize(
+    ("samples", "for_ms"),
+    [
+        # from when it last moved, behind while the end goes on
+        ([Applied(0, 1, 5), Applied(10, 3, 6), Applied(20, 3, 7), Applied(30, 3, 9)], 20),
+        # caught up it stands still rightly: from when there was something to apply
+        (CAUGHT_UP[:2], 0),
+        (CAUGHT_UP[:3], 0),
+        (CAUGHT_UP, 10),
+        # a changelog that doesn't grow proves nothing: what is left may be markers
+        ([Applied(0, 3, 5), Applied(90_000, 3, 5)], 0),
+        # the least headway ends it
+        ([Applied(0, 3, 50), Applied(10, 3, 60), Applied(20, 4, 70)], 0),
+    ],
+)
+def test_for_how_long_it_has_stood_still(samples: list[Applied], for_ms: int) -> None:
+    """After the last of the samples."""
+    assert stalled(samples) == for_ms
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=20))

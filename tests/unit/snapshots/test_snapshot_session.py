@@ -69,37 +69,42 @@ def test_secret_options_are_redacted_by_spark(option: str) -> None:
         assert re.search(chosen[name], option)
 
 
-def test_java_home_is_taken_when_spark_runs_on_it(tmp_path: Path) -> None:
-    """Release 17 to 22, with the module that Spark's launcher adds."""
-    home = jdk(tmp_path / "21", "21.0.2", "java.base jdk.incubator.vector")
-    assert spark_java_home({"JAVA_HOME": str(home), "PATH": ""}) == home
+VECTOR = "java.base jdk.incubator.vector"
 
 
-def test_a_java_that_will_not_do_is_passed_over_for_the_one_on_the_path(tmp_path: Path) -> None:
-    """A wheel's Java in JAVA_HOME doesn't hide the system's JDK."""
-    wheel = jdk(tmp_path / "wheel", "21.0.2", "java.base")
-    system = jdk(tmp_path / "system", "17.0.15", "java.base jdk.incubator.vector")
-    environment = {"JAVA_HOME": str(wheel), "PATH": str(system / "bin")}
-    assert spark_java_home(environment) == system
-
-
-def test_no_java_that_will_do_says_what_is_wrong_with_each(tmp_path: Path) -> None:
-    """Too old, and without the module: both are named."""
-    old = jdk(tmp_path / "old", "11.0.2", "java.base jdk.incubator.vector")
-    wheel = jdk(tmp_path / "wheel", "21.0.2", "java.base")
+@pytest.mark.parametrize(
+    ("java_home", "on_the_path", "taken"),
+    [
+        # release 17 to 22, with the module that Spark's launcher adds
+        (("21.0.2", VECTOR), ("17.0.15", VECTOR), "java_home"),
+        # a wheel's Java in JAVA_HOME doesn't hide the system's JDK
+        (("21.0.2", "java.base"), ("17.0.15", VECTOR), "on_the_path"),
+        # none: what is wrong with each is said
+        (("11.0.2", VECTOR), ("21.0.2", "java.base"), "release 11.0.2"),
+        (("11.0.2", VECTOR), ("21.0.2", "java.base"), "without the module jdk.incubator.vector"),
+        # Hadoop can't log in there: Spark would end in a stack trace
+        (("24.0.1", VECTOR), None, "release 24.0.1 (from 23 on Subject.getSubject throws"),
+    ],
+)
+def test_the_first_java_that_spark_runs_on_is_taken(
+    tmp_path: Path,
+    java_home: tuple[str, str],
+    on_the_path: tuple[str, str] | None,
+    taken: str,
+) -> None:
+    """Of JAVA_HOME and PATH, in this order; before Spark starts."""
+    homes = {"java_home": jdk(tmp_path / "java_home", *java_home)}
+    if on_the_path is not None:
+        homes["on_the_path"] = jdk(tmp_path / "on_the_path", *on_the_path)
+    path = str(homes["on_the_path"] / "bin") if on_the_path else ""
+    environment = {"JAVA_HOME": str(homes["java_home"]), "PATH": path}
+    if taken in homes:
+        assert spark_java_home(environment) == homes[taken]
+        return
     with pytest.raises(MissingPrerequisite) as missing:
-        spark_java_home({"JAVA_HOME": str(old), "PATH": str(wheel / "bin")})
-    assert "release 11.0.2" in missing.value.seen
-    assert "without the module jdk.incubator.vector" in missing.value.seen
-
-
-def test_a_java_on_which_hadoop_cant_log_in_is_refused_before_spark_starts(tmp_path: Path) -> None:
-    """`Subject.getSubject` throws there: Spark would end in a stack trace."""
-    new = jdk(tmp_path / "new", "24.0.1", "java.base jdk.incubator.vector")
-    with pytest.raises(MissingPrerequisite) as missing:
-        spark_java_home({"JAVA_HOME": str(new), "PATH": ""})
+        spark_java_home(environment)
+    assert taken in missing.value.seen
     assert "release 17 to 22" in missing.value.asked
-    assert "release 24.0.1 (from 23 on Subject.getSubject throws" in missing.value.seen
 
 
 def test_importing_the_package_imports_no_spark() -> None:

@@ -44,7 +44,7 @@ def instance_settings(
     return {
         **_STORAGE[storage],
         "run_coordinator": {
-            "module": "samza_dagster.orchestration.run_coordinator",
+            "module": "samza_dagster.orchestration.deploy.run_coordinator",
             "class": "ContainerGroupRunCoordinator",
             "config": {
                 "dequeue_interval_seconds": 1,
@@ -58,7 +58,7 @@ def instance_settings(
             },
         },
         "run_launcher": {
-            "module": "samza_dagster.orchestration.run_launcher",
+            "module": "samza_dagster.orchestration.deploy.run_launcher",
             "class": "WatchedRunLauncher",
         },
         "concurrency": {

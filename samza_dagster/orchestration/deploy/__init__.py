@@ -1,0 +1,1 @@
+"""How Dagster is deployed: its instance, queue and launcher, and runs that never got to it."""
