@@ -14,7 +14,10 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.follow import Metadata, map_after_failure, map_metadata
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.operations.plan import UnitsPlan
+from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.operations.steps import Kind, State, Step, Unit
 from samza_dagster.orchestration.operations.tables import (
     failures_text,
     outcomes_table,
@@ -31,9 +34,6 @@ from samza_dagster.orchestration.planning import (
 )
 from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, names_within
-from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
-from samza_dagster.orchestration.units.plan import UnitsPlan
-from samza_dagster.orchestration.units.progress import Progress, named
 from samza_dagster.orchestration.waits.continuation import suspend
 
 if TYPE_CHECKING:

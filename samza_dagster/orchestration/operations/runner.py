@@ -14,19 +14,19 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import cancel, write
 from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.moves import has_reported_from, not_reported
-from samza_dagster.orchestration.operations.progressed import Progressed
-from samza_dagster.orchestration.own_commits import OwnCommits
-from samza_dagster.orchestration.requests import STOPPING, Outcome, details_of
-from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
-from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
-from samza_dagster.orchestration.units.progress import (
+from samza_dagster.orchestration.operations.progress import (
     Ended,
     Limits,
     Progress,
     any_of,
     subject,
 )
+from samza_dagster.orchestration.operations.progressed import Progressed
+from samza_dagster.orchestration.operations.steps import NEW, Kind, State, Step, Unit, may_begin
+from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.requests import STOPPING, Outcome, details_of
+from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
+from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.conditions import Met, Reported, Wait
 from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left

@@ -13,7 +13,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units
-from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
+from samza_dagster.orchestration.operations.steps import NEW, Kind, State, Step, Unit, may_begin
 
 pytestmark = pytest.mark.unit
 NAMES = [f"h{n}" for n in range(6)]

@@ -13,6 +13,8 @@ from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.bounce.tables import _map_and_tables
 from samza_dagster.orchestration.moves import CatchUp, HostRow, host_map
+from samza_dagster.orchestration.operations.plan import UnitsPlan
+from samza_dagster.orchestration.operations.progress import Ended, Limits, Progress
 from samza_dagster.orchestration.operations.tables import (
     outcomes_table,
     pictures,
@@ -24,8 +26,6 @@ from samza_dagster.orchestration.pictures import MOST_BYTES
 from samza_dagster.orchestration.plan_record import kept, unpacked
 from samza_dagster.orchestration.reconcile.job import _findings_table
 from samza_dagster.orchestration.reconcile.steps import Finding, Wanted, reconcile
-from samza_dagster.orchestration.units.plan import UnitsPlan
-from samza_dagster.orchestration.units.progress import Ended, Limits, Progress
 
 pytestmark = pytest.mark.unit
 LIMITS = Limits(120, 600, 120, CatchUp(1, 30, 3_600), 120)

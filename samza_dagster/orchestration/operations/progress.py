@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from samza_dagster.orchestration.moves import CatchUp
+from samza_dagster.orchestration.operations.steps import NEW, State, Step, Unit
 from samza_dagster.orchestration.requests import Outcome
-from samza_dagster.orchestration.units.order import NEW, State, Step, Unit
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.warm_up import WarmUp
 
