@@ -414,7 +414,7 @@ def test_an_active_that_does_not_process_stops_the_drain(
     """Its move went well; the next one isn't begun."""
     world.processes = False
     text, _ = failure(drain(request, instance, verify_timeout_s=1), "drain")
-    assert "0 doesn't process within 1 s" in text
+    assert "0 processes within 1 s of its start" in text
     assert "left waiting: 2, 1" in text
 
 

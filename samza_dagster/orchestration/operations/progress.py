@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.operations.steps import NEW, State, Step, Unit
+from samza_dagster.orchestration.operations.verify import Verification
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.warm_up import WarmUp
@@ -68,6 +69,7 @@ class Progress:
     request: Outcome | None = None
     deadline: float = 0.0
     warm_up: WarmUp | None = None
+    verification: Verification | None = None
     moved_at_ms: int | None = None
     moved_by: str = ""
     step_done_ms: int = 0

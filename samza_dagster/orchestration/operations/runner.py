@@ -13,7 +13,6 @@ from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import cancel, write
 from samza_dagster.orchestration.follow import root_run_id
-from samza_dagster.orchestration.moves import has_reported_from, not_reported
 from samza_dagster.orchestration.operations.progress import (
     Ended,
     Limits,
@@ -23,6 +22,7 @@ from samza_dagster.orchestration.operations.progress import (
 )
 from samza_dagster.orchestration.operations.progressed import Progressed
 from samza_dagster.orchestration.operations.steps import NEW, Kind, State, Step, Unit, may_begin
+from samza_dagster.orchestration.operations.verify import Expected, Verification
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import STOPPING, Outcome, details_of
 from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
@@ -134,10 +134,8 @@ class Runner:
         try:
             if step.kind is Kind.WAIT_WARM:
                 return self._warm(one, step)
-            if step.kind is Kind.WAIT_PROCESSING:
-                return self._processing(one, step)
-            if step.kind is Kind.WAIT_REPORT:
-                return self._reports(one, step)
+            if step.kind in (Kind.WAIT_PROCESSING, Kind.WAIT_REPORT):
+                return self._works(one, step)
             return self._request(one, step)
         except DeadlineExceeded:
             return False
@@ -250,60 +248,34 @@ class Runner:
             return False
         return True
 
-    def _processing(self, one: Progress, step: Step) -> bool:
-        limit_s = self._limits.verify_timeout_s
-        if not limit_s or one.moved_at_ms is None:
-            one.at += 1
-            return True
-        mover = one.moved_by or step.processor  # its answer is cleaned up
-        since = self._commits.since(mover, self._client.checkpoints_end)
-        goes_on = self._awaited(
-            one,
-            step,
-            self._client.processing(step.processor, since).processing,
-            told=("processes", "an input offset grew in a commit since its start"),
-            still="no input offset grew in a commit yet",
-            failed=f"{step.processor} doesn't process within {limit_s:g} s: look at its log; if its"
-            " input is idle, re-execute the whole run with verify_timeout_s 0",
-        )
-        if goes_on and one.state is not State.FAILED and one.down_s is not None:
-            one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
-        return goes_on
-
-    def _reports(self, one: Progress, step: Step) -> bool:
-        """Looks for the word of a standby that Samza's AM has launched, from where it was launched."""
-        limit_s, standby, host = self._limits.verify_timeout_s, step.processor, step.destination
-        if not limit_s:
-            one.at += 1
-            return True
-        return self._awaited(
-            one,
-            step,
-            has_reported_from(self._client.view(), standby, host),
-            told=("reports", f"{standby} has written that it is on {host}"),
-            still=f"no word of {standby} from {host} yet",
-            failed=str(not_reported(standby, host, limit_s)),
-        )
-
-    def _awaited(
-        self,
-        one: Progress,
-        step: Step,
-        there: bool,
-        *,
-        told: tuple[str, str],
-        still: str,
-        failed: str,
-    ) -> bool:
-        """One look at a sign that is waited for, `verify_timeout_s` at most; whether the unit went on."""
-        one.deadline = one.deadline or self._monotonic() + self._limits.verify_timeout_s
-        if there:
-            self._ended(one, step, *told)
-            one.at, one.deadline = one.at + 1, 0.0
+    def _works(self, one: Progress, step: Step) -> bool:
+        """Looks for the sign that a started container works, for `verify_timeout_s` at most."""
+        is_active = step.kind is Kind.WAIT_PROCESSING
+        if one.verification is None:
+            expected = Expected(
+                step.processor,
+                is_active,
+                self._limits.verify_timeout_s,
+                reports_from="" if is_active else step.destination,
+            )
+            mover = one.moved_by or step.processor  # its answer is cleaned up
+            end = self._client.checkpoints_end
+            one.verification = Verification(
+                self._client, expected, lambda: self._commits.since(mover, end)
+            )
+            one.deadline = self._monotonic() + self._limits.verify_timeout_s
+        expected = one.verification.expected
+        if not expected.is_awaited or (is_active and one.moved_at_ms is None):
+            one.at, one.verification = one.at + 1, None
+        elif one.verification.works():
+            self._ended(one, step, *expected.sign_seen())
+            one.at, one.verification, one.deadline = one.at + 1, None, 0.0
+            if is_active and one.down_s is not None:
+                one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
         elif self._monotonic() >= one.deadline:
-            self._fail(one, f"{step.name}: {failed}")
+            self._fail(one, f"{step.name}: {expected.failure()}")
         else:
-            self._still(one, step, still)
+            self._still(one, step, expected.sign_missing())
             return False
         return True
 
