@@ -145,7 +145,7 @@ def said_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(command)
     def with_by(*args: Any, reason: str, ticket: str, who: str, **rest: Any) -> Any:
-        from samza_dagster.orchestration.bounce.steered import By
+        from samza_dagster.orchestration.operations.steered import By
 
         return command(*args, by=By(who or getpass.getuser(), reason, ticket), **rest)
 

@@ -7,8 +7,8 @@ import pytest
 from fake_bounce import bounce, in_virtual_time, metadata
 
 from samza_dagster.errors import Refused
-from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.operations import control as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster

@@ -15,14 +15,14 @@ from fake_bounce import bounce, control, definitions, in_virtual_time, metadata,
 
 from samza_dagster.cli.main import cli
 from samza_dagster.errors import InvalidInput, Refused, Unreachable
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.row import Result
-from samza_dagster.orchestration.bounce.steered import By, noted, steerings
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.instance import POSTGRES_URL, write_instance
+from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations.control import BounceAction
+from samza_dagster.orchestration.operations.steered import By, noted, steerings
 from samza_dagster.orchestration.tags import STEERED
 from tests.rig.bounce_world import BounceWorld
 

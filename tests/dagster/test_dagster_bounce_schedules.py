@@ -16,13 +16,13 @@ from fake_bounce import bounce, definitions, in_virtual_time, metadata, tags_of
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import job as bouncing
-from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import BlackoutWindow
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.schedules import (
     ScheduledBounce,
     bounce_schedules,
 )
+from samza_dagster.orchestration.operations import control as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster

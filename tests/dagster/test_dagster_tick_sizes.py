@@ -10,11 +10,11 @@ import pytest
 from fleet import ACTIVES, HOSTS, REQUESTS, Fleet, Ticks
 
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.choices import choices_sensor, hosts_of, processors_of
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
+from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations.control import BounceAction
 from samza_dagster.orchestration.tags import job_tags
 from samza_dagster.placement import texts
 

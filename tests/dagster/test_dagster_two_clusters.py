@@ -16,9 +16,9 @@ from fake_placement import WORLDS, FakeSamza, World
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.cli.main import cli
-from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.tags import GROUP, JOB, tags_from_run_config
 from samza_dagster.orchestration.watch import failover_tick

@@ -14,10 +14,10 @@ import pytest
 from fake_placement import FakeClient, World, fake_job
 from waiting_runs import VIA, launch, requested, tags, tick
 
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
+from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations.control import BounceAction
 from samza_dagster.orchestration.reconcile.left_over import left_over
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.waiting import CANCELLED, CONTINUED, WAITING, YES

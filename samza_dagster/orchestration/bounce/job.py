@@ -10,7 +10,6 @@ import dagster as dg
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN, is_standby
-from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
@@ -27,6 +26,7 @@ from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.map_picture import natural
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.plan_record import former_plan
 from samza_dagster.orchestration.planning import (
@@ -43,7 +43,7 @@ from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.bounce.steered import Steering
+    from samza_dagster.orchestration.operations.steered import Steering
 
 CHECKED = 10
 RETRIES = 5
@@ -206,7 +206,7 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
 
 def _orders(context: dg.OpExecutionContext) -> "list[Steering]":
     """What the bounce was told, up to now."""
-    from samza_dagster.orchestration.bounce.steered import steerings
+    from samza_dagster.orchestration.operations.steered import steerings
 
     run = context.instance.get_run_by_id(context.run.run_id)
     return steerings(run.tags) if run is not None else []

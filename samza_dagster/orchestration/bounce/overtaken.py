@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce.runs import (
+from samza_dagster.orchestration.operations.control import (
     BOUNCE,
     NAME,
     PLANNED,

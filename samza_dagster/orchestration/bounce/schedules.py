@@ -11,10 +11,10 @@ import dagster as dg
 from pydantic import Field, field_validator
 
 from samza_dagster.orchestration.bounce import blackout
-from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.bounce.job import present
 from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.operations import control as bounce_runs
 
 PREFIX = "bounce_"
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import ControlBounceConfig
 from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.planning import tag_run
 from samza_dagster.orchestration.tags import FROM_CONFIG, JOB, STEERED, TICKET, WHO, WHY, job_tags
 from samza_dagster.orchestration.ticks import least_seconds
@@ -22,7 +22,7 @@ _KEPT = (WHO, WHY, TICKET, STEERED, bounce_runs.PROGRESS)
 @dg.op(out=dg.Out(str, description="What happens now."))
 def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) -> str:
     """Sets run tag `samza/bounce-control` on the bounce; it is heard within a second."""
-    from samza_dagster.orchestration.bounce.steered import By
+    from samza_dagster.orchestration.operations.steered import By
 
     tag_run(context)
     with errors_as_failures():
@@ -83,7 +83,7 @@ def bounce_resume_sensor(
     def bounce_resume(
         context: dg.SensorEvaluationContext,
     ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        from samza_dagster.orchestration.bounce.steered import resumed_by, tags_of
+        from samza_dagster.orchestration.operations.steered import resumed_by, tags_of
 
         found = bounce_runs.to_resume(context.instance, job)
         for run in found:

@@ -19,7 +19,7 @@ from samza_dagster.orchestration.pictures import MOST_BYTES, in_words, picture
 from samza_dagster.orchestration.tables import map_shown, map_table, table_within
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.bounce.steered import Steering
+    from samza_dagster.orchestration.operations.steered import Steering
 
 SHOWN = 500
 _TABLE_BYTES, _MAP_TABLE_BYTES, _LEAST_TABLE_BYTES = 70_000, 20_000, 10_000

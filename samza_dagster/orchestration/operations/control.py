@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster._core.events import EngineEventData
 
 from samza_dagster.errors import InvalidInput, Refused
-from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.submission import SUBMITTED, is_being_submitted
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.bounce.steered import By
+    from samza_dagster.orchestration.operations.steered import By
 
 NAME = "rolling_bounce"
 BOUNCE = "samza/bounce"
@@ -43,6 +43,14 @@ ENDED = (
     dg.DagsterRunStatus.CANCELED,
 )
 _MOST = 50
+
+
+class BounceAction(Enum):
+    """What can be done with a bounce."""
+
+    pause = "pause"
+    resume = "resume"
+    abort = "abort"
 
 
 def bounces(
@@ -126,7 +134,7 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
 
 def _is_copied(tags: Mapping[str, str], parents: Mapping[str, str]) -> bool:
     """Whether a run's order is its parent's. Each is noted: told the same anew, it has one more."""
-    from samza_dagster.orchestration.bounce.steered import steerings
+    from samza_dagster.orchestration.operations.steered import steerings
 
     newest = steerings(tags)[-1:]
     return tags.get(CONTROL) == parents.get(CONTROL) and (
@@ -300,7 +308,7 @@ def steer(
     given_up = action is BounceAction.abort and is_over
     if not dry_run:
         told = {BOUNCE: ABORTED, CONTROL: HEARD} if given_up else {CONTROL: action.value}
-        from samza_dagster.orchestration.bounce.steered import By, noted
+        from samza_dagster.orchestration.operations.steered import By, noted
 
         told |= noted(run.tags, action.value, by or By(), time.time_ns() // 1_000_000)
         instance.add_run_tags(run.run_id, told)
