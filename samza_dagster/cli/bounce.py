@@ -253,7 +253,7 @@ def _plain(row: Bounced) -> dict[str, Any]:
 
 def _outcome(row: Bounced) -> str:
     """Events are of those that are back, failed or stuck: of the others none tells more."""
-    from samza_dagster.orchestration.bounce.order import Stand
+    from samza_dagster.orchestration.operations.schedule import Stand
 
     return _NOT_YET if row.stand is Stand.WAITING else row.stand.value
 

@@ -329,7 +329,7 @@ def test_a_thousand_containers_fit_into_the_metadata(
     """Plan and failure stay under 300 kB each, and the map is shown with them."""
     world.at = {str(n): f"host-{n % hosts}{domain}" for n in range(500)}
     world.at |= {f"{n}-0": f"host-{(n + 1) % hosts}{domain}" for n in range(500)}
-    first = order_of(BounceClient(world).view(), "containers")[0].processors[0]
+    first = order_of(BounceClient(world).view(), "containers")[0].members[0]
     world.ends = {first: [NOT_STARTED]}
     result = bounce(instance, at_once=8)
     assert not result.success

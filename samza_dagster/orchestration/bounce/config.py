@@ -192,7 +192,8 @@ class ControlBounceConfig(SaidConfig):
     run_id: str = Field(
         default="",
         max_length=64,
-        description="The bounce's run, or the first characters of its id. Empty: the newest that "
+        description="The run, or the first characters of its id: of a bounce, a drain or a "
+        "reconciliation. Empty: the newest bounce that "
         "the action fits.",
     )
     dry_run: bool = Field(

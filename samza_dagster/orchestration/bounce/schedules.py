@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 from pydantic import Field, field_validator
 
-from samza_dagster.orchestration.bounce import blackout
+from samza_dagster.orchestration.bounce import alone, blackout
 from samza_dagster.orchestration.bounce.config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.bounce.job import present
 from samza_dagster.orchestration.names import named
@@ -110,7 +110,7 @@ def _schedule(
             dark = blackout.why_not(windows, local)
             if dark:
                 return dg.SkipReason(dark)
-        hindered = bounce_runs.hindrance(context.instance, job)
+        hindered = alone.hindrance(context.instance, job)
         if hindered:
             return dg.SkipReason(hindered)
         # By the tick's own time: a tick that is evaluated again launches nothing new.

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster import serialize_value
 
-from samza_dagster.orchestration.bounce.order import UNDER_WAY, Stand
 from samza_dagster.orchestration.bounce.picture import bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan
-from samza_dagster.orchestration.bounce.row import Bounced, End, Result
+from samza_dagster.orchestration.bounce.row import Bounced, Result
 from samza_dagster.orchestration.follow import Metadata
 from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
 from samza_dagster.orchestration.pictures import MOST_BYTES, in_words, picture
 from samza_dagster.orchestration.tables import map_shown, map_table, table_within
 

@@ -146,7 +146,8 @@ def failures_text(progress: Sequence[Progress]) -> str:
         f"{one.unit.processor}: {one.why_failed}" for one in progress if one.state is State.FAILED
     )
     left = [one.unit.processor for one in progress if one.state is State.WAITING]
-    return failed + (f"; not begun or left waiting: {', '.join(left)}" if left else "")
+    waiting = f"not begun or left waiting: {', '.join(left)}" if left else ""
+    return "; ".join(filter(None, (failed, waiting)))
 
 
 def standby_cost(
