@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import dagster as dg
 
     from samza_dagster.orchestration.bounce.row import Bounced
-    from samza_dagster.orchestration.bounce.steered import By
+    from samza_dagster.orchestration.operations.steered import By
 
 _SHOWN = 10
 _NOT_YET = "not yet"
@@ -100,7 +100,7 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
       samza-dagster bounce status 3f2a --json | jq '.processors[] | select(.stand == "failed")'
     """
     from samza_dagster.orchestration.bounce import record as bounce_record
-    from samza_dagster.orchestration.bounce import runs as bounce_runs
+    from samza_dagster.orchestration.operations import control as bounce_runs
 
     with busy("Reading the Dagster instance …"), _instance(home) as instance:
         if run:
@@ -128,7 +128,7 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
         spare=("why", "who", "since", "job"),
     )
     if run:
-        from samza_dagster.orchestration.bounce.steered import Steering
+        from samza_dagster.orchestration.operations.steered import Steering
 
         for order in shown[0]["orders"]:
             notice(f"told: {Steering(**order)}")
@@ -149,8 +149,8 @@ def _add_steering(action: str, summary: str, text: str) -> None:
     def _(
         *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
     ) -> None:
-        from samza_dagster.orchestration.bounce import runs as bounce_runs
-        from samza_dagster.orchestration.bounce.config import BounceAction
+        from samza_dagster.orchestration.operations import control as bounce_runs
+        from samza_dagster.orchestration.operations.control import BounceAction
 
         with busy("Telling the bounce …"), _instance(home) as instance:
             found, told = bounce_runs.steer(
@@ -218,8 +218,8 @@ def _instance(home: Path | None) -> Generator[dg.DagsterInstance]:
 
 def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
     from samza_dagster.orchestration import tags
-    from samza_dagster.orchestration.bounce import runs as bounce_runs
-    from samza_dagster.orchestration.bounce.steered import steerings
+    from samza_dagster.orchestration.operations import control as bounce_runs
+    from samza_dagster.orchestration.operations.steered import steerings
 
     record = instance.get_run_record_by_id(run.run_id)
     fresh = record.dagster_run if record is not None else run
@@ -253,7 +253,7 @@ def _plain(row: Bounced) -> dict[str, Any]:
 
 def _outcome(row: Bounced) -> str:
     """Events are of those that are back, failed or stuck: of the others none tells more."""
-    from samza_dagster.orchestration.bounce.order import Stand
+    from samza_dagster.orchestration.operations.schedule import Stand
 
     return _NOT_YET if row.stand is Stand.WAITING else row.stand.value
 

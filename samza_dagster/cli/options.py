@@ -18,7 +18,7 @@ from samza_dagster.errors import InvalidInput
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.metadata.connection import Connection
-    from samza_dagster.orchestration.bounce.steered import By
+    from samza_dagster.orchestration.operations.steered import By
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ json_option = click.option(
 
 
 def _by(reason: str, ticket: str, who: str) -> By:
-    from samza_dagster.orchestration.bounce.steered import By
+    from samza_dagster.orchestration.operations.steered import By
 
     return By(who or getpass.getuser(), reason, ticket)
 

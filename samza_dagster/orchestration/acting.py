@@ -16,10 +16,9 @@ from samza_dagster.orchestration.follow import errors_as_failures, map_metadata,
 from samza_dagster.orchestration.moves import (
     START_STANDBY,
     MovePlan,
-    has_reported_from,
     host_map,
-    not_reported,
 )
+from samza_dagster.orchestration.operations.verify import Expected, Verification, not_running
 from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -32,7 +31,7 @@ from samza_dagster.orchestration.tables import (
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 
 if TYPE_CHECKING:
-    from samza_dagster.client import JobView, PlacementClient, ProcessorView
+    from samza_dagster.client import PlacementClient, ProcessorView
     from samza_dagster.orchestration.refusing import Row
 
 POLL_S = 0.5
@@ -114,8 +113,16 @@ def verify_placement(
     with errors_as_failures():
         client = samza.client
         started = time.monotonic()
-        there = _check_running(client.view(), plan)
-        verified = _processes(context, client, plan, there, moved.since)
+        there = client.view().processors.get(plan.processor)
+        why = not_running(there)
+        if there is None or why:
+            raise ActionFailed(
+                f"processor {plan.processor} runs after its move",
+                seen=why,
+                fix="look at the container's log on its host",
+            )
+        expected = _expected(plan, _on_its_host(there, plan))
+        verified = _verified(context, client, plan, expected, moved.since)
         committed_ms = time.time_ns() // 1_000_000
         view = client.view()  # what processes by now may be what somebody else has moved meanwhile
         processor = _on_its_host(view.processors.get(plan.processor, there), plan)
@@ -141,18 +148,6 @@ def verify_placement(
     )
     context.log.info(f"{plan.processor} runs on {processor.host}; {verified}")
     return processor.host or ""
-
-
-def _check_running(view: "JobView", plan: MovePlan) -> "ProcessorView":
-    """The processor as it runs at the destination; raises `ActionFailed` when it doesn't."""
-    processor = view.processors.get(plan.processor)
-    if processor is None or processor.state not in ("running", "last-seen"):
-        raise ActionFailed(
-            f"processor {plan.processor} runs after its move",
-            seen="it is gone" if processor is None else f"it is {processor.state}",
-            fix="look at the container's log on its host",
-        )
-    return _on_its_host(processor, plan)
 
 
 def _on_its_host(processor: "ProcessorView", plan: MovePlan) -> "ProcessorView":
@@ -185,61 +180,49 @@ def wait_for(
     return True
 
 
-def _processes(
+def _expected(plan: MovePlan, there: "ProcessorView") -> Expected:
+    """Where Samza's AM has launched a standby elsewhere, its own word shows that it is there."""
+    moved = there.host not in (None, plan.source_host) and not plan.any_host
+    reports = moved and not capabilities(plan.coordinator).tells_what_runs
+    return Expected(
+        plan.processor,
+        str(there.mode).lower() == "active",
+        plan.verify_timeout_s,
+        reports_from=str(there.host) if reports else "",
+    )
+
+
+def _verified(
     context: dg.OpExecutionContext,
     client: "PlacementClient",
     plan: MovePlan,
-    processor: "ProcessorView",
+    expected: Expected,
     since: int | None,
 ) -> str:
+    """What shows that the container works; waits for that, and raises `ActionFailed` without it."""
     tells = capabilities(plan.coordinator).tells_what_runs
     if not tells and plan.destination == FORCE_RESTART_LAST_SEEN:
         # Its former process may commit, and report, until it is dead.
         return "its stop was issued: whether it is back Samza's AM doesn't tell"
     began = "has checked in" if tells else "was launched"
-    beat = Heartbeat(context.log.info, lambda: round(time.monotonic() * 1000))
-    if str(processor.mode).lower() != "active":
-        moved = plan.verify_timeout_s and processor.host not in (None, plan.source_host)
-        if tells or not moved or plan.any_host:
-            return f"a standby: it {began}"
-        return _reports(client, plan, str(processor.host), beat)
-    if not plan.verify_timeout_s:
-        return f"it {began}; processing wasn't waited for"
+    if not expected.is_awaited:
+        if expected.is_active:
+            return f"it {began}; processing wasn't waited for"
+        return f"a standby: it {began}"
     # A run of a former release left no place: it runs, so what is committed from now on is its own.
-    place = client.checkpoints_end() if since is None else since
+    place = client.checkpoints_end() if since is None and expected.is_active else since or 0
+    verification = Verification(client, expected, lambda: place)
+    beat = Heartbeat(context.log.info, lambda: round(time.monotonic() * 1000))
 
     def tell(left_s: float) -> None:
         def line() -> str:
-            seen = f"no input offset grew in a commit yet; {seen_now(client, plan.processor)}"
-            return f"waiting until {plan.processor} processes: {seen}; {time_left(left_s)}"
+            seen = f"{expected.sign_missing()}; {seen_now(client, plan.processor)}"
+            return f"waiting until {plan.processor} {expected.sign_seen()[0]}: {seen}; {time_left(left_s)}"
 
         beat(plan.processor, line)
 
-    if wait_for(
-        lambda: client.processing(plan.processor, place).processing,
-        timeout_s=plan.verify_timeout_s,
-        beat=tell,
-    ):
+    if not wait_for(verification.works, timeout_s=plan.verify_timeout_s, beat=tell):
+        raise expected.failure()
+    if expected.is_active:
         return f"it {began} and processes"
-    raise ActionFailed(
-        f"processor {plan.processor} processes within {plan.verify_timeout_s:g} s of its start",
-        seen="no input offset grew in a commit since then",
-        fix="look at the container's log; if its input is idle, re-execute the whole run with"
-        " verify_timeout_s 0 (from failure it would keep its plan)",
-    )
-
-
-def _reports(client: "PlacementClient", plan: MovePlan, host: str, beat: Heartbeat) -> str:
-    """Waits until a standby that Samza's AM has launched elsewhere writes that it is there."""
-    pid = plan.processor
-
-    def tell(left_s: float) -> None:
-        beat(pid, lambda: f"waiting until {pid} reports from {host}; {time_left(left_s)}")
-
-    if wait_for(
-        lambda: has_reported_from(client.view(), pid, host),
-        timeout_s=plan.verify_timeout_s,
-        beat=tell,
-    ):
-        return f"a standby: it was launched and reports from {host}"
-    raise not_reported(pid, host, plan.verify_timeout_s)
+    return f"a standby: it was launched and reports from {expected.reports_from}"

@@ -26,11 +26,16 @@ from samza_dagster.orchestration.assets.standby_readiness import (
 )
 from samza_dagster.orchestration.bounce.record import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
-from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
+from samza_dagster.orchestration.bounce.steering import RESUME_SENSOR, bounce_resume_sensor
 from samza_dagster.orchestration.choices import choices_sensor
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
-from samza_dagster.orchestration.jobs import moving_job, placement_jobs, waiting_jobs
+from samza_dagster.orchestration.jobs import (
+    moving_job,
+    placement_jobs,
+    steered_jobs,
+    waiting_jobs,
+)
 from samza_dagster.orchestration.names import PREFIX_PATTERN
 from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -175,6 +180,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """What records outcomes, goes on with what waits or pauses, and watches the job."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
         waiting = self._under(waiting_jobs(self.tag))
+        steered = self._under(steered_jobs(self.tag))
         launched = self._under([audit_job(self.tag), moving_job(self.tag)])
         sensors = [
             placement_responses_sensor(
@@ -182,7 +188,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             ),
             continuations_sensor(waiting, interval_s, running=running),
             choices_sensor(self.tag, max(30, interval_s), running=running),
-            bounce_resume_sensor(self.tag, interval_s, running=running),
+            bounce_resume_sensor(self.tag, steered, interval_s, running=running),
             auto_failover_sensor(self.auto_failover, launched),
             lag_slo_sensor(self.lag_slo),
             invariants_sensor(self.invariants),
@@ -190,7 +196,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         if not self.prefix:
             return sensors
         resources = self.build_resources()
-        jobs = {CONTINUATIONS: waiting, AUTO_FAILOVER: launched}
+        jobs = {CONTINUATIONS: waiting, RESUME_SENSOR: steered, AUTO_FAILOVER: launched}
         return [
             sensor_under(self.prefix, one, resources, jobs.get(one.name, ())) for one in sensors
         ]

@@ -19,6 +19,7 @@ from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.choices import choices_for
 from samza_dagster.orchestration.drain.job import drain_host_graph
+from samza_dagster.orchestration.operations.control import STEERED_JOBS
 from samza_dagster.orchestration.planning import (
     PLAN,
     plan_fail_over,
@@ -117,6 +118,14 @@ def placement_jobs(job: str) -> list[dg.JobDefinition]:
 def waiting_jobs(job: str) -> list[dg.JobDefinition]:
     """Those of them whose runs may wait for long: sensor `continuations` continues them."""
     return [_to_job(graph, job) for graph in GRAPHS if graph.name in WAITING]
+
+
+def steered_jobs(job: str) -> list[dg.JobDefinition]:
+    """Those that can be paused, resumed and aborted: sensor `bounce_resume` goes on with them."""
+    return [
+        rolling_bounce_job(job),
+        *(_to_job(graph, job) for graph in GRAPHS if graph.name in STEERED_JOBS),
+    ]
 
 
 def moving_job(job: str) -> dg.JobDefinition:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samza_dagster.errors import ActionFailed, Refused, some_of
+from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import (
     DESTINATION_WORDS,
@@ -266,21 +266,6 @@ def host_for_standby(
             + ("" if capabilities(view.coordinator).knows_all_hosts else _NAME_ONE),
         )
     return roomiest(view, ready)
-
-
-def has_reported_from(view: JobView, processor_id: str, host: str) -> bool:
-    """Whether a container's own newest word of where it is names this host."""
-    found = view.processors.get(processor_id)
-    return found is not None and found.last_seen_host == host
-
-
-def not_reported(processor_id: str, host: str, within_s: float) -> ActionFailed:
-    """Why a container that Samza's AM says it has launched doesn't count as moved."""
-    return ActionFailed(
-        f"standby {processor_id} reports from {host} within {within_s:g} s of its launch",
-        seen="the coordinator stream has no word of it from there",
-        fix="look at the container's log; Samza's AM starts it again if it has ended",
-    )
 
 
 def knows_domains(view: JobView) -> bool:

@@ -25,7 +25,7 @@ WHO = "samza/who"
 WHY = "samza/why"
 TICKET = "samza/ticket"
 STEERED = "samza/bounce-steered"
-"""Who steered a bounce, when and why; `bounce/steered.py` has its form."""
+"""Who steered a bounce, when and why; `operations/steered.py` has its form."""
 EVENT = "samza/event"
 """Of an asset's observation: what kind of event it is."""
 

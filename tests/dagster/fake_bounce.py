@@ -9,10 +9,10 @@ import dagster as dg
 import pytest
 
 from samza_dagster.orchestration.bounce import job as bouncing
-from samza_dagster.orchestration.bounce import record as bounce_record
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.steering import control_bounce_job
+from samza_dagster.orchestration.operations import control as control_of_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.bounce_world import BounceClient, BounceWorld
@@ -32,7 +32,7 @@ def in_virtual_time(world: BounceWorld, monkeypatch: pytest.MonkeyPatch) -> None
     WORLDS["bounce"] = world
     clocked = functools.partial(Bounce, sleep=world.sleep, now_ms=world.clock)
     monkeypatch.setattr(bouncing, "Bounce", clocked)
-    monkeypatch.setattr(bounce_record, "CONTROL_S", 0.0)
+    monkeypatch.setattr(control_of_runs, "READ_S", 0.0)
 
 
 def definitions() -> dg.Definitions:

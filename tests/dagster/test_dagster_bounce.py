@@ -13,7 +13,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce.order import order_of
 from samza_dagster.orchestration.bounce.record import KEY, recorded
-from samza_dagster.orchestration.bounce.runs import PROGRESS
+from samza_dagster.orchestration.operations.control import PROGRESS
 from samza_dagster.orchestration.plan_record import former_plan
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_restart
@@ -329,7 +329,7 @@ def test_a_thousand_containers_fit_into_the_metadata(
     """Plan and failure stay under 300 kB each, and the map is shown with them."""
     world.at = {str(n): f"host-{n % hosts}{domain}" for n in range(500)}
     world.at |= {f"{n}-0": f"host-{(n + 1) % hosts}{domain}" for n in range(500)}
-    first = order_of(BounceClient(world).view(), "containers")[0].processors[0]
+    first = order_of(BounceClient(world).view(), "containers")[0].members[0]
     world.ends = {first: [NOT_STARTED]}
     result = bounce(instance, at_once=8)
     assert not result.success

@@ -7,8 +7,9 @@ import pytest
 from fake_bounce import bounce, in_virtual_time, metadata
 
 from samza_dagster.errors import Refused
-from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.operations import control as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -76,21 +77,21 @@ def test_an_older_run_that_starts_late_finds_the_younger_one_that_bounces(
     """Whichever order they come in, at whichever of the two checks: never both go on."""
     older, younger = made_run(instance, "NOT_STARTED"), made_run(instance, "STARTED")
     bounce_runs.begin(instance, younger, bounce_runs.PLANNED)
-    bounce_runs.check_alone(instance, younger)
+    alone.check_alone(instance, younger)
     if first == "bounce":
         bounce_runs.begin(instance, younger, bounce_runs.RUNNING)
-        bounce_runs.check_alone(instance, younger)
+        alone.check_alone(instance, younger)
     started = dg.DagsterEvent(dg.DagsterEventType.RUN_START.value, older.job_name)
     instance.report_dagster_event(started, older.run_id)
     bounce_runs.begin(instance, older, bounce_runs.PLANNED)
     if first == "bounce":
         with pytest.raises(Refused, match=younger.run_id):
-            bounce_runs.check_alone(instance, older)
+            alone.check_alone(instance, older)
         return
-    bounce_runs.check_alone(instance, older)
+    alone.check_alone(instance, older)
     bounce_runs.begin(instance, younger, bounce_runs.RUNNING)
     with pytest.raises(Refused, match=older.run_id):
-        bounce_runs.check_alone(instance, younger)
+        alone.check_alone(instance, younger)
 
 
 @pytest.mark.longdagster

@@ -15,14 +15,16 @@ from fake_bounce import bounce, control, definitions, in_virtual_time, metadata,
 
 from samza_dagster.cli.main import cli
 from samza_dagster.errors import InvalidInput, Refused, Unreachable
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.config import BounceAction
+from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.row import Result
-from samza_dagster.orchestration.bounce.steered import By, noted, steerings
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.deploy.instance import POSTGRES_URL, write_instance
+from samza_dagster.orchestration.jobs import steered_jobs
+from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations.control import BounceAction
+from samza_dagster.orchestration.operations.steered import By, noted, steerings
 from samza_dagster.orchestration.tags import STEERED
 from tests.rig.bounce_world import BounceWorld
 
@@ -71,8 +73,8 @@ def when_first_is_back(world: BounceWorld, instance: dg.DagsterInstance, action:
 def resumed(instance: dg.DagsterInstance) -> list[dg.RunRequest]:
     """What a tick of the sensor launches."""
     context = dg.build_sensor_context(instance=instance)
-    ticked = list(bounce_resume_sensor("demo/1")(context) or [])  # pyright: ignore[reportArgumentType, reportCallIssue]
-    return [asked for asked in ticked if isinstance(asked, dg.RunRequest)]
+    ticked = bounce_resume_sensor("demo/1", steered_jobs("demo/1"))(context)
+    return list(ticked.run_requests or []) if isinstance(ticked, dg.SensorResult) else []
 
 
 def command(home: Path, *arguments: str, code: int = 0) -> Any:
@@ -195,9 +197,9 @@ def test_a_newer_bounce_that_did_nothing_does_not_end_a_pause(
     refused = bounce(instance, skip=["7"])
     assert not refused.success
     cancelled(instance, {})
-    assert f"bounce {first.run_id} is paused (1/4" in bounce_runs.hindrance(instance, "demo/1")
+    assert f"bounce {first.run_id} is paused (1/4" in alone.hindrance(instance, "demo/1")
     bounce_runs.steer(instance, BounceAction.abort)
-    assert bounce_runs.hindrance(instance, "demo/1") == ""
+    assert alone.hindrance(instance, "demo/1") == ""
 
 
 @pytest.mark.longdagster
@@ -210,19 +212,19 @@ def test_a_resumption_that_fails_before_it_bounces_leaves_the_bounce_paused(
     bounce_runs.steer(instance, BounceAction.resume)
     (asked,) = resumed(instance)
     second = cancelled(instance, dict(asked.tags))
-    assert f"bounce {second} is paused (1/4" in bounce_runs.hindrance(instance, "demo/1")
+    assert f"bounce {second} is paused (1/4" in alone.hindrance(instance, "demo/1")
     assert bounce_runs.steer(instance, BounceAction.resume)[0].run_id == second
     (asked,) = resumed(instance)
     world.breaks = {world.calls + 1: Unreachable("read the job", seen="no answer")}
     third = bounce(instance, tags=dict(asked.tags))
     assert metadata(third, "plan_bounce")["error"] == "Unreachable"
-    assert f"bounce {third.run_id} is paused (1/4" in bounce_runs.hindrance(instance, "demo/1")
+    assert f"bounce {third.run_id} is paused (1/4" in alone.hindrance(instance, "demo/1")
     assert bounce_runs.steer(instance, BounceAction.resume)[0].run_id == third.run_id
     (asked,) = resumed(instance)
     last = bounce(instance, tags=dict(asked.tags))
     assert tags_of(instance, last)["samza/bounce"] == "done"
     assert world.restarts() == dict.fromkeys(world.at, 1)
-    assert bounce_runs.hindrance(instance, "demo/1") == ""
+    assert alone.hindrance(instance, "demo/1") == ""
 
 
 @pytest.mark.longdagster
@@ -241,7 +243,7 @@ def test_an_abort_between_the_pause_and_the_run_s_end_gives_the_bounce_up(
     monkeypatch.setattr(Bounce, "run", then_abort)
     first = bounce(instance)
     assert bounce_runs.state_of(bounce_runs.find(instance, first.run_id)) == "aborted"
-    assert bounce_runs.hindrance(instance, "demo/1") == ""
+    assert alone.hindrance(instance, "demo/1") == ""
 
 
 def test_who_steers_and_why_is_told_of_the_bounce_and_whoever_resumes_it_asks_for_the_rest(

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import dagster as dg
 import pytest
 
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.bounce.steered import By, steerings
+from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations.control import BounceAction
+from samza_dagster.orchestration.operations.steered import By, steerings
 
 pytestmark = pytest.mark.dagster
 JOB = rolling_bounce_job("demo/1")

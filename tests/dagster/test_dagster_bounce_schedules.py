@@ -15,14 +15,15 @@ from fake_bounce import bounce, definitions, in_virtual_time, metadata, tags_of
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce import job as bouncing
-from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import BlackoutWindow
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.schedules import (
     ScheduledBounce,
     bounce_schedules,
 )
+from samza_dagster.orchestration.operations import control as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
@@ -199,7 +200,7 @@ def test_a_tick_s_run_that_the_queue_held_into_a_blackout_restarts_nobody(
     assert tags["samza/bounce"] == "skipped"
     assert "is in a blackout" in tags["samza/progress"]
     assert "freeze" in metadata(run, "plan_bounce")["what"]
-    assert bounce_runs.hindrance(instance, "demo/1") == ""
+    assert alone.hindrance(instance, "demo/1") == ""
     done = begun(instance, launched(instance, before, NEVER))
     assert tags_of(instance, done)["samza/bounce"] == "done"
     assert world.restarts() == dict.fromkeys(world.at, 1)
@@ -353,5 +354,5 @@ def test_a_dry_run_that_has_said_nothing_yet_keeps_no_tick_from_its_bounce(
     run = instance.create_run_for_job(
         job, run_config=config, tags=job.tags, status=dg.DagsterRunStatus[status]
     )
-    assert bounce_runs.hindrance(instance, "quiet/1") == ""
+    assert alone.hindrance(instance, "quiet/1") == ""
     assert run.run_id not in [one.run_id for one in bounce_runs.bounces(instance)]

@@ -23,7 +23,7 @@ def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name in (
         ("phases", "POLL_S"),
         ("acting", "POLL_S"),
-        ("operations.runner", "POLL_S"),
+        ("operations.loop", "POLL_S"),
     ):
         monkeypatch.setattr(f"samza_dagster.orchestration.{module}.{name}", 0.01)
 

@@ -10,11 +10,12 @@ import pytest
 from fleet import ACTIVES, HOSTS, REQUESTS, Fleet, Ticks
 
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.choices import choices_sensor, hosts_of, processors_of
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
+from samza_dagster.orchestration.jobs import steered_jobs
+from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations.control import BounceAction
 from samza_dagster.orchestration.tags import job_tags
 from samza_dagster.placement import texts
 
@@ -121,7 +122,7 @@ def test_a_thousand_paused_bounces_cost_a_tick_two_seconds_at_most(
     """All told to resume at once, each a bounce of 1,000 containers; later ticks have the rest."""
     for number in range(1_000):
         bounced(instance, number, number, bounce_runs.PAUSED, BounceAction.resume.value)
-    ticks = Ticks(instance, bounce_resume_sensor("demo/1"))
+    ticks = Ticks(instance, bounce_resume_sensor("demo/1", steered_jobs("demo/1")))
     for _ in range(3):
         assert ticks.launched()
     ticks.judge()
@@ -135,7 +136,7 @@ def test_a_bounce_is_resumed_however_many_were_resumed_after_it_was_paused(
     for number in range(1, 200, 2):
         bounced(instance, number, number, bounce_runs.PAUSED, BounceAction.resume.value)
         bounced(instance, number + 1, number, bounce_runs.DONE)
-    ticks = Ticks(instance, bounce_resume_sensor("demo/1"))
+    ticks = Ticks(instance, bounce_resume_sensor("demo/1", steered_jobs("demo/1")))
     launched = [request.run_key for _ in range(4) for request in ticks.launched()]
     assert "resume/bounce-0" in launched
     assert set(launched) == {"resume/bounce-0"}

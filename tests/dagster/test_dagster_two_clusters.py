@@ -16,9 +16,10 @@ from fake_placement import WORLDS, FakeSamza, World
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.cli.main import cli
-from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.tags import GROUP, JOB, tags_from_run_config
 from samza_dagster.orchestration.watch import failover_tick
@@ -163,7 +164,7 @@ def test_bounces_of_two_clusters_may_go_on_side_by_side(
     east = bounced(instance, both, "east", running, bounce_runs.RUNNING)
     run = instance.get_run_by_id(east)
     assert run is not None
-    bounce_runs.check_alone(instance, run)
+    alone.check_alone(instance, run)
 
 
 @pytest.mark.longdagster

@@ -14,10 +14,12 @@ import pytest
 from fake_placement import FakeClient, World, fake_job
 from waiting_runs import VIA, launch, requested, tags, tick
 
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.config import BounceAction
+from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
+from samza_dagster.orchestration.jobs import steered_jobs
+from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations.control import BounceAction
 from samza_dagster.orchestration.reconcile.left_over import left_over
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.waiting import CANCELLED, CONTINUED, WAITING, YES
@@ -58,8 +60,8 @@ def submitted(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
 
 def resumptions(instance: dg.DagsterInstance) -> list[dg.RunRequest]:
     with dg.build_sensor_context(instance=instance) as context:
-        ticked = list(bounce_resume_sensor("demo/1")(context) or [])  # pyright: ignore[reportArgumentType, reportCallIssue]
-    return [asked for asked in ticked if isinstance(asked, dg.RunRequest)]
+        ticked = bounce_resume_sensor("demo/1", steered_jobs("demo/1"))(context)
+    return list(ticked.run_requests or []) if isinstance(ticked, dg.SensorResult) else []
 
 
 def a_bounce(
@@ -154,11 +156,9 @@ def test_a_bounce_that_was_never_submitted_keeps_no_schedule_from_its_own(
 ) -> None:
     """A schedule's run isn't asked for again: it would bar ticks until it counts as failed."""
     created = a_bounce(instance, CREATED)
-    assert f"bounce {created.run_id} is being submitted" in bounce_runs.hindrance(
-        instance, "demo/1"
-    )
+    assert f"bounce {created.run_id} is being submitted" in alone.hindrance(instance, "demo/1")
     in_two_minutes(monkeypatch)
-    assert bounce_runs.hindrance(instance, "demo/1") == ""
+    assert alone.hindrance(instance, "demo/1") == ""
 
 
 def test_an_order_without_a_run_s_id_is_not_for_a_bounce_that_was_never_submitted(

@@ -18,7 +18,7 @@ import dagster as dg
 import yaml
 
 from samza_dagster.agent.files import read_json
-from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.sandbox import demo_job, graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.judge import Judge, Verdict

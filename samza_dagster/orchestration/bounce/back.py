@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY, group_of
-from samza_dagster.orchestration.bounce.order import Next, Phase, Stand, not_running
+from samza_dagster.orchestration.bounce.order import not_running
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.requests import details_of
 
 if TYPE_CHECKING:
@@ -47,15 +48,6 @@ def not_itself(row: Bounced, found: ProcessorView, idle: Mapping[str, str]) -> s
     if not row.execution or now is None or now == row.execution:
         return ""
     return f"{found.processor_id} runs as {now}, no longer as {row.execution}"
-
-
-def until_settled(todo: Next, since: Since) -> Next:
-    """Nobody is asked, and nothing ends, while it isn't known whether somebody has died."""
-    if not since.unsettled or not (todo.ask or todo.phase is Phase.ENDED):
-        return todo
-    phase = Phase.FINISHING if todo.phase is Phase.ENDED else todo.phase
-    told = "; ".join(list(since.unsettled.values())[:3])
-    return Next(phase, because=f"{told}: whether somebody has asked for that is looked at")
 
 
 class BackWatch:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import is_standby
@@ -11,19 +10,12 @@ from samza_dagster.orchestration.bounce.back import not_itself
 from samza_dagster.orchestration.bounce.order import not_running
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.operations.loop import Verdict
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
 
 LOOK_MS = 1_000
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Yes, no, or None: not yet; and why."""
-
-    passed: bool | None
-    why: str
 
 
 class CanaryWatch:
@@ -53,8 +45,8 @@ class CanaryWatch:
         elif now_ms - self._looked_ms < LOOK_MS:
             return Verdict(None, "the canary is judged")
         self._looked_ms = now_ms
-        units = self._plan.units[: self._plan.limits.canaries]
-        canary = [rows[p] for unit in units for p in unit.processors if rows[p].back_ms is not None]
+        units = self._plan.units[: self._plan.schedule.canaries]
+        canary = [rows[p] for unit in units for p in unit.members if rows[p].back_ms is not None]
         verdict = self._ask_check() if self._plan.judge else self._look(view, canary)
         if verdict.passed is None and now_ms - self._began_ms > self._patience_s() * 1000:
             verdict = Verdict(False, f"{verdict.why} within {self._patience_s():g} s of the bake")

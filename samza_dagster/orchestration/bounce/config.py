@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import blackout
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG, Names, OpConfig, SaidConfig
+from samza_dagster.orchestration.operations.control import BounceAction
 
 MOST_AT_ONCE = 64
 
@@ -23,14 +24,6 @@ class BounceUnit(Enum):
 
     containers = "containers"
     hosts = "hosts"
-
-
-class BounceAction(Enum):
-    """What can be done with a bounce."""
-
-    pause = "pause"
-    resume = "resume"
-    abort = "abort"
 
 
 def _as_texts(_: dg.ResolutionContext, days: Sequence[object]) -> list[str]:
@@ -199,7 +192,8 @@ class ControlBounceConfig(SaidConfig):
     run_id: str = Field(
         default="",
         max_length=64,
-        description="The bounce's run, or the first characters of its id. Empty: the newest that "
+        description="The run, or the first characters of its id: of a bounce, a drain or a "
+        "reconciliation. Empty: the newest bounce that "
         "the action fits.",
     )
     dry_run: bool = Field(

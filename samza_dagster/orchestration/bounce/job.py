@@ -4,17 +4,17 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN, is_standby
-from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
-from samza_dagster.orchestration.bounce.overtaken import overtaken_by
 from samza_dagster.orchestration.bounce.plan import BouncePlan, asked, describe, make_plan
 from samza_dagster.orchestration.bounce.record import (
     RunLedger,
@@ -22,11 +22,13 @@ from samza_dagster.orchestration.bounce.record import (
     known_back,
     measured,
 )
-from samza_dagster.orchestration.bounce.row import End, Result
+from samza_dagster.orchestration.bounce.row import Result
 from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.map_picture import natural
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.plan_record import former_plan
 from samza_dagster.orchestration.planning import (
@@ -43,7 +45,7 @@ from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.bounce.steered import Steering
+    from samza_dagster.orchestration.operations.steered import Steering
 
 CHECKED = 10
 RETRIES = 5
@@ -68,10 +70,10 @@ def plan_bounce(
     """
     instance, run = context.instance, context.run
     dark = config.why_not_at(present())
-    if dark and not config.dry_run and bounce_runs.is_by_clock(instance, run):
+    if dark and not config.dry_run and alone.is_by_clock(instance, run):
         yield _skipped(context, dark, "The schedule's next tick is the next try")
         return
-    later = None if config.dry_run else overtaken_by(instance, run)
+    later = None if config.dry_run else alone.overtaken_by(instance, run)
     if later is not None:
         why = f"bounce {later.run_id} was launched after this one, which hadn't begun"
         yield _skipped(context, why, "That one is the job's bounce")
@@ -82,7 +84,7 @@ def plan_bounce(
         tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
         instance.add_run_tags(run.run_id, tags)
         if not config.dry_run:
-            bounce_runs.check_alone(instance, run)
+            alone.check_alone(instance, run)
         client = samza.client
         view = client.view()
         chain = reversed(bounce_runs.chain(instance, root))
@@ -91,7 +93,7 @@ def plan_bounce(
             view, config, samza_policies, former, measured(instance, samza.job, samza.prefix)
         )
         notices = _check_first(client, plan)
-        if plan.judge is not None and plan.limits.canaries:
+        if plan.judge is not None and plan.schedule.canaries:
             notices += looked_up(context, plan.judge)
     if dark:
         notices.append(f"{dark}: a schedule's run would not begin now")
@@ -125,7 +127,7 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
     instance, run = context.instance, context.run
     with errors_as_failures():
         root = bounce_runs.begin(instance, run, bounce_runs.RUNNING)
-        bounce_runs.check_alone(instance, run)
+        alone.check_alone(instance, run)
         rolling = Bounce(
             samza.client,
             plan,
@@ -187,6 +189,7 @@ def rolling_bounce_graph() -> None:
     summarize_bounce(plan, bounce(plan))
 
 
+@cache
 def rolling_bounce_job(job: str) -> dg.JobDefinition:
     """The bounce of one Samza job; `job` is the value of tag `samza/job`.
 
@@ -206,7 +209,7 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
 
 def _orders(context: dg.OpExecutionContext) -> "list[Steering]":
     """What the bounce was told, up to now."""
-    from samza_dagster.orchestration.bounce.steered import steerings
+    from samza_dagster.orchestration.operations.steered import steerings
 
     run = context.instance.get_run_by_id(context.run.run_id)
     return steerings(run.tags) if run is not None else []

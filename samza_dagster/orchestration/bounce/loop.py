@@ -1,7 +1,7 @@
-"""A rolling bounce as it goes: looks, decides, asks, until nothing is left or it is told to end.
+"""The restarts of a rolling bounce, which the loop of every operation carries out.
 
-All that it does is asked under ids of its root, so a killed bounce is begun again from
-what the requests and the record of those that are back tell.
+Whoever goes on with a bounce finds each where its request and the record of those that are back
+tell that it stands.
 """
 
 from __future__ import annotations
@@ -11,25 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself, until_settled
+from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
-from samza_dagster.orchestration.bounce.order import (
-    UNDER_WAY,
-    Next,
-    Phase,
-    Position,
-    Stand,
-    busy_groups,
-    not_running,
-    paced,
-    what_next,
-)
+from samza_dagster.orchestration.bounce.order import busy_groups, not_running, paced
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.progress import Ledger, ProgressLog
 from samza_dagster.orchestration.bounce.restart import Restart, on_record
-from samza_dagster.orchestration.bounce.row import Bounced, End, Lags, Result
+from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result
+from samza_dagster.orchestration.operations.loop import End, Loop, Verdict
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, Position, Stand
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import StepRequest, standing
 from samza_dagster.orchestration.ticks import elapsed_ms
@@ -37,10 +28,8 @@ from samza_dagster.orchestration.ticks import elapsed_ms
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ReplicaLag
 
-POLL_S = 0.25
 LOOK_MS = 1_000
 LAG_MS = 2_000
-PAUSE, ABORT = "pause", "abort"
 
 
 class Bounce:
@@ -72,29 +61,35 @@ class Bounce:
         self._known = known or {}
         self._failed = failed or {}
         self._commits = commits or OwnCommits()
-        self._sleep = sleep
-        self._now_ms = now_ms
+        self._loop = Loop(
+            self,
+            plan.units,
+            plan.schedule,
+            control=ledger.control,
+            patience_s=plan.patience.request_s,
+            log=ledger.log,
+            sleep=sleep,
+            now_ms=now_ms,
+        )
         self._began_ms = now_ms()
         self._rows: dict[str, Bounced] = {}
         self._asked: dict[str, StepRequest] = {}
         self._restarts: dict[str, Restart] = {}
         self._lags: Lags | None = None
         self._view: JobView | None = None
+        self._since = Since()
         self._progress = ProgressLog(ledger, plan, now_ms)
         self._due: dict[str, int] = {}
         self._down = Down(client)
         self._back = BackWatch(client)
         self._canary = CanaryWatch(client, plan, ledger.check_passed)
-        self._idle_since: int | None = None
-        self._away_since: int | None = None
+        self.goes_on = False
 
     def run(self) -> Result:
         """Goes on until the end; what is only held is given back however that comes."""
-        try:
-            return self._run()
-        except BaseException:
-            self.give_back()
-            raise
+        ended = self._loop.run()
+        self._progress.tell(self._rows)
+        return self.result(ended.end, ended.because)
 
     def result(self, end: End, because: str) -> Result:
         """All rows in the order of the plan, as they are now."""
@@ -103,30 +98,20 @@ class Bounce:
         )
 
     def give_back(self) -> None:
-        """Releases what was asked and hasn't stopped anything."""
+        """Releases what was asked and hasn't stopped anything; tells what is in flight."""
         held = [r for r in self._restarts.values() if r.is_held_only]
         mine = {r.row.uuid: self._holds.pop(r.row.uuid) for r in held}
         for restart in held:
             self._holds[restart.row.uuid] = mine[restart.row.uuid]
             self._ledger.log(f"{restart.row.processor}: {restart.give_back()}")
             self._rows[restart.row.processor] = restart.row
+        for row in self._rows.values():
+            if row.stand in (Stand.STUCK, *UNDER_WAY):
+                self._ledger.log(
+                    f"{row.processor}: request {row.uuid} is in flight, the coordinator goes on with it"
+                )
 
-    def _run(self) -> Result:
-        while True:
-            try:
-                if not self._rows:
-                    self._rows = self._taken_up()
-                ended = self._turn()
-                self._away_since = None
-            except Unreachable as error:
-                ended = None
-                self._away(error)
-            if ended is not None:
-                self._progress.tell(self._rows)
-                return ended
-            self._sleep(POLL_S)
-
-    def _taken_up(self) -> dict[str, Bounced]:
+    def take_up(self, now_ms: int) -> None:
         """Each processor where its requests say that it stands."""
         view = self._client.view()
         there = on_record(self._client, view)
@@ -136,7 +121,7 @@ class Bounce:
             if p not in view.processors:
                 rows[p] = replace(row, stand=Stand.GONE, why="it is no longer in the job")
             elif known is not None:
-                rows[p] = self._still_back(known, view)
+                rows[p] = self._still_back(known, view, now_ms)
             else:
                 asked = standing(self._client, self._root, f"bounce/{p}", p, on_record=there)
                 self._asked[p] = asked
@@ -144,10 +129,44 @@ class Bounce:
         for p, asked in self._asked.items():
             if asked.destination is not None and rows[p].stand is Stand.WAITING:
                 self._ledger.log(f"{p}: request {asked.uuid} was asked before: following it")
-                rows[p] = self._restart(p, rows[p])
-        return rows
+                rows[p] = self._restart(p, rows[p], now_ms)
+        self._rows = rows
 
-    def _still_back(self, known: Bounced, view: JobView) -> Bounced:
+    def look(self, now_ms: int) -> None:
+        """Looks at each request, and once a second at what runs."""
+        self._step(now_ms)
+        self._since = self._since_back(now_ms)
+
+    def position(self, now_ms: int) -> Position:
+        """Where each stands, and whom nobody is to touch now."""
+        view = self._job()
+        stands = {p: self._rows[p].stand for p in self._plan.processors}
+        waiting = {p: b for p, b in paced(view).items() if stands.get(p) is Stand.WAITING}
+        self._progress.waits_until_ms = {p: b.free_at_ms or now_ms for p, b in waiting.items()}
+        return Position(
+            stands=stands,
+            back_at_ms=self._back_at_ms(),
+            judged=self._canary.passed,
+            busy=busy_groups(view, self._ours()),
+            down=self._down.among(view, self._rows, now_ms),
+            unsettled=self._since.unsettled,
+            paced=waiting,
+        )
+
+    def judge(self, now_ms: int) -> Verdict:
+        """The word on the canary, after its bake."""
+        return self._canary.judge(self._job(), self._rows, now_ms)
+
+    def begin(self, key: str, now_ms: int) -> None:
+        """Asks for the restart of a processor."""
+        self._rows[key] = self._restart(key, self._rows[key], now_ms)
+        self._progress.changed(self._rows[key], self._rows)
+
+    def decided(self, todo: Next, now_ms: int) -> None:
+        """Tells what the bounce is at."""
+        self._progress.heartbeat(todo, self._rows, now_ms)
+
+    def _still_back(self, known: Bounced, view: JobView, now_ms: int) -> Bounced:
         """Who isn't the process that an earlier run saw is verified again, and not restarted."""
         p = known.processor
         why = not_itself(known, view.processors[p], not_running(view))
@@ -155,41 +174,12 @@ class Bounce:
             return known
         self._ledger.log(f"{p} was back, and now {why}: it is verified again")
         restart = self._restarts[p] = self._made(p, known)
-        restart.begin_again(self._now_ms())
+        restart.begin_again(now_ms)
         return restart.row
 
-    def _turn(self) -> Result | None:
-        now = self._now_ms()
-        order = self._ledger.control()
-        if order == ABORT:
-            return self._abort()
-        view = self._step(now)
-        since = self._since_back(view, now)
-        position = self._position(view, order, since, now)
-        todo = what_next(self._plan.units, self._plan.limits, position, now)
-        if todo.phase is Phase.JUDGING:
-            verdict = self._canary.judge(view, self._rows, now)
-            if verdict.passed is not None:
-                self._ledger.log(f"canary: {verdict.why}")
-            todo = replace(todo, because=verdict.why)
-            position = replace(position, judged=verdict.passed)
-            if verdict.passed is not None:
-                todo = what_next(self._plan.units, self._plan.limits, position, now)
-            if verdict.passed is False:
-                todo = replace(todo, because=f"{todo.because}: {verdict.why}")
-        todo = until_settled(todo, since)
-        for p in todo.ask:
-            # Unreachable leaves it waiting, asked or not: the same id is asked again.
-            self._rows[p] = self._restart(p, self._rows[p])
-            self._progress.changed(self._rows[p], self._rows)
-        self._progress.heartbeat(todo, self._rows, now)
-        if todo.phase is Phase.ENDED:
-            return self._ended(order, todo.because)
-        return self._too_idle(todo, now)
-
-    def _since_back(self, view: JobView, now: int) -> Since:
+    def _since_back(self, now_ms: int) -> Since:
         """Who died after it was back has failed, who was restarted by somebody else has not."""
-        since = self._back.look(view, self._rows, self._ours(), now)
+        since = self._back.look(self._job(), self._rows, self._ours(), now_ms)
         for p, found in since.renewed.items():
             host, execution = found.host or "", found.execution_id or ""
             self._rows[p] = replace(self._rows[p], now_on=host, execution=execution)
@@ -202,20 +192,6 @@ class Bounce:
 
     def _ours(self) -> set[str]:
         return {row.uuid for row in self._rows.values()}
-
-    def _position(self, view: JobView, order: str, since: Since, now: int) -> Position:
-        stands = {p: self._rows[p].stand for p in self._plan.processors}
-        waiting = {p: b for p, b in paced(view).items() if stands.get(p) is Stand.WAITING}
-        self._progress.waits_until_ms = {p: b.free_at_ms or now for p, b in waiting.items()}
-        return Position(
-            stands=stands,
-            back_at_ms=self._back_at_ms(),
-            judged=self._canary.passed,
-            busy=busy_groups(view, self._ours()),
-            down={**self._down.among(view, self._rows, now), **since.unsettled},
-            paced=waiting,
-            halt="it is paused" if order == PAUSE else "",
-        )
 
     def _back_at_ms(self) -> dict[str, int]:
         """By this run's clock: who was back before counts as back since it began to watch."""
@@ -235,17 +211,21 @@ class Bounce:
             commits=self._commits,
         )
 
-    def _restart(self, p: str, row: Bounced) -> Bounced:
+    def _restart(self, p: str, row: Bounced, now_ms: int) -> Bounced:
         restart = self._restarts[p] = self._made(p, row)
-        restart.begin(self._asked[p], self._now_ms())
+        restart.begin(self._asked[p], now_ms)
         return restart.row
 
-    def _step(self, now: int) -> JobView:
-        """Looks at each request, and once a second at what runs; the job as it is after that."""
-        look = self._is_due("look", LOOK_MS, now)
-        if look or self._view is None:
+    def _job(self) -> JobView:
+        if self._view is None:
             self._view = self._client.view()
-        view, changed = self._view, False
+        return self._view
+
+    def _step(self, now_ms: int) -> None:
+        look = self._is_due("look", LOOK_MS, now_ms)
+        if look:
+            self._view = self._client.view()
+        view, changed = self._job(), False
         for p, restart in self._restarts.items():
             row = restart.row
             if row.stand not in (Stand.STUCK, *UNDER_WAY):
@@ -257,65 +237,27 @@ class Bounce:
             if row.in_ms is not None:
                 if not look:
                     continue
-                self._read_lags(now)
-            if restart.step(view, self._lags, now):
+                self._read_lags(now_ms)
+            if restart.step(view, self._lags, now_ms):
                 self._changed(p, restart)
                 changed = changed or restart.row.stand is not row.stand
         if changed:  # a place is free: what is decided now goes by the job as it is now
-            view = self._view = self._client.view()
-        return view
+            self._view = self._client.view()
 
     def _changed(self, p: str, restart: Restart) -> None:
         self._rows[p] = restart.row
         self._progress.changed(restart.row, self._rows)
 
-    def _read_lags(self, now: int) -> None:
-        if not self._plan.patience.lag_s or not self._is_due("lag", LAG_MS, now):
+    def _read_lags(self, now_ms: int) -> None:
+        if not self._plan.patience.lag_s or not self._is_due("lag", LAG_MS, now_ms):
             return
         of: dict[str, list[ReplicaLag]] = {}
         for replica in self._client.lag():
             of.setdefault(replica.processor_id, []).append(replica)
-        self._lags = Lags(now, of)
+        self._lags = Lags(now_ms, of)
 
-    def _is_due(self, what: str, every_ms: int, now: int) -> bool:
-        if now < self._due.get(what, 0):
+    def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
+        if now_ms < self._due.get(what, 0):
             return False
-        self._due[what] = now + every_ms
+        self._due[what] = now_ms + every_ms
         return True
-
-    def _abort(self) -> Result:
-        self.give_back()
-        for row in self._rows.values():
-            if row.stand in (Stand.STUCK, *UNDER_WAY):
-                self._ledger.log(
-                    f"{row.processor}: request {row.uuid} is in flight, the coordinator goes on with it"
-                )
-        return self.result(End.ABORTED, "it was aborted")
-
-    def _ended(self, order: str, because: str) -> Result:
-        rest = [r for r in self._rows.values() if r.stand not in (Stand.BACK, Stand.GONE)]
-        if not rest:
-            return self.result(End.DONE, "all are back")
-        if order == PAUSE:
-            return self.result(End.PAUSED, "it was paused")
-        return self.result(End.STOPPED, because)
-
-    def _too_idle(self, todo: Next, now: int) -> Result | None:
-        """The end of a bounce that may touch nobody for too long."""
-        flying = any(row.stand in UNDER_WAY for row in self._rows.values())
-        if todo.phase is not Phase.BOUNCING or todo.ask or flying or todo.until_ms is not None:
-            self._idle_since = None
-            return None
-        self._idle_since = self._idle_since or now
-        limit = self._plan.patience.request_s
-        if now - self._idle_since <= limit * 1000:
-            return None
-        return self.result(End.STOPPED, f"nobody may be touched for {limit:g} s: {todo.because}")
-
-    def _away(self, error: Unreachable) -> None:
-        now = self._now_ms()
-        if self._away_since is None:
-            self._away_since = now
-            self._ledger.log(f"waiting for who doesn't answer: {error}")
-        if now - self._away_since > self._plan.patience.request_s * 1000:
-            raise error

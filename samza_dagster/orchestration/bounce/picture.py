@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from samza_dagster.orchestration.bounce.order import UNDER_WAY, Stand
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.picture import DOWN, Bar, Line, lines_svg
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
 
 _BAD = (Stand.FAILED, Stand.STUCK)
 

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
-from samza_dagster.orchestration.bounce.order import Limits, Unit, order_of, paced
+from samza_dagster.orchestration.bounce.order import order_of, paced
 from samza_dagster.orchestration.bounce.row import Bounced, Patience
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.moves import HostRow, host_map
+from samza_dagster.orchestration.operations.schedule import Batch, Schedule
 from samza_dagster.orchestration.pictures import in_words
 from samza_dagster.orchestration.policies import PlacementPolicies
 
@@ -43,13 +44,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class BouncePlan:
-    """Order, limits and patience of a bounce, and the job as it was before it."""
+    """Order, schedule and patience of a bounce, and the job as it was before it."""
 
     job: str
     deployment_id: str
     coordinator: str
-    units: tuple[Unit, ...]
-    limits: Limits
+    units: tuple[Batch, ...]
+    schedule: Schedule
     patience: Patience
     judge: Judge | None
     hosts: Mapping[str, str]
@@ -62,7 +63,7 @@ class BouncePlan:
     @property
     def processors(self) -> tuple[str, ...]:
         """All that are to be bounced, in their order."""
-        return tuple(p for unit in self.units for p in unit.processors)
+        return tuple(p for unit in self.units for p in unit.members)
 
     def row(self, processor_id: str) -> Bounced:
         """A processor whose bounce hasn't begun."""
@@ -71,7 +72,7 @@ class BouncePlan:
     def record(self) -> dict[str, Any]:
         """What a later run of the chain needs of it, as JSON."""
         return {
-            "units": [[unit.name, *unit.processors] for unit in self.units],
+            "units": [[unit.name, *unit.members] for unit in self.units],
             "hosts": dict(self.hosts),
             "executions": dict(self.executions),
             "before": [asdict(row) for row in self.before],
@@ -98,11 +99,11 @@ def make_plan(
     if former is None:
         units = order_of(view, config.unit.value, config.only, config.skip)
         before = host_map(view)
-        mine = [view.processors[p] for unit in units for p in unit.processors]
+        mine = [view.processors[p] for unit in units for p in unit.members]
         hosts = {p.processor_id: p.host or "" for p in mine}
         executions = {p.processor_id: p.execution_id for p in mine if p.execution_id is not None}
     else:
-        units = tuple(Unit(name, tuple(processors)) for name, *processors in former["units"])
+        units = tuple(Batch(name, tuple(processors)) for name, *processors in former["units"])
         before = tuple(
             HostRow(r["host"], r["state"], tuple(r["containers"])) for r in former["before"]
         )
@@ -117,7 +118,7 @@ def make_plan(
         deployment_id=view.deployment_id or "",
         coordinator=view.coordinator,
         units=units,
-        limits=Limits(
+        schedule=Schedule(
             unit=config.unit.value,
             at_once=config.at_once,
             canaries=min(config.canaries, len(units)),
@@ -151,7 +152,7 @@ def asked(config: RollingBounceConfig) -> dict[str, Any]:
 
 def expected_s(
     left: Sequence[str],
-    limits: Limits,
+    schedule: Schedule,
     seconds: Mapping[str, float],
     *,
     canaries_left: int = 0,
@@ -172,7 +173,7 @@ def expected_s(
     def end(processors: Sequence[str], begin_s: float) -> float:
         costs = {p: seconds.get(mode_of(p), other) for p in processors}
         last = [wait + costs[p] for p, wait in (waits_s or {}).items() if p in costs]
-        return max([begin_s + _turns([*costs.values()], limits.at_once), *last])
+        return max([begin_s + _turns([*costs.values()], schedule.at_once), *last])
 
     canary, rest = left[:canaries_left], left[canaries_left:]
     first = end(canary, 0.0)
@@ -195,9 +196,9 @@ def _turns(costs: Sequence[float], at_once: int) -> float:
 
 def describe(plan: BouncePlan, shown: int = 300) -> str:
     """The plan as Markdown: what is asked of whom, in which order, and how long it may take."""
-    limits, patience = plan.limits, plan.patience
+    schedule, patience = plan.schedule, plan.patience
     total = len(plan.processors)
-    first = sum(len(u.processors) for u in plan.units[: limits.canaries])
+    first = sum(len(u.members) for u in plan.units[: schedule.canaries])
     way = (
         f"reserve `{LAST_SEEN}` and hold it, then commit: stopped only when its place is held"
         if capabilities(plan.coordinator).has_own_requests
@@ -221,24 +222,24 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
     )
     took = expected_s(
         plan.processors,
-        limits,
+        schedule,
         plan.measured.seconds,
         canaries_left=first,
-        bake_s=limits.bake_ms / 1000 if first else 0.0,
+        bake_s=schedule.bake_ms / 1000 if first else 0.0,
         waits_s=plan.waits_s,
     )
     lines = [
         f"**rolling_bounce** of {total} container(s) of `{plan.job}` in {len(plan.units)}"
-        f" {'host(s)' if limits.unit == 'hosts' else 'unit(s)'}, at most {limits.at_once} at once,"
+        f" {'host(s)' if schedule.unit == 'hosts' else 'unit(s)'}, at most {schedule.at_once} at once,"
         " never two of a group",
         "",
         f"1. each: {way} (within {patience.request_s:g} s)",
         f"2. its place is free again when {verify}{lag}",
-        f"3. first {limits.canaries} unit(s) alone, {limits.bake_ms / 1000:g} s of bake, then the judge:"
+        f"3. first {schedule.canaries} unit(s) alone, {schedule.bake_ms / 1000:g} s of bake, then the judge:"
         f" {judge}"
-        if limits.canaries
+        if schedule.canaries
         else "3. no canary",
-        f"4. {limits.stop_after} failure(s) and nothing more is asked",
+        f"4. {schedule.stop_after} failure(s) and nothing more is asked",
         "",
         f"Expected in all: {time_in_words(took, plan.waits_s) or NOT_MEASURED}."
         f" Down each: {_downs(plan.measured)}.",
@@ -246,7 +247,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         "| # | unit | host | processor | mode | asked |",
         "|---|---|---|---|---|---|",
     ]
-    rows = [(n, unit, p) for n, unit in enumerate(plan.units, start=1) for p in unit.processors]
+    rows = [(n, unit, p) for n, unit in enumerate(plan.units, start=1) for p in unit.members]
     lines += [
         f"| {n} | {unit.name} | {plan.hosts[p]} | {p} | {mode_of(p)} | {LAST_SEEN} |"
         for n, unit, p in rows[:shown]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from samza_dagster.orchestration.bounce.order import UNDER_WAY, Next, Stand
 from samza_dagster.orchestration.bounce.plan import (
     BouncePlan,
     expected_s,
@@ -13,6 +12,7 @@ from samza_dagster.orchestration.bounce.plan import (
     time_in_words,
 )
 from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, Stand
 from samza_dagster.orchestration.waits.heartbeat import EVERY_MS
 
 
@@ -100,12 +100,12 @@ class ProgressLog:
                 seconds.setdefault(mode_of(row.processor), []).append(row.seconds)
         means = {mode: sum(told) / len(told) for mode, told in seconds.items()}
         left = [p for p in plan.processors if rows[p].stand in (Stand.WAITING, *UNDER_WAY)]
-        canary = {p for unit in plan.units[: plan.limits.canaries] for p in unit.processors}
+        canary = {p for unit in plan.units[: plan.schedule.canaries] for p in unit.members}
         now_ms = self._now_ms()
         waits_s = {p: max(0, at - now_ms) / 1000 for p, at in self.waits_until_ms.items()}
         took = expected_s(
             left,
-            plan.limits,
+            plan.schedule,
             {**plan.measured.seconds, **means},
             canaries_left=sum(p in canary for p in left),
             bake_s=self._bake_left_s(rows, canary),
@@ -121,7 +121,7 @@ class ProgressLog:
 
     def _bake_left_s(self, rows: Mapping[str, Bounced], canary: Collection[str]) -> float:
         """All of it until the canary is back; nothing once others have begun."""
-        bake_ms, others = self._plan.limits.bake_ms, set(rows) - set(canary)
+        bake_ms, others = self._plan.schedule.bake_ms, set(rows) - set(canary)
         begun = any(rows[p].stand not in (Stand.WAITING, Stand.GONE) for p in others)
         if not canary or begun:
             return 0.0

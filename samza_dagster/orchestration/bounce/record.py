@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import json
 import statistics
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.picture import bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key
+from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.operations.picture import DRAWN_AT_MOST
+from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.pictures import picture
 from samza_dagster.orchestration.plan_record import plan_records
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
@@ -28,7 +27,6 @@ KEY = dg.AssetKey(BOUNCES)
 ROW = "row"
 THERE = "samza/judged-after"
 """Run tag: results of the judging check that were there when its bake was over."""
-CONTROL_S = 1.0
 _MEASURED = 200
 
 
@@ -50,8 +48,7 @@ class RunLedger:
         self._context = context
         self._key = asset_key(prefix, BOUNCES)
         self._plan = plan
-        self._read_at = float("-inf")
-        self._order = ""
+        self._control = bounce_runs.RunControl(context)
 
     def log(self, text: str) -> None:
         """A line of the run's log."""
@@ -91,15 +88,11 @@ class RunLedger:
     def progress(self, text: str) -> None:
         """Run tag `samza/progress`, which lists of runs show."""
         self._context.log.info(f"progress: {text}")
-        self._context.instance.add_run_tags(self._context.run.run_id, {bounce_runs.PROGRESS: text})
+        self._control.progress(text)
 
     def control(self) -> str:
-        """Run tag `samza/bounce-control`, read once a second."""
-        now = time.monotonic()
-        if now - self._read_at >= CONTROL_S:
-            self._read_at = now
-            self._order = bounce_runs.order(self._context.instance, self._context.run.run_id)
-        return self._order
+        """Run tag `samza/bounce-control`."""
+        return self._control.order()
 
     def check_passed(self) -> bool | None:
         """What the plan's asset check has found since this was asked first in this bounce."""
@@ -144,6 +137,8 @@ def all_rows(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> dic
     newest = {row.processor: row for row in recorded(instance, reversed(runs))}
     for run in runs:
         for record in plan_records(instance, run):
+            if "hosts" not in record["plan"]:  # a drain's, or a reconciliation's
+                continue
             hosts = cast("dict[str, str]", record["plan"]["hosts"])
             order = [p for _, *processors in record["plan"]["units"] for p in processors]
             planned = {p: Bounced(p, hosts.get(p, ""), mode_of(p)) for p in order}

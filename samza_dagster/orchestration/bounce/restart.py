@@ -17,9 +17,15 @@ from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import Reservation, write
-from samza_dagster.orchestration.bounce.order import UNDER_WAY, Stand
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
-from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
+from samza_dagster.orchestration.operations.verify import (
+    Expected,
+    LagSeen,
+    NewReports,
+    Verification,
+    not_running,
+)
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import (
     HELD,
@@ -30,7 +36,7 @@ from samza_dagster.orchestration.requests import (
 )
 
 if TYPE_CHECKING:
-    from samza_dagster.client import JobView, PlacementClient, ProcessorView, ReplicaLag
+    from samza_dagster.client import JobView, PlacementClient, ProcessorView
 
 
 def on_record(client: PlacementClient, view: JobView) -> set[str]:
@@ -68,13 +74,11 @@ class Restart:
         self._hold = self._can.has_own_requests
         self._committed = not self._hold
         self._commits = commits or OwnCommits()
-        self._since: int | None = None
-        self._reports: set[tuple[str, int | None]] | None = None
-        self._reported_as: set[str] = set()
+        self._reports = NewReports()
+        self._looked_at: Verification | None = None
         self._began_ms = 0
         self._again = False
         self._deployment = ""
-        self._is_up = False
 
     @property
     def _reservation(self) -> Reservation:
@@ -121,7 +125,7 @@ class Restart:
         elif self._patience.lag_s and not self._patience.is_told_by_work(self.row.processor):
             # Samza's AM tells no ids: what reports as another than before is the new one.
             mine = [r for r in self._client.lag() if r.processor_id == self.row.processor]
-            self._reported_as = {r.execution_id for r in mine if r.execution_id}
+            self._reports.before = {r.execution_id for r in mine if r.execution_id}
         try:
             made = write(
                 self._client,
@@ -245,106 +249,66 @@ class Restart:
             )
 
     def _verify(self, view: JobView, lags: Lags | None, now_ms: int) -> None:
-        pid = self.row.processor
+        pid, patience = self.row.processor, self._patience
         found = view.processors.get(pid)
-        lag, missing = self._lag(lags, found)
-        why_not = self._not_running(found) or self._not_processing() or missing
+        lag = self._lag(lags, found)
+        verification = self._verification()
+        lacks, committed = verification.look(view, lag.why_not), verification.committed
         self.row = replace(
             self.row,
-            lag=lag,
+            lag=lag.records,
             now_on=(found.host if found else "") or "",
             execution=(found.execution_id if found else "") or "",
+            committed=self.row.committed if committed is None else committed,
         )
-        if not why_not:
+        if lacks is None:
             began = self.row.asked_ms or self._began_ms
             self.row = replace(
                 self.row,
                 stand=Stand.BACK,
                 back_ms=now_ms,
                 seconds=self.row.seconds if self._again else max(0, now_ms - began) / 1000,
-                why=self._verified(lag),
+                why=self._verified(lag.records),
             )
             return
-        patience = self._patience
-        # A container that runs and only catches up has the time for lag.
-        limit = patience.verify_s if not missing or why_not != missing else patience.lag_s
-        if self._again and self._not_running(found):
+        limit = lacks.within_s
+        if self._again and not_running(found, self._former):
             limit = max(limit, patience.request_s)
         if now_ms - self._began_ms > max(limit, 1.0) * 1000:
             since = "since it is looked at again" if self._again else "after it has checked in"
-            self._fail(f"{why_not}, {limit:g} s {since}")
+            self._fail(f"{lacks.seen}, {limit:g} s {since}")
         else:
-            up = self._is_up and why_not == missing
-            self.row = replace(self.row, stand=Stand.UP if up else Stand.IN_FLIGHT, why=why_not)
+            stand = Stand.UP if lag.is_up and lacks.is_lag else Stand.IN_FLIGHT
+            self.row = replace(self.row, stand=stand, why=lacks.seen)
 
-    def _not_running(self, found: ProcessorView | None) -> str:
-        if found is None:
-            return "it is gone"
-        if found.state not in (RUNNING, LAST_SEEN_STATE):
-            return f"it is {found.state}"
-        if found.execution_id is not None and found.execution_id == self._former:
-            return f"it still runs as {found.execution_id}"
-        return ""
+    def _verification(self) -> Verification:
+        if self._looked_at is None:
+            pid, patience = self.row.processor, self._patience
+            expected = Expected(
+                pid, not is_standby(pid), patience.verify_s, self._former, lag_s=patience.lag_s
+            )
+            self._looked_at = Verification(self._client, expected, self._own_commits_since)
+        return self._looked_at
 
-    def _not_processing(self) -> str:
-        if is_standby(self.row.processor) or not self._patience.verify_s:
-            return ""
-        if self._since is None:
-            # Its former process is dead: what is committed from now on is its own. Of one that
-            # is another process by now no earlier run has told.
-            end = self._client.checkpoints_end
-            self._since = end() if self._again else self._commits.since(self.row.uuid, end)
-        progress = self._client.processing(self.row.processor, self._since)
-        self.row = replace(self.row, committed=progress.end)
-        if progress.processing:
-            return ""
-        return "no input offset grew in a commit since then"
+    def _own_commits_since(self) -> int:
+        """Its former process is dead: what is committed from now on is its own.
 
-    def _lag(self, lags: Lags | None, found: ProcessorView | None) -> tuple[int | None, str]:
-        """Its greatest lag, and what is missing for it to be back under the limit.
-
-        A report counts that its present incarnation signed, or another than before the request, or
-        that wasn't there at the first look. That it reports at all shows that it runs: its first
-        report, before its store is open, has no offset yet.
+        Of one that is another process by now no earlier run has told.
         """
-        self._is_up = False
+        end = self._client.checkpoints_end
+        return end() if self._again else self._commits.since(self.row.uuid, end)
+
+    def _lag(self, lags: Lags | None, found: ProcessorView | None) -> LagSeen:
         if not self._patience.lag_s:
-            return None, ""
+            return LagSeen()
         if lags is None or lags.at_ms < self._began_ms:
-            return None, "its lag is to be read"
-        replicas = lags.of.get(self.row.processor, ())
-        there = {(r.execution_id, r.observed_at_ms) for r in replicas}
-        former = self._reports = there if self._reports is None else self._reports
-        now = (found.execution_id if found else None) or ""
-
-        def is_its_own(report: ReplicaLag) -> bool:
-            execution, before = report.execution_id, self._reported_as
-            return bool(execution) and (
-                execution == now or bool(before and execution not in before)
-            )
-
-        known = [
-            r.lag
-            for r in replicas
-            if r.lag is not None
-            and r.observed_at_ms is not None
-            and (is_its_own(r) or (r.execution_id, r.observed_at_ms) not in former)
-        ]
-        greatest = max(known, default=None)
-        if len(known) < len(replicas) and not self._patience.is_told_by_work(self.row.processor):
-            behind = greatest is not None and greatest > self._patience.lag_limit
-            self._is_up = not behind and any(is_its_own(r) for r in replicas)
-            unread = next((r.reason for r in replicas if r.lag is None and r.reason), None)
-            return (
-                greatest,
-                f"its lag isn't known{f': {unread}' if unread else ' since it started'}",
-            )
-        if greatest is not None and greatest > self._patience.lag_limit:
-            return (
-                greatest,
-                f"it is {greatest:,} records behind, limit {self._patience.lag_limit:,}",
-            )
-        return greatest, ""
+            return LagSeen(why_not="its lag is to be read")
+        return self._reports.look(
+            lags.of.get(self.row.processor, ()),
+            (found.execution_id if found else None) or "",
+            self._patience.lag_limit,
+            told_by_work=self._patience.is_told_by_work(self.row.processor),
+        )
 
     def _verified(self, lag: int | None) -> str:
         parts = ["it runs"]

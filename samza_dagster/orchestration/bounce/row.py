@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import is_standby
-from samza_dagster.orchestration.bounce.order import Stand
+from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.schedule import Stand
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
@@ -76,15 +76,6 @@ class Lags:
 
     at_ms: int
     of: Mapping[str, Sequence[ReplicaLag]]
-
-
-class End(StrEnum):
-    """How a bounce ended, as run tag `samza/bounce` has it."""
-
-    DONE = "done"
-    PAUSED = "paused"
-    ABORTED = "aborted"
-    STOPPED = "stopped"
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 from pydantic import Field, field_validator
 
-from samza_dagster.orchestration.bounce import blackout
-from samza_dagster.orchestration.bounce import runs as bounce_runs
+from samza_dagster.orchestration.bounce import alone, blackout
 from samza_dagster.orchestration.bounce.config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.bounce.job import present
 from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.operations import control as bounce_runs
 
 PREFIX = "bounce_"
 
@@ -110,7 +110,7 @@ def _schedule(
             dark = blackout.why_not(windows, local)
             if dark:
                 return dg.SkipReason(dark)
-        hindered = bounce_runs.hindrance(context.instance, job)
+        hindered = alone.hindrance(context.instance, job)
         if hindered:
             return dg.SkipReason(hindered)
         # By the tick's own time: a tick that is evaluated again launches nothing new.

@@ -3,26 +3,39 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce import runs as bounce_runs
 from samza_dagster.orchestration.bounce.config import ControlBounceConfig
+from samza_dagster.orchestration.follow import ROOT as CHAIN
 from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.planning import tag_run
-from samza_dagster.orchestration.tags import FROM_CONFIG, JOB, STEERED, TICKET, WHO, WHY, job_tags
+from samza_dagster.orchestration.tags import (
+    ACTION,
+    FROM_CONFIG,
+    JOB,
+    PARTITION,
+    STEERED,
+    TICKET,
+    WHO,
+    WHY,
+    job_tags,
+)
 from samza_dagster.orchestration.ticks import least_seconds
+from samza_dagster.orchestration.waits.continuation import LaunchingSensor
 
 CONTROL_JOB = "control_bounce"
-_KEPT = (WHO, WHY, TICKET, STEERED, bounce_runs.PROGRESS)
+RESUME_SENSOR = "bounce_resume"
+_KEPT = (WHO, WHY, TICKET, STEERED, bounce_runs.PROGRESS, PARTITION)
 
 
 @dg.op(out=dg.Out(str, description="What happens now."))
 def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) -> str:
     """Sets run tag `samza/bounce-control` on the bounce; it is heard within a second."""
-    from samza_dagster.orchestration.bounce.steered import By
+    from samza_dagster.orchestration.operations.steered import By
 
     tag_run(context)
     with errors_as_failures():
@@ -52,7 +65,10 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
 
 @dg.graph(name=CONTROL_JOB)
 def control_bounce_graph() -> None:
-    """Pauses, resumes or aborts a rolling bounce: the newest that the action fits, or the one named."""
+    """Pauses, resumes or aborts a rolling bounce: the newest that the action fits, or the one named.
+
+    A drain or a reconciliation, too, by its run's id.
+    """
     steer_bounce()
 
 
@@ -64,54 +80,63 @@ def control_bounce_job(job: str) -> dg.JobDefinition:
 
 
 def bounce_resume_sensor(
-    job: str, interval_s: int = 5, *, running: bool = True
+    job: str, jobs: Sequence[Any], interval_s: int = 5, *, running: bool = True
 ) -> dg.SensorDefinition:
-    """`bounce_resume`: launches the run that goes on with a bounce that is to be resumed.
+    """`bounce_resume`: launches the run that goes on with what is to be resumed.
 
-    `job` is the value of tag `samza/job`. Once for each ended run, whatever ticks are missed or repeated: by its run key.
+    `job` is the value of tag `samza/job`, `jobs` are those that can be paused. Once for each
+    ended run, whatever ticks are missed or repeated: by its run key.
     """
 
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
-        name="bounce_resume",
-        job_name=bounce_runs.NAME,
+    def bounce_resume(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
+        requests = [_resuming_run(run) for run in bounce_runs.to_resume(context.instance, job)]
+        if requests:
+            return dg.SensorResult(run_requests=requests)
+        return dg.SkipReason("no bounce is to be resumed")
+
+    return LaunchingSensor(
+        name=RESUME_SENSOR,
+        evaluation_fn=bounce_resume,
+        jobs=list(jobs),
         minimum_interval_seconds=least_seconds(interval_s),
         default_status=dg.DefaultSensorStatus.RUNNING
         if running
         else dg.DefaultSensorStatus.STOPPED,
-        description="Goes on with a paused, aborted or stopped bounce that is told to resume.",
+        description="Goes on with a bounce, a drain or a reconciliation that was paused, aborted or"
+        " stopped, and is told to resume.",
     )
-    def bounce_resume(
-        context: dg.SensorEvaluationContext,
-    ) -> Iterator[dg.RunRequest | dg.SkipReason]:
-        from samza_dagster.orchestration.bounce.steered import resumed_by, tags_of
-
-        found = bounce_runs.to_resume(context.instance, job)
-        for run in found:
-            kept = [*_KEPT]
-            if run.tags.get(bounce_runs.BOUNCE) == bounce_runs.PAUSED:
-                kept.append(bounce_runs.BOUNCE)  # as long as this one hasn't begun
-            order = resumed_by(run.tags)
-            said = tags_of(order) if order is not None else {}
-            yield dg.RunRequest(
-                run_key=f"resume/{run.run_id}",
-                run_config=_said_in(run.run_config, said),
-                tags={
-                    bounce_runs.ROOT: bounce_runs.root_of(run),
-                    **{tag: run.tags[tag] for tag in kept if tag in run.tags},
-                    **said,
-                },
-            )
-        if not found:
-            yield dg.SkipReason("no bounce is to be resumed")
-
-    return bounce_resume
 
 
-def _said_in(run_config: Mapping[str, Any], said: Mapping[str, str]) -> dict[str, Any]:
+def _resuming_run(run: dg.DagsterRun) -> dg.RunRequest:
+    from samza_dagster.orchestration.operations.steered import resumed_by, tags_of
+
+    kept = [*_KEPT]
+    if run.tags.get(bounce_runs.BOUNCE) == bounce_runs.PAUSED:
+        kept.append(bounce_runs.BOUNCE)  # as long as this one hasn't begun
+    order = resumed_by(run.tags)
+    said = tags_of(order) if order is not None else {}
+    root = bounce_runs.root_of(run)
+    chain = {CHAIN: root} if run.tags[ACTION] != bounce_runs.NAME else {}
+    return dg.RunRequest(
+        run_key=f"resume/{run.run_id}",
+        job_name=run.job_name,
+        run_config=_said_in(run, said),
+        tags={
+            **chain,
+            bounce_runs.ROOT: root,
+            bounce_runs.RESUMES: run.run_id,
+            **{tag: run.tags[tag] for tag in kept if tag in run.tags},
+            **said,
+        },
+    )
+
+
+def _said_in(run: dg.DagsterRun, said: Mapping[str, str]) -> dict[str, Any]:
     """The config with who resumes, as far as that was said: tags are made of the config."""
-    if not said:
-        return dict(run_config)
-    made: dict[str, Any] = copy.deepcopy(dict(run_config))
-    config = made.setdefault("ops", {}).setdefault("plan_bounce", {}).setdefault("config", {})
-    config.update({FROM_CONFIG[tag]: text for tag, text in said.items()})
+    made: dict[str, Any] = copy.deepcopy(dict(run.run_config))
+    if said:
+        action = run.tags[ACTION]
+        plan = "plan_bounce" if action == bounce_runs.NAME else f"plan_{action}"
+        config = made.setdefault("ops", {}).setdefault(plan, {}).setdefault("config", {})
+        config.update({FROM_CONFIG[tag]: text for tag, text in said.items()})
     return made

@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster import serialize_value
 
-from samza_dagster.orchestration.bounce.order import UNDER_WAY, Stand
 from samza_dagster.orchestration.bounce.picture import bounce_svg
 from samza_dagster.orchestration.bounce.plan import BouncePlan
-from samza_dagster.orchestration.bounce.row import Bounced, End, Result
+from samza_dagster.orchestration.bounce.row import Bounced, Result
 from samza_dagster.orchestration.follow import Metadata
 from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
 from samza_dagster.orchestration.pictures import MOST_BYTES, in_words, picture
 from samza_dagster.orchestration.tables import map_shown, map_table, table_within
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.bounce.steered import Steering
+    from samza_dagster.orchestration.operations.steered import Steering
 
 SHOWN = 500
 _TABLE_BYTES, _MAP_TABLE_BYTES, _LEAST_TABLE_BYTES = 70_000, 20_000, 10_000

@@ -8,6 +8,7 @@ import dagster as dg
 
 from samza_dagster.orchestration.deploy.submission import SUBMITTED, is_being_submitted
 from samza_dagster.orchestration.follow import ROOT, root_run_id
+from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, is_dry, tags_from_run_config
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITING, WAITS_FOR, YES
@@ -23,12 +24,13 @@ _AT_WORK = [status for status in SUBMITTED if status not in _ENDED]
 def drained_beside(context: dg.OpExecutionContext, action: str) -> dict[str, str]:
     """Host → the run of the same Samza job and of `action` that drains it; none of this chain.
 
-    One that is queued counts, too, and one that waits without a run.
+    One that is queued counts, too, one that waits without a run, and one that is paused.
     """
     job = context.run.tags.get(JOB, "")
     prefix, root = f"{job}/{action}/", root_run_id(context)
     found: dict[str, str] = {}
-    for run in _others(context.instance, {JOB: job, ACTION: action}):
+    others = _others(context.instance, {JOB: job, ACTION: action})
+    for run in (*others, *control.paused(context.instance, job, action=action)):
         group = tags_from_run_config(run.run_config, run.tags).get(GROUP, "")
         is_own = run.run_id == context.run.run_id or run.tags.get(ROOT, run.run_id) == root
         if group.startswith(prefix) and not is_own and not is_dry(run.run_config):

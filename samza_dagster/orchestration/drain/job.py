@@ -26,10 +26,10 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     told_plan,
 )
+from samza_dagster.orchestration.operations.plan import UnitsPlan
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.units.plan import UnitsPlan
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
 from samza_dagster.orchestration.waits.waiting import refuse_given_up
 

@@ -21,7 +21,7 @@ from samza_dagster.orchestration.moves import (
     knows_domains,
     require_named_hosts,
 )
-from samza_dagster.orchestration.units.order import NEW, Kind, Step, Unit, standby_placed
+from samza_dagster.orchestration.operations.steps import NEW, Kind, Step, Unit, standby_placed
 from samza_dagster.orchestration.waits.conditions import behind
 
 if TYPE_CHECKING:

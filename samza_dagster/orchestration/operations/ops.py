@@ -12,9 +12,19 @@ from samza_dagster.errors import InvalidInput, SamzaDagsterError
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
-from samza_dagster.orchestration.follow import Metadata, map_after_failure, map_metadata
+from samza_dagster.orchestration.follow import (
+    Metadata,
+    map_after_failure,
+    map_metadata,
+    root_run_id,
+)
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.plan import UnitsPlan
+from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.operations.steps import Kind, State, Step, Unit
 from samza_dagster.orchestration.operations.tables import (
     failures_text,
     outcomes_table,
@@ -31,9 +41,6 @@ from samza_dagster.orchestration.planning import (
 )
 from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, names_within
-from samza_dagster.orchestration.units.order import Kind, State, Step, Unit
-from samza_dagster.orchestration.units.plan import UnitsPlan
-from samza_dagster.orchestration.units.progress import Progress, named
 from samza_dagster.orchestration.waits.continuation import suspend
 
 if TYPE_CHECKING:
@@ -126,25 +133,44 @@ def require_commits(
 def carry_out_units(
     context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan
 ) -> list[Progress] | None:
-    """Carries the plan out; None when the run is to end with a wait that a sensor goes on with.
+    """Carries the plan out; None when the run is to end and another one to go on with it.
 
-    Raises `dg.Failure` with what failed and what is left.
+    That one is launched by a sensor: when a wait has come true, or a pause is over. Raises `dg.Failure` with what failed and what is left.
     """
-    prefix = f"{plan.what}/{plan.subject}"
-    runner = Runner(context, client, prefix, plan.limits, apart=plan.apart)
+    instance, run = context.instance, context.run
+    control.begin(instance, run, control.RUNNING, root_run_id(context))
+    runner = Runner(
+        context,
+        client,
+        f"{plan.what}/{plan.subject}",
+        plan.limits,
+        apart=plan.apart,
+        control=control.RunControl(context),
+    )
     try:
-        wait = runner.run(plan.units, plan.at_once)
+        ended = runner.run(plan.units, plan.at_once)
     except dg.DagsterExecutionInterruptedError:
+        instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
         _settle_standbys(context, client, plan, runner.progress)
         raise
-    if wait is not None:
-        suspend(context, wait)
+    has_failed = any(one.state is State.FAILED for one in runner.progress)
+    end = End.STOPPED if ended.end is End.PAUSED and has_failed else ended.end
+    instance.add_run_tags(run.run_id, {control.BOUNCE: end.value})
+    if ended.wait is not None:
+        suspend(context, ended.wait)
         return None
-    if plan.refused or any(one.state is not State.DONE for one in runner.progress):
+    if end is End.PAUSED:
+        context.log.warning(
+            f"{plan.what} is paused: {failures_text(runner.progress)}. To go on:"
+            f" samza-dagster bounce resume {run.run_id[:8]}, or re-execute this run"
+        )
+        return None
+    if plan.refused or end is not End.DONE:
         left = _settle_standbys(context, client, plan, runner.progress)
         if plan.apart:
             note_failed_groups(context, plan, runner.progress)
-        told = "; ".join(filter(None, (failures_text(runner.progress), *plan.refused)))
+        aborted = ended.because if end is End.ABORTED else ""
+        told = "; ".join(filter(None, (aborted, failures_text(runner.progress), *plan.refused)))
         raise dg.Failure(
             description=f"{plan.what} {plan.subject}: {told}"[:MOST_TOLD],
             metadata={

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from samza_dagster.orchestration.operations.progress import Progress, named, subject
+from samza_dagster.orchestration.operations.steps import NEW, Kind, Step
 from samza_dagster.orchestration.requests import StepRequest, standing
 from samza_dagster.orchestration.spun_up import newest_starts, spun_up_there, started_standby
-from samza_dagster.orchestration.units.order import NEW, Kind, Step
-from samza_dagster.orchestration.units.progress import Progress, named, subject
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient

@@ -8,25 +8,42 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from samza_dagster.errors import DeadlineExceeded, InvalidInput, Refused, SamzaDagsterError
+from samza_dagster.errors import (
+    DeadlineExceeded,
+    InvalidInput,
+    Refused,
+    SamzaDagsterError,
+    Unreachable,
+)
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import cancel, write
 from samza_dagster.orchestration.follow import root_run_id
-from samza_dagster.orchestration.moves import has_reported_from, not_reported
+from samza_dagster.orchestration.operations import loop
+from samza_dagster.orchestration.operations.control import RunControl, goes_on_with_another
+from samza_dagster.orchestration.operations.loop import Ended, Loop, Verdict
+from samza_dagster.orchestration.operations.progress import (
+    Limits,
+    Progress,
+    any_of,
+    progress_text,
+    subject,
+)
 from samza_dagster.orchestration.operations.progressed import Progressed
+from samza_dagster.orchestration.operations.schedule import (
+    NEVER,
+    Batch,
+    Next,
+    Position,
+    Schedule,
+    Stand,
+)
+from samza_dagster.orchestration.operations.steps import NEW, Kind, State, Step, Unit
+from samza_dagster.orchestration.operations.verify import Expected, Verification
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.requests import STOPPING, Outcome, details_of
 from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
-from samza_dagster.orchestration.units.progress import (
-    Ended,
-    Limits,
-    Progress,
-    any_of,
-    subject,
-)
 from samza_dagster.orchestration.waits.conditions import Met, Reported, Wait
 from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
@@ -35,9 +52,14 @@ from samza_dagster.orchestration.waits.warm_up import WarmUp
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
 
-POLL_S = 0.3
 LAG_EVERY_MS = 2_000
 VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
+_STANDS = {
+    State.WAITING: Stand.WAITING,
+    State.RUNNING: Stand.IN_FLIGHT,
+    State.DONE: Stand.BACK,
+    State.FAILED: Stand.FAILED,
+}
 
 
 class Runner:
@@ -56,71 +78,105 @@ class Runner:
         limits: Limits,
         *,
         apart: bool = False,
+        control: RunControl | None = None,
         sleep: Callable[[float], None] = time.sleep,
-        monotonic: Callable[[], float] = time.monotonic,
         now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._context = context
         self._client = client
         self._root = root_run_id(context)
-        is_again = context.run.parent_run_id is not None
-        self._chain = Progressed(client, self._root, prefix, is_again)
+        self._chain = Progressed(client, self._root, prefix, goes_on_with_another(context.run))
         self._limits = limits
         self._apart = apart
-        self._sleep, self._monotonic, self._now_ms = sleep, monotonic, now_ms
+        self._control = control
+        self._sleep, self._now_ms = sleep, now_ms
         self._seen: Met | None = seen_before(context)
         self._commits = OwnCommits.of_run(context)
         self._beats = Heartbeats(context.log.info, now_ms)
         self._lags = Reported.by(())
         self._lags_at_ms: int | None = None
+        self._quiet_since_ms = now_ms()
+        self.goes_on = False
         self.progress: list[Progress] = []
 
-    def run(self, units: Sequence[Unit], at_once: int) -> Wait | None:
-        """Does all of it; returns what is waited for when the run is to end with a wait.
+    def run(self, units: Sequence[Unit], at_once: int) -> Ended:
+        """Does all of it, as far as it may; `progress` tells how each unit ended.
 
-        `progress` tells how each unit ended. A cancelled run asks that what was only
-        reserved is given back, and says what goes on.
+        A cancelled or aborted run asks that what was only reserved is given back, and says
+        what goes on.
         """
         self.progress = [Progress(unit) for unit in units]
-        quiet_since = self._monotonic()
-        try:
-            while True:
-                moved = self._begin(at_once)
-                running = [one for one in self.progress if one.state is State.RUNNING]
-                if not running:
-                    return None
-                for one in running:
-                    moved = self._advance(one) or moved
-                if moved:
-                    quiet_since = self._monotonic()
-                    continue
-                waits = [one.warm_up.rest for one in running if one.warm_up is not None]
-                if len(waits) == len(running):
-                    failed = any(one.state is State.FAILED for one in self.progress)
-                    if failed and not self._apart:
-                        self._let_go(running)
-                        return None
-                    if self._monotonic() - quiet_since >= self._limits.in_run_s:
-                        return any_of(waits)
-                self._sleep(POLL_S)
-        except dg.DagsterExecutionInterruptedError:
-            self._hand_back()
-            raise
+        keys = [str(number) for number in range(len(units))]
+        return Loop(
+            self,
+            [Batch(key, (key,)) for key in keys],
+            Schedule(at_once=at_once, stop_after=NEVER if self._apart else 1),
+            group=lambda key: units[int(key)].group,
+            control=self._control.order if self._control is not None else lambda: "",
+            patience_s=self._limits.timeout_s,
+            log=self._context.log.info,
+            sleep=self._sleep,
+            now_ms=self._now_ms,
+        ).run()
 
-    def _begin(self, at_once: int) -> bool:
-        states = {number: one.state for number, one in enumerate(self.progress)}
-        units = [one.unit for one in self.progress]
-        chosen = may_begin(units, states, at_once, apart=self._apart)
-        for number in chosen:
-            one = self.progress[number]
-            one.state = State.RUNNING
-            self._context.log.info(f"{one.unit.processor}: {one.unit.what}: {one.unit.why}")
-            if self._root != self._context.run.run_id:
-                try:
-                    self._chain.pass_what_is_done(one, self._now_ms())
-                except Refused as refused:
-                    self._fail(one, str(refused))
-        return bool(chosen)
+    def take_up(self, now_ms: int) -> None:
+        """Each is looked for as it is begun."""
+
+    def look(self, now_ms: int) -> None:
+        """Looks at each unit that is under way."""
+        self.goes_on = False
+        for one in self._running():
+            self.goes_on = self._advance(one) or self.goes_on
+
+    def position(self, now_ms: int) -> Position:
+        """Where each unit stands."""
+        return Position({str(n): _STANDS[one.state] for n, one in enumerate(self.progress)})
+
+    def judge(self, now_ms: int) -> Verdict:
+        """There is no canary among units of several steps."""
+        return Verdict(True, "there is no canary")
+
+    def begin(self, key: str, now_ms: int) -> None:
+        """Begins a unit where an earlier run of the chain has left it."""
+        self.goes_on = True
+        one = self.progress[int(key)]
+        self._context.log.info(f"{one.unit.processor}: {one.unit.what}: {one.unit.why}")
+        if self._root != self._context.run.run_id:
+            try:
+                self._chain.pass_what_is_done(one, now_ms)
+            except Refused as refused:
+                self._fail(one, str(refused))
+                return
+        one.state = State.RUNNING
+
+    def decided(self, todo: Next, now_ms: int) -> Wait | None:
+        """Where all that run only wait for a standby: lets go of them, or ends the run with that wait."""
+        if self._control is not None:
+            self._control.progress(progress_text(self.progress))
+        if self.goes_on:
+            self._quiet_since_ms = now_ms
+            return None
+        running = self._running()
+        waits = [one.warm_up.rest for one in running if one.warm_up is not None]
+        if not waits or len(waits) < len(running):
+            return None
+        if todo.is_over:
+            self._let_go(running, todo.because)
+            return None
+        if now_ms - self._quiet_since_ms < self._limits.in_run_s * 1000:
+            return None
+        return any_of(waits)
+
+    def give_back(self) -> None:
+        """Ends what was only asked or reserved, and tells the rest."""
+        for one in self._running():
+            told_of = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
+            if one.request is not None:
+                told_of = self._cancel(one.request.uuid)
+            self._context.log.warning(f"cancelled: {one.unit.processor}: {told_of}")
+
+    def _running(self) -> list[Progress]:
+        return [one for one in self.progress if one.state is State.RUNNING]
 
     def _advance(self, one: Progress) -> bool:
         """One look at a unit; whether it went on."""
@@ -134,13 +190,13 @@ class Runner:
         try:
             if step.kind is Kind.WAIT_WARM:
                 return self._warm(one, step)
-            if step.kind is Kind.WAIT_PROCESSING:
-                return self._processing(one, step)
-            if step.kind is Kind.WAIT_REPORT:
-                return self._reports(one, step)
+            if step.kind in (Kind.WAIT_PROCESSING, Kind.WAIT_REPORT):
+                return self._works(one, step)
             return self._request(one, step)
         except DeadlineExceeded:
             return False
+        except Unreachable:  # the loop waits for who doesn't answer
+            raise
         except SamzaDagsterError as error:
             self._fail(one, f"{step.name}: {error}")
             return True
@@ -157,12 +213,12 @@ class Runner:
         try:
             response = self._client.wait(
                 one.request.uuid,
-                timeout_s=min(POLL_S, self._limits.timeout_s),
+                timeout_s=min(loop.POLL_S, self._limits.timeout_s),
                 on_response=see,
                 on_notice=self._context.log.warning,
             )
         except DeadlineExceeded:
-            if self._monotonic() >= one.deadline:
+            if self._now_ms() >= one.deadline_ms:
                 self._fail(
                     one,
                     f"{step.name}: request {one.request.uuid} hasn't ended in {self._limits.timeout_s:g} s;"
@@ -173,7 +229,7 @@ class Runner:
             raise
         ended = self._see(one, step, response)
         one.request, at_ms = None, response.timestamp
-        self._ended(one, step, ended.status, ended.message, ended.uuid, at_ms=at_ms)
+        one.end(step, at_ms, ended.status, ended.message, ended.uuid)
         if not ended.succeeded:
             self._fail(one, f"{step.name}: {ended.status}: {ended.message}")
             return True
@@ -185,18 +241,21 @@ class Runner:
             one.moved_at_ms, one.moved_by = at_ms, ended.uuid
             if one.stopped_at_ms is not None:
                 one.down_s = max(0, at_ms - one.stopped_at_ms) / 1000
-        one.at, one.step_done_ms, one.deadline = one.at + 1, self._now_ms(), 0.0
+        one.at, one.step_done_ms, one.deadline_ms = one.at + 1, self._now_ms(), 0
         return True
 
     def _ask(self, one: Progress, step: Step) -> None:
         processor, asked = subject(one, step), self._chain.asked(one, step)
         if asked.by_state and self._chain.is_so(one, step, self._now_ms()):
-            self._ended(one, step, "done", "by the state of the job; the answer is cleaned up")
+            one.end(
+                step, self._now_ms(), "done", "by the state of the job; the answer is cleaned up"
+            )
             one.at, one.step_done_ms = one.at + 1, self._now_ms()
             return
         one.request = Outcome.of(step.name, asked, step.destination)
         self._beats.of(one.unit.processor).begin(step.name)
-        one.deadline, one.stopped_at_ms = self._monotonic() + self._limits.timeout_s, None
+        one.deadline_ms = self._now_ms() + round(self._limits.timeout_s * 1000)
+        one.stopped_at_ms = None
         if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
             note_spin_up(self._context, asked.uuid)
         if asked.response is not None:
@@ -238,7 +297,7 @@ class Runner:
         one.warm_up = warm
         warm.look(self._look(now_ms), now_ms)
         if warm.is_warm:
-            self._ended(one, step, "warm", warm.line)
+            one.end(step, now_ms, "warm", warm.line)
             one.at, one.warm_up = one.at + 1, None
         elif standby not in self._client.view().processors:
             self._fail(one, f"{step.name}: standby {standby} isn't in the job any more")
@@ -250,60 +309,34 @@ class Runner:
             return False
         return True
 
-    def _processing(self, one: Progress, step: Step) -> bool:
-        limit_s = self._limits.verify_timeout_s
-        if not limit_s or one.moved_at_ms is None:
-            one.at += 1
-            return True
-        mover = one.moved_by or step.processor  # its answer is cleaned up
-        since = self._commits.since(mover, self._client.checkpoints_end)
-        goes_on = self._awaited(
-            one,
-            step,
-            self._client.processing(step.processor, since).processing,
-            told=("processes", "an input offset grew in a commit since its start"),
-            still="no input offset grew in a commit yet",
-            failed=f"{step.processor} doesn't process within {limit_s:g} s: look at its log; if its"
-            " input is idle, re-execute the whole run with verify_timeout_s 0",
-        )
-        if goes_on and one.state is not State.FAILED and one.down_s is not None:
-            one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
-        return goes_on
-
-    def _reports(self, one: Progress, step: Step) -> bool:
-        """Looks for the word of a standby that Samza's AM has launched, from where it was launched."""
-        limit_s, standby, host = self._limits.verify_timeout_s, step.processor, step.destination
-        if not limit_s:
-            one.at += 1
-            return True
-        return self._awaited(
-            one,
-            step,
-            has_reported_from(self._client.view(), standby, host),
-            told=("reports", f"{standby} has written that it is on {host}"),
-            still=f"no word of {standby} from {host} yet",
-            failed=str(not_reported(standby, host, limit_s)),
-        )
-
-    def _awaited(
-        self,
-        one: Progress,
-        step: Step,
-        there: bool,
-        *,
-        told: tuple[str, str],
-        still: str,
-        failed: str,
-    ) -> bool:
-        """One look at a sign that is waited for, `verify_timeout_s` at most; whether the unit went on."""
-        one.deadline = one.deadline or self._monotonic() + self._limits.verify_timeout_s
-        if there:
-            self._ended(one, step, *told)
-            one.at, one.deadline = one.at + 1, 0.0
-        elif self._monotonic() >= one.deadline:
-            self._fail(one, f"{step.name}: {failed}")
+    def _works(self, one: Progress, step: Step) -> bool:
+        """Looks for the sign that a started container works, for `verify_timeout_s` at most."""
+        is_active = step.kind is Kind.WAIT_PROCESSING
+        if one.verification is None:
+            expected = Expected(
+                step.processor,
+                is_active,
+                self._limits.verify_timeout_s,
+                reports_from="" if is_active else step.destination,
+            )
+            mover = one.moved_by or step.processor  # its answer is cleaned up
+            end = self._client.checkpoints_end
+            one.verification = Verification(
+                self._client, expected, lambda: self._commits.since(mover, end)
+            )
+            one.deadline_ms = self._now_ms() + round(self._limits.verify_timeout_s * 1000)
+        expected = one.verification.expected
+        if not expected.is_awaited or (is_active and one.moved_at_ms is None):
+            one.at, one.verification = one.at + 1, None
+        elif one.verification.works():
+            one.end(step, self._now_ms(), *expected.sign_seen())
+            one.at, one.verification, one.deadline_ms = one.at + 1, None, 0
+            if is_active and one.down_s is not None:
+                one.first_commit_s = one.down_s + (self._now_ms() - one.step_done_ms) / 1000
+        elif self._now_ms() >= one.deadline_ms:
+            self._fail(one, f"{step.name}: {expected.failure()}")
         else:
-            self._still(one, step, still)
+            self._still(one, step, expected.sign_missing())
             return False
         return True
 
@@ -314,7 +347,7 @@ class Runner:
             seen = seen_now(
                 self._client, subject(one, step), one.request.uuid if one.request else ""
             )
-            left = time_left(one.deadline - self._monotonic())
+            left = time_left((one.deadline_ms - self._now_ms()) / 1000)
             return f"{one.unit.processor}: {step.name}: waiting: {what}; {seen}; {left}"
 
         self._beats.of(one.unit.processor)(step.name, line)
@@ -326,24 +359,16 @@ class Runner:
 
     def _fail(self, one: Progress, why: str) -> None:
         if one.step is not None and one.began_ms is not None:
-            self._ended(one, one.step)
+            one.end(one.step, self._now_ms())
         one.state, one.why_failed, one.warm_up, one.request = State.FAILED, why, None, None
         self._context.log.error(f"{one.unit.processor}: {why}")
 
-    def _let_go(self, running: Sequence[Progress]) -> None:
+    def _let_go(self, running: Sequence[Progress], because: str) -> None:
+        if any(one.state is State.FAILED for one in self.progress):
+            because = "another one has failed"
         for one in running:
-            one.state, one.warm_up = State.WAITING, None
-            self._context.log.info(f"{one.unit.processor}: left waiting: another one has failed")
-
-    def _hand_back(self) -> None:
-        """Of a cancelled run: ends what was only asked or reserved, and tells the rest."""
-        for one in self.progress:
-            if one.state is not State.RUNNING:
-                continue
-            told_of = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
-            if one.request is not None:
-                told_of = self._cancel(one.request.uuid)
-            self._context.log.warning(f"cancelled: {one.unit.processor}: {told_of}")
+            one.state, one.warm_up, self.goes_on = State.WAITING, None, True
+            self._context.log.info(f"{one.unit.processor}: left waiting: {because}")
 
     def _cancel(self, uuid: str) -> str:
         try:
@@ -367,18 +392,3 @@ class Runner:
             one.stopped_at_ms = at_ms
         self._context.log.info(f"{one.unit.processor}: {step.name}: {status}: {message}")
         return after
-
-    def _ended(
-        self,
-        one: Progress,
-        step: Step,
-        status: str = "",
-        message: str = "",
-        request: str = "",
-        *,
-        at_ms: int | None = None,
-    ) -> None:
-        end_ms = self._now_ms() if at_ms is None else at_ms
-        begin_ms = min(one.began_ms or end_ms, end_ms)
-        one.ended.append(Ended(step, begin_ms, end_ms, status, message, request))
-        one.began_ms = None

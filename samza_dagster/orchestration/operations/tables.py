@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.orchestration.operations.picture import DOWN, Bar, Line, lines_svg
+from samza_dagster.orchestration.operations.plan import UnitsPlan
+from samza_dagster.orchestration.operations.progress import Progress
+from samza_dagster.orchestration.operations.steps import Kind, State
 from samza_dagster.orchestration.pictures import clock, picture, timeline_svg
 from samza_dagster.orchestration.tables import lines_within, map_markdown, table_within
-from samza_dagster.orchestration.units.order import Kind, State
-from samza_dagster.orchestration.units.plan import UnitsPlan
-from samza_dagster.orchestration.units.progress import Progress
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -146,7 +146,8 @@ def failures_text(progress: Sequence[Progress]) -> str:
         f"{one.unit.processor}: {one.why_failed}" for one in progress if one.state is State.FAILED
     )
     left = [one.unit.processor for one in progress if one.state is State.WAITING]
-    return failed + (f"; not begun or left waiting: {', '.join(left)}" if left else "")
+    waiting = f"not begun or left waiting: {', '.join(left)}" if left else ""
+    return "; ".join(filter(None, (failed, waiting)))
 
 
 def standby_cost(

@@ -23,6 +23,8 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     told_plan,
 )
+from samza_dagster.orchestration.operations.plan import SeveralConfig, UnitsPlan
+from samza_dagster.orchestration.operations.steps import Unit
 from samza_dagster.orchestration.operations.tables import MOST_OF_ONE
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -32,8 +34,6 @@ from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tables import table_within
 from samza_dagster.orchestration.tags import job_tag
-from samza_dagster.orchestration.units.order import Unit
-from samza_dagster.orchestration.units.plan import SeveralConfig, UnitsPlan
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient

@@ -15,6 +15,7 @@ import dagster as dg
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.deploy.submission import is_never_submitted
 from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.reconcile.findings import Finding
 from samza_dagster.orchestration.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
 from samza_dagster.orchestration.tags import JOB
@@ -107,7 +108,6 @@ def _ended_badly(instance: dg.DagsterInstance, root: str) -> bool:
     records = instance.get_run_records(dg.RunsFilter(run_ids=sorted(chain)))
     runs = (record.dagster_run for record in records)
     newest = next((run for run in runs if not is_never_submitted(instance, run)), None)
-    return newest is not None and (
-        newest.status in _ENDED_BADLY
-        or (newest.status is dg.DagsterRunStatus.SUCCESS and CANCELLED in newest.tags)
-    )
+    if newest is None or newest.status is not dg.DagsterRunStatus.SUCCESS:
+        return newest is not None and newest.status in _ENDED_BADLY
+    return CANCELLED in newest.tags or control.state_of(newest) == control.ABORTED

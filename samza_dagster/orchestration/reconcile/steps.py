@@ -17,9 +17,9 @@ from samza_dagster.errors import Refused
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
 from samza_dagster.orchestration.moves import require_named_hosts
+from samza_dagster.orchestration.operations.steps import Kind, Step, Unit, standby_placed
 from samza_dagster.orchestration.reconcile.findings import Finding, localities, no_host, unwell
 from samza_dagster.orchestration.reconcile.pins import check_pins
-from samza_dagster.orchestration.units.order import Kind, Step, Unit, standby_placed
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView

@@ -15,9 +15,9 @@ import pytest
 from samza_dagster.metadata import KafkaCluster, ensure_topic
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import checkpoint_topic
-from samza_dagster.orchestration.bounce import runs as bounce_runs
-from samza_dagster.orchestration.bounce.config import BounceAction
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations.control import BounceAction
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.cockpit import PATIENCE_S

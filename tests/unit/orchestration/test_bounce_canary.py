@@ -8,8 +8,8 @@ import pytest
 from test_bounce_loop import NOT_STARTED, Book, downs, many, plan_of, run
 
 from samza_dagster.client.views import ActionView
-from samza_dagster.orchestration.bounce.order import Stand
-from samza_dagster.orchestration.bounce.row import End
+from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.schedule import Stand
 from tests.rig.bounce_world import BounceWorld, earlier_restart
 
 pytestmark = pytest.mark.unit

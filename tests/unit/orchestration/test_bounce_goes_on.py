@@ -11,8 +11,8 @@ from test_bounce_loop import BOTH, NOT_STARTED, Book, many, plan_of, run
 
 from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.bounce.order import Stand
-from samza_dagster.orchestration.bounce.row import End
+from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.schedule import Stand
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld, Killed
 
 pytestmark = pytest.mark.unit

@@ -13,21 +13,19 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.bounce.order import (
+from samza_dagster.orchestration.bounce.order import busy_groups, order_of, paced
+from samza_dagster.orchestration.bounce.plan import expected_s, time_in_words
+from samza_dagster.orchestration.operations.schedule import (
     CONTAINERS,
     HOSTS,
     UNDER_WAY,
-    Limits,
+    Batch,
     Phase,
     Position,
+    Schedule,
     Stand,
-    Unit,
-    busy_groups,
-    order_of,
-    paced,
     what_next,
 )
-from samza_dagster.orchestration.bounce.plan import expected_s, time_in_words
 
 pytestmark = pytest.mark.unit
 DEMO = {"0": "h1", "1": "h2", "0-0": "h3", "1-0": "h4"}
@@ -51,7 +49,7 @@ def job(at: dict[str, str], states: dict[str, str] | None = None, lost: str = ""
     )
 
 
-def names(units: tuple[Unit, ...]) -> list[str]:
+def names(units: tuple[Batch, ...]) -> list[str]:
     return [unit.name for unit in units]
 
 
@@ -66,7 +64,7 @@ def test_a_host_is_one_unit_with_its_standbys_first() -> None:
     """Hosts of standbys alone come first."""
     at = {"0": "a", "1-0": "a", "1": "b", "2": "b", "0-0": "c", "2-0": "c"}
     order = order_of(job(at), HOSTS)
-    assert [(u.name, u.processors) for u in order] == [
+    assert [(u.name, u.members) for u in order] == [
         ("c", ("0-0", "2-0")),
         ("a", ("1-0", "0")),
         ("b", ("1", "2")),
@@ -111,12 +109,12 @@ def test_whoever_has_spent_half_of_what_samza_s_am_lets_pass_waits_and_the_other
     }
     spent = paced(replace(job(DEMO), coordinator="samza", stop_budgets=budgets))
     assert list(spent) == ["0-0"]
-    todo = what_next(order, Limits(at_once=4), Position(stands, paced=spent), 8_999)
+    todo = what_next(order, Schedule(at_once=4), Position(stands, paced=spent), 8_999)
     assert (todo.ask, todo.until_ms) == (("1-0", "0"), 9_000)
     assert todo.because == (
         "0-0 waits until 1970-01-01 00:00:09 UTC: 4 of the 8 stops in a row that Samza's AM lets pass are spent"
     )
-    assert what_next(order, Limits(), Position(stands, paced=spent), 9_000).ask == ("0-0",)
+    assert what_next(order, Schedule(), Position(stands, paced=spent), 9_000).ask == ("0-0",)
     assert paced(job(DEMO)) == {}
 
 
@@ -129,9 +127,9 @@ def test_the_time_left_has_the_longest_wait_in_it_and_the_work_beside_it_only_on
         ({"0": 300.0}, 300 + 10),
         ({"0-0": 300.0}, 300 + 5 + 60 + 20),
     ):
-        told = expected_s(left, Limits(), seconds, canaries_left=1, bake_s=60, waits_s=waits_s)
+        told = expected_s(left, Schedule(), seconds, canaries_left=1, bake_s=60, waits_s=waits_s)
         assert told == expected
-    assert expected_s(["0"], Limits(), {}, bake_s=0, waits_s={"0": 300}) is None
+    assert expected_s(["0"], Schedule(), {}, bake_s=0, waits_s={"0": 300}) is None
     assert time_in_words(None, {"0": 300}) == "at least 5 min"
     assert time_in_words(None, {}) == ""
 
@@ -178,9 +176,9 @@ def test_the_limits_hold_in_every_history(
     answered is never stuck, and who was up and then tells that it is behind has its place again.
     """
     order = order_of(job(at), unit)
-    limits = Limits(unit, at_once, min(canaries, len(order)), 10, stop_after)
-    canary = {p for u in order[: limits.canaries] for p in u.processors}
-    stands = {p: Stand.WAITING for u in order for p in u.processors}
+    limits = Schedule(unit, at_once, min(canaries, len(order)), 10, stop_after)
+    canary = {p for u in order[: limits.canaries] for p in u.members}
+    stands = {p: Stand.WAITING for u in order for p in u.members}
     back: dict[str, int] = {}
     down_until: dict[str, int] = {}
     behind: set[str] = set()
@@ -242,7 +240,7 @@ def test_the_limits_hold_in_every_history(
 def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     """And ends at once where nobody is left to ask, or a request without an end holds the place."""
     order = order_of(job({**DEMO, "2": "h5"}), CONTAINERS, only=["0", "1", "2"])
-    down, limits = {"0": "0 is starting"}, Limits(stop_after=3)
+    down, limits = {"0": "0 is starting"}, Schedule(stop_after=3)
     stands = {"0": Stand.FAILED, "1": Stand.WAITING, "2": Stand.BACK}
     todo = what_next(order, limits, Position(stands, down=down), 0)
     assert (todo.phase, todo.ask) == (Phase.BOUNCING, ())
@@ -258,17 +256,17 @@ def test_nothing_is_asked_when_somebody_wants_it_to_halt() -> None:
     """What is in flight is finished."""
     order = order_of(job(DEMO), CONTAINERS)
     stands = dict.fromkeys(DEMO, Stand.WAITING) | {"0-0": Stand.IN_FLIGHT}
-    todo = what_next(order, Limits(at_once=4), Position(stands, halt="paused"), 0)
+    todo = what_next(order, Schedule(at_once=4), Position(stands, halt="paused"), 0)
     assert (todo.phase, todo.ask) == (Phase.FINISHING, ())
     stands["0-0"] = Stand.BACK
-    todo = what_next(order, Limits(at_once=4), Position(stands, halt="paused"), 0)
+    todo = what_next(order, Schedule(at_once=4), Position(stands, halt="paused"), 0)
     assert (todo.phase, todo.because) == (Phase.ENDED, "paused")
 
 
 def test_the_others_wait_for_bake_and_judge() -> None:
     """A judge's no ends it, whatever the budget."""
     order = order_of(job(DEMO), CONTAINERS)
-    limits = Limits(at_once=2, canaries=1, bake_ms=60_000, stop_after=9)
+    limits = Schedule(at_once=2, canaries=1, bake_ms=60_000, stop_after=9)
     stands = dict.fromkeys(DEMO, Stand.WAITING) | {"0-0": Stand.BACK}
     at = Position(stands, {"0-0": 1_000})
     todo = what_next(order, limits, at, 2_000)
@@ -284,7 +282,7 @@ def test_a_container_that_left_the_job_before_the_canary_does_not_switch_it_off(
     """Whoever is gone was never asked: the canary still goes alone."""
     order = order_of(job(DEMO), CONTAINERS)
     stands = dict.fromkeys(DEMO, Stand.WAITING) | {"1": Stand.GONE}
-    limits = Limits(at_once=4, canaries=1)
+    limits = Schedule(at_once=4, canaries=1)
     assert what_next(order, limits, Position(stands), 0).ask == ("0-0",)
     stands["0-0"] = Stand.BACK
     assert what_next(order, limits, Position(stands, {"0-0": 0}), 1).phase is Phase.JUDGING
@@ -294,6 +292,6 @@ def test_places_that_stay_taken_end_it() -> None:
     """A request without an end may still stop its container: its place isn't given away."""
     order = order_of(job(DEMO), CONTAINERS)
     stands = dict.fromkeys(DEMO, Stand.WAITING) | {"0-0": Stand.STUCK}
-    todo = what_next(order, Limits(at_once=1, stop_after=5), Position(stands), 0)
+    todo = what_next(order, Schedule(at_once=1, stop_after=5), Position(stands), 0)
     assert todo.phase is Phase.ENDED
     assert "without an end" in todo.because

@@ -7,10 +7,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from samza_dagster.orchestration.bounce.order import Stand
 from samza_dagster.orchestration.bounce.picture import bounce_svg
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.picture import DRAWN_AT_MOST
+from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.pictures import MOST_BYTES, in_words, lag_svg, picture
 
 pytestmark = pytest.mark.unit

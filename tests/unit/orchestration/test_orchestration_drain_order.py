@@ -13,10 +13,30 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units
-from samza_dagster.orchestration.units.order import NEW, Kind, State, Step, Unit, may_begin
+from samza_dagster.orchestration.operations.schedule import (
+    NEVER,
+    Batch,
+    Position,
+    Schedule,
+    Stand,
+    what_next,
+)
+from samza_dagster.orchestration.operations.steps import NEW, Kind, Step, Unit
 
 pytestmark = pytest.mark.unit
 NAMES = [f"h{n}" for n in range(6)]
+
+
+def may_begin(
+    units: list[Unit], states: dict[int, Stand], at_once: int, *, apart: bool = False
+) -> list[int]:
+    """The units (by position) that the schedule of a drain, or of a reconciliation, lets begin."""
+    keys = [str(n) for n in range(len(units))]
+    stands = {key: states.get(int(key), Stand.WAITING) for key in keys}
+    schedule = Schedule(at_once=at_once, stop_after=NEVER if apart else 1)
+    order = [Batch(key, (key,)) for key in keys]
+    todo = what_next(order, schedule, Position(stands), 0, lambda key: units[int(key)].group)
+    return [int(key) for key in todo.ask]
 
 
 def job(
@@ -187,17 +207,17 @@ def test_units_keep_the_bound_and_the_group_rule_and_all_get_done(
 ) -> None:
     """Whichever ends first: at most K run, never two of a group, everybody once."""
     units, at_once, ends = history
-    states: dict[int, State] = {}
+    states: dict[int, Stand] = {}
     begun: list[int] = []
     for end in ends:
         for number in may_begin(units, states, at_once):
-            states[number] = State.RUNNING
+            states[number] = Stand.IN_FLIGHT
             begun.append(number)
-        running = [n for n, s in states.items() if s is State.RUNNING]
+        running = [n for n, s in states.items() if s is Stand.IN_FLIGHT]
         assert len(running) <= at_once
         assert len({units[n].group for n in running}) == len(running)
         if running:
-            states[running[end % len(running)]] = State.DONE
+            states[running[end % len(running)]] = Stand.BACK
     assert sorted(begun) == list(range(len(units)))
 
 
@@ -208,7 +228,7 @@ def test_after_a_failure_nothing_begins(
     """What runs then is followed to its end."""
     units, at_once, _ = history
     assume(failed < len(units))
-    assert may_begin(units, {failed: State.FAILED}, at_once) == []
+    assert may_begin(units, {failed: Stand.FAILED}, at_once) == []
 
 
 @given(histories(), st.integers(0, 9))
@@ -218,10 +238,10 @@ def test_where_groups_are_apart_only_the_group_of_a_failure_ends(
     """All others get done."""
     units, at_once, _ = history
     assume(failed < len(units))
-    states = {failed: State.FAILED}
+    states = {failed: Stand.FAILED}
     while begun := may_begin(units, states, at_once, apart=True):
         assert units[failed].group not in {units[number].group for number in begun}
-        states.update(dict.fromkeys(begun, State.DONE))
+        states.update(dict.fromkeys(begun, Stand.BACK))
     left = {number for number in range(len(units)) if number not in states}
     assert {units[number].group for number in left} <= {units[failed].group}
 

@@ -13,6 +13,8 @@ from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.bounce.tables import _map_and_tables
 from samza_dagster.orchestration.moves import CatchUp, HostRow, host_map
+from samza_dagster.orchestration.operations.plan import UnitsPlan
+from samza_dagster.orchestration.operations.progress import EndedStep, Limits, Progress
 from samza_dagster.orchestration.operations.tables import (
     outcomes_table,
     pictures,
@@ -24,8 +26,6 @@ from samza_dagster.orchestration.pictures import MOST_BYTES
 from samza_dagster.orchestration.plan_record import kept, unpacked
 from samza_dagster.orchestration.reconcile.job import _findings_table
 from samza_dagster.orchestration.reconcile.steps import Finding, Wanted, reconcile
-from samza_dagster.orchestration.units.plan import UnitsPlan
-from samza_dagster.orchestration.units.progress import Ended, Limits, Progress
 
 pytestmark = pytest.mark.unit
 LIMITS = Limits(120, 600, 120, CatchUp(1, 30, 3_600), 120)
@@ -122,8 +122,8 @@ def test_what_became_of_a_thousand_containers_is_cut_too() -> None:
     progress = [Progress(unit) for unit in plan_of(1_000).units]
     for one in progress:
         step = one.unit.steps[0]
-        one.ended += [Ended(step, n, n + 5, "SUCCEEDED", "x" * 200) for n in range(2)]
-        one.ended += [Ended(step, n, n + 5) for n in range(2)]
+        one.ended += [EndedStep(step, n, n + 5, "SUCCEEDED", "x" * 200) for n in range(2)]
+        one.ended += [EndedStep(step, n, n + 5) for n in range(2)]
         one.moments += [("1 move", "IN_PROGRESS", n) for n in (1, 2)]
     drawn = pictures(progress)
     tables = (outcomes_table(progress), steps_table(progress), *drawn.values())

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from samza_dagster.client.views import ReplicaLag
 from samza_dagster.lag import Heard
 from samza_dagster.model import TaskMode
+from samza_dagster.orchestration.operations.progress import any_of
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
-from samza_dagster.orchestration.units.progress import any_of
 from samza_dagster.orchestration.waits.conditions import (
     Met,
     Reported,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from samza_dagster.orchestration import asking, extra_standby, follow, own_commits, phases, spun_up
-from samza_dagster.orchestration.bounce import runs
+from samza_dagster.orchestration.operations import control as runs
 from samza_dagster.orchestration.requests import request_uuid
 
 pytestmark = pytest.mark.unit

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from samza_dagster.orchestration.moves import CatchUp
+from samza_dagster.orchestration.operations.steps import NEW, State, Step, Unit
+from samza_dagster.orchestration.operations.verify import Verification
 from samza_dagster.orchestration.requests import Outcome
-from samza_dagster.orchestration.units.order import NEW, State, Step, Unit
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.warm_up import WarmUp
 
@@ -27,7 +28,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Ended:
+class EndedStep:
     """One step from when it was asked for, or begun, until its end; ms since the epoch.
 
     `status` is that of its request, or what was waited for; empty where a wait has failed.
@@ -66,8 +67,9 @@ class Progress:
     standby_since_ms: int | None = None
     standby_until_ms: int | None = None
     request: Outcome | None = None
-    deadline: float = 0.0
+    deadline_ms: int = 0
     warm_up: WarmUp | None = None
+    verification: Verification | None = None
     moved_at_ms: int | None = None
     moved_by: str = ""
     step_done_ms: int = 0
@@ -77,12 +79,27 @@ class Progress:
     why_failed: str = ""
     began_ms: int | None = None
     moments: list[tuple[str, str, int]] = field(default_factory=list[tuple[str, str, int]])
-    ended: list[Ended] = field(default_factory=list[Ended])
+    ended: list[EndedStep] = field(default_factory=list[EndedStep])
 
     @property
     def step(self) -> Step | None:
         """What it is at; None past its last one."""
         return self.unit.steps[self.at] if self.at < len(self.unit.steps) else None
+
+    def end(
+        self, step: Step, at_ms: int, status: str = "", message: str = "", request: str = ""
+    ) -> None:
+        """Notes that a step has ended; see `EndedStep`."""
+        begin_ms = min(self.began_ms or at_ms, at_ms)
+        self.ended.append(EndedStep(step, begin_ms, at_ms, status, message, request))
+        self.began_ms = None
+
+
+def progress_text(progress: Sequence[Progress]) -> str:
+    """`2/7, 1 failed`, as bounces tell it."""
+    done = sum(one.state is State.DONE for one in progress)
+    failed = sum(one.state is State.FAILED for one in progress)
+    return f"{done}/{len(progress)}" + (f", {failed} failed" if failed else "")
 
 
 def subject(one: Progress, step: Step) -> str:

@@ -1,48 +1,60 @@
-"""The runs of rolling bounces in a Dagster instance: which they are, and what they are told."""
+"""The runs of operations in a Dagster instance: which they are, and what they are told."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster._core.events import EngineEventData
 
 from samza_dagster.errors import InvalidInput, Refused
-from samza_dagster.orchestration.bounce.config import BounceAction
-from samza_dagster.orchestration.deploy.submission import SUBMITTED, is_being_submitted
+from samza_dagster.orchestration.deploy.submission import SUBMITTED
+from samza_dagster.orchestration.follow import ROOT as CHAIN
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
+from samza_dagster.orchestration.waits.waiting import CONTINUES
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.bounce.steered import By
+    from samza_dagster.orchestration.operations.steered import By
 
 NAME = "rolling_bounce"
+STEERED_JOBS = (NAME, "drain_host", "reconcile")
+"""What can be paused, resumed and aborted. Without a run's id it is a bounce that is meant."""
 BOUNCE = "samza/bounce"
 CONTROL = "samza/bounce-control"
 PROGRESS = "samza/progress"
 ROOT = "samza/bounce-root"
+RESUMES = "samza/resumes"
+"""The run whose operation this one was launched to go on with."""
 RETRY_NUMBER = "dagster/retry_number"
-
-_WILL_RETRY, _RETRIED_AS = "dagster/will_retry", "dagster/auto_retry_run_id"
-_RETRY_S = 300.0
 
 PLANNED, DRY_RUN, RUNNING = "planned", "dry-run", "running"
 PAUSED, ABORTED, STOPPED, DONE = "paused", "aborted", "stopped", "done"
-SKIPPED = "skipped"
+SKIPPED, WAITING = "skipped", "waiting"
 HEARD = "heard"
-_AT_WORK = (
+AT_WORK = (
     dg.DagsterRunStatus.STARTING,
     dg.DagsterRunStatus.STARTED,
     dg.DagsterRunStatus.CANCELING,
 )
-_UNDER_WAY = (*_AT_WORK, dg.DagsterRunStatus.QUEUED)
+UNDER_WAY = (*AT_WORK, dg.DagsterRunStatus.QUEUED)
 ENDED = (
     dg.DagsterRunStatus.SUCCESS,
     dg.DagsterRunStatus.FAILURE,
     dg.DagsterRunStatus.CANCELED,
 )
-_MOST = 50
+MOST = 50
+READ_S = 1.0
+
+
+class BounceAction(Enum):
+    """What can be done with a bounce."""
+
+    pause = "pause"
+    resume = "resume"
+    abort = "abort"
 
 
 def bounces(
@@ -50,22 +62,28 @@ def bounces(
     job: str | None = None,
     statuses: Sequence[dg.DagsterRunStatus] = (),
     tags: Mapping[str, str] | None = None,
-    limit: int | None = _MOST,
+    limit: int | None = MOST,
+    *,
+    actions: Sequence[str] = (NAME,),
 ) -> list[dg.DagsterRun]:
-    """Bounces, newest first; of one Samza job, by tag `samza/job`, or of all. Dry runs are none."""
-    wanted = {**(tags or {}), ACTION: NAME, **({JOB: job} if job else {})}
+    """Bounces, newest first; of one Samza job, by tag `samza/job`, or of all. Dry runs are none.
+
+    With other `actions` the runs of those.
+    """
+    wanted: dict[str, str | list[str]] = {**(tags or {}), ACTION: [*actions]}
+    wanted |= {JOB: job} if job else {}
     filters = dg.RunsFilter(tags=wanted, statuses=list(statuses))
-    return [run for run in instance.get_runs(filters, limit=limit) if not _is_dry_run(run)]
+    return [run for run in instance.get_runs(filters, limit=limit) if not is_dry_run(run)]
 
 
 def root_of(run: dg.DagsterRun) -> str:
     """The first run of the chain: over re-executions, and over what resumed a paused one."""
-    return run.tags.get(ROOT) or run.root_run_id or run.run_id
+    return run.tags.get(ROOT) or run.tags.get(CHAIN) or run.root_run_id or run.run_id
 
 
 def chain(instance: dg.DagsterInstance, root: str) -> list[dg.DagsterRun]:
-    """All runs of a bounce, newest first."""
-    return bounces(instance, tags={ROOT: root}, limit=None)
+    """All runs of a bounce, or another operation, newest first."""
+    return bounces(instance, tags={ROOT: root}, limit=None, actions=STEERED_JOBS)
 
 
 def state_of(run: dg.DagsterRun) -> str:
@@ -86,9 +104,11 @@ def goes_on_with(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.Dagster
     return next((one for one in runs if one.status in SUBMITTED), run)
 
 
-def paused(instance: dg.DagsterInstance, job: str | None = None) -> list[dg.DagsterRun]:
+def paused(
+    instance: dg.DagsterInstance, job: str | None = None, *, action: str = NAME
+) -> list[dg.DagsterRun]:
     """Paused bounces that no run has gone on with, newest first."""
-    found = bounces(instance, job, ENDED, {BOUNCE: PAUSED})
+    found = bounces(instance, job, ENDED, {BOUNCE: PAUSED}, actions=(action,))
     return [
         run
         for run in found
@@ -96,15 +116,17 @@ def paused(instance: dg.DagsterInstance, job: str | None = None) -> list[dg.Dags
     ]
 
 
-def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
-    """Marks a run as one of its chain; returns the root. Tags copied from its parent are no orders.
+def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str, root: str = "") -> str:
+    """Marks a run as one of its chain (of `root`, if it is given); returns the root.
+
+    Tags copied from its parent are no orders.
 
     A retry that Dagster made by itself keeps the order that its parent didn't live to hear.
     What goes on with a paused bounce isn't planned but paused, until it is running: should it
     fail before that, the bounce still is. Raises `Refused` for one of a bounce that has ended
     by an order or by its limits.
     """
-    root = root_of(run)
+    root = root or root_of(run)
     earlier = [one for one in chain(instance, root) if one.run_id != run.run_id]
     if state == PLANNED and earlier and state_of(earlier[0]) == PAUSED:
         state = PAUSED
@@ -126,7 +148,7 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str) -> str:
 
 def _is_copied(tags: Mapping[str, str], parents: Mapping[str, str]) -> bool:
     """Whether a run's order is its parent's. Each is noted: told the same anew, it has one more."""
-    from samza_dagster.orchestration.bounce.steered import steerings
+    from samza_dagster.orchestration.operations.steered import steerings
 
     newest = steerings(tags)[-1:]
     return tags.get(CONTROL) == parents.get(CONTROL) and (
@@ -134,33 +156,21 @@ def _is_copied(tags: Mapping[str, str], parents: Mapping[str, str]) -> bool:
     )
 
 
-def asked_for(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
-    """What a person or a clock launched, where `run` is a retry that Dagster made by itself."""
-    while RETRY_NUMBER in run.tags and run.parent_run_id is not None:
-        parent = instance.get_run_by_id(run.parent_run_id)
-        if parent is None:
-            break
-        run = parent
-    return run
-
-
-def is_by_clock(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether the run would begin its bounce, and nobody goes on with that by hand."""
-    root = root_of(run)
-    if asked_for(instance, run).run_id != root:
-        return False
-    others = [one for one in chain(instance, root) if one.run_id != run.run_id]
-    return all(state_of(one) in (PLANNED, SKIPPED) for one in others)
+def goes_on_with_another(run: dg.DagsterRun) -> bool:
+    """Whether a person, or an order, has this run begin anew what an earlier one has left."""
+    resumes = RESUMES in run.tags and CONTINUES not in run.tags
+    return run.parent_run_id is not None or resumes
 
 
 def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
-    """Ended bounces of a job that are told to resume and that no run has gone on with yet.
+    """Ended operations of a job that are told to resume and that no run has gone on with yet.
 
     Of those told the newest are looked at. With which a run has gone on is marked as heard:
     it isn't looked at again, in the place of an older one.
     """
     found: list[dg.DagsterRun] = []
-    for run in bounces(instance, job, ENDED, {CONTROL: BounceAction.resume.value}):
+    told = {CONTROL: BounceAction.resume.value}
+    for run in bounces(instance, job, ENDED, told, actions=STEERED_JOBS):
         if goes_on_with(instance, run).run_id == run.run_id:
             found.append(run)
         else:
@@ -168,63 +178,9 @@ def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
     return found
 
 
-def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """Raises `Refused` when an older run of the same job is at work, or any that bounces already.
-
-    An older one counts from when it is being started, before it has said anything of itself.
-    One that is started later finds this one by its tag: of two never both bounce.
-    """
-    job = run.tags.get(JOB, "")
-    mine = instance.get_run_record_by_id(run.run_id)
-    records = instance.get_run_records(
-        dg.RunsFilter(tags={ACTION: NAME, JOB: job}, statuses=list(_AT_WORK)), limit=_MOST
-    )
-    for record in records:
-        other = record.dagster_run
-        if other.run_id == run.run_id or restarts_nobody(other):
-            continue
-        is_older = mine is None or record.storage_id < mine.storage_id
-        if is_older or other.tags.get(BOUNCE) == RUNNING:
-            raise Refused(
-                f"one bounce of {job} at a time",
-                seen=f"run {other.run_id} is {other.status.value.lower()}: "
-                f"{other.tags.get(PROGRESS, 'no progress yet')}",
-                fix="wait for it or abort it; one whose worker is gone: terminate it in the UI",
-            )
-
-
-def restarts_nobody(run: dg.DagsterRun) -> bool:
-    """A dry run, or one that was skipped."""
-    return _is_dry_run(run) or run.tags.get(BOUNCE) == SKIPPED
-
-
-def _is_dry_run(run: dg.DagsterRun) -> bool:
+def is_dry_run(run: dg.DagsterRun) -> bool:
     """By its config, before it has said so of itself."""
     return run.tags.get(BOUNCE) == DRY_RUN or is_dry(run.run_config)
-
-
-def hindrance(instance: dg.DagsterInstance, job: str) -> str:
-    """Why no bounce of a job may be launched by a clock now; empty when one may."""
-    for run in bounces(instance, job, _UNDER_WAY):
-        return f"bounce {run.run_id} is {run.status.value.lower()}: {run.tags.get(PROGRESS, 'no progress yet')}"
-    for run in bounces(instance, job, [dg.DagsterRunStatus.NOT_STARTED]):
-        if is_being_submitted(instance, run):
-            return f"bounce {run.run_id} is being submitted"
-    for run in bounces(instance, job, tags={_WILL_RETRY: "true"}):
-        if _is_retried_soon(instance, run):
-            return f"bounce {run.run_id} has failed and Dagster is about to retry it"
-    for run in paused(instance, job):
-        return f"bounce {run.run_id} is paused ({run.tags.get(PROGRESS, '')}): resume or abort it first"
-    return ""
-
-
-def _is_retried_soon(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Dagster's daemon retries a failed run seconds after it marked it so; no longer than that."""
-    if run.tags.get(_WILL_RETRY) != "true" or _RETRIED_AS in run.tags:
-        return False
-    record = instance.get_run_record_by_id(run.run_id)
-    ended = record.end_time if record is not None else None
-    return ended is not None and time.time() - ended < _RETRY_S
 
 
 def order(instance: dg.DagsterInstance, run_id: str) -> str:
@@ -248,9 +204,33 @@ def order(instance: dg.DagsterInstance, run_id: str) -> str:
     return told if told in (BounceAction.pause.value, BounceAction.abort.value) else ""
 
 
+class RunControl:
+    """What a run is told, read once a second, and the progress that its tag tells."""
+
+    def __init__(self, context: dg.OpExecutionContext) -> None:
+        self._instance, self._run_id = context.instance, context.run.run_id
+        self._read_at = float("-inf")
+        self._order = self._told = ""
+
+    def order(self) -> str:
+        """Run tag `samza/bounce-control`, see `order`."""
+        now = time.monotonic()
+        if now - self._read_at >= READ_S:
+            self._read_at = now
+            self._order = order(self._instance, self._run_id)
+        return self._order
+
+    def progress(self, text: str) -> None:
+        """Run tag `samza/progress`, which lists of runs show; written when it says something new."""
+        if text != self._told:
+            self._told = text
+            self._instance.add_run_tags(self._run_id, {PROGRESS: text})
+
+
 def find(instance: dg.DagsterInstance, run_id: str, job: str | None = None) -> dg.DagsterRun:
-    """The bounce whose id begins so; raises `InvalidInput` when none or several do."""
-    found = [run for run in bounces(instance, job, limit=None) if run.run_id.startswith(run_id)]
+    """The operation whose run's id begins so; raises `InvalidInput` when none or several do."""
+    known = bounces(instance, job, limit=None, actions=STEERED_JOBS)
+    found = [run for run in known if run.run_id.startswith(run_id)]
     if len(found) == 1:
         return found[0]
     raise InvalidInput(
@@ -269,38 +249,39 @@ def steer(
     by: By | None = None,
     dry_run: bool = False,
 ) -> tuple[dg.DagsterRun, str]:
-    """Tells a bounce what to do; the run, and what happens now, or would (`dry_run`).
+    """Tells an operation what to do; the run, and what happens now, or would (`dry_run`).
 
     The run keeps by whom and why it was told (tag `samza/bounce-steered`).
 
-    Without `run_id` the newest that the action fits. Raises `InvalidInput` when there is
+    Without `run_id` the newest bounce that the action fits. Raises `InvalidInput` when there is
     none, or without `job` when there are some of several jobs; `Refused` when the action
     doesn't fit the run.
     """
     run = find(instance, run_id, job) if run_id else _newest_for(instance, action, job)
     state, is_over = state_of(run), run.status in ENDED
     fits = (
-        is_over and state != DONE
+        is_over and state not in (DONE, WAITING)
         if action is BounceAction.resume
         else not is_over or (action is BounceAction.abort and state == PAUSED)
     )
     later = goes_on_with(instance, run)
     if is_over and later.run_id != run.run_id:
         raise Refused(
-            f"{action.value} bounce {run.run_id}",
+            f"{action.value} {_name(run)}",
             seen=f"run {later.run_id} went on with it",
             fix=f"name that run: {action.value} {later.run_id[:8]}",
         )
     if not fits:
         raise Refused(
-            f"{action.value} bounce {run.run_id}",
+            f"{action.value} {_name(run)}",
             seen=f"it is {run.status.value.lower()} ({state or 'no state'})",
-            fix="resume one that was paused, aborted or stopped; pause or abort one that runs",
+            fix="resume one that was paused, aborted or stopped; pause or abort one that runs;"
+            " job cancel_waiting gives up one that waits",
         )
     given_up = action is BounceAction.abort and is_over
     if not dry_run:
         told = {BOUNCE: ABORTED, CONTROL: HEARD} if given_up else {CONTROL: action.value}
-        from samza_dagster.orchestration.bounce.steered import By, noted
+        from samza_dagster.orchestration.operations.steered import By, noted
 
         told |= noted(run.tags, action.value, by or By(), time.time_ns() // 1_000_000)
         instance.add_run_tags(run.run_id, told)
@@ -314,6 +295,11 @@ def steer(
         BounceAction.resume: "sensor bounce_resume launches a run that goes on with it, within some seconds",
         BounceAction.abort: "nothing more is asked, what is only held is given back",
     }[action]
+
+
+def _name(run: dg.DagsterRun) -> str:
+    action = run.tags.get(ACTION, NAME)
+    return f"{'bounce' if action == NAME else action} {run.run_id}"
 
 
 def _newest_for(
@@ -346,7 +332,7 @@ def _that_fit(
     """Bounces that an action without a run's id may mean: those that run, then those paused."""
     found: list[dg.DagsterRun] = []
     if action is not BounceAction.resume:
-        found += bounces(instance, job, _UNDER_WAY, limit=None)
+        found += bounces(instance, job, UNDER_WAY, limit=None)
     if action is not BounceAction.pause:
         found += paused(instance, job)
     return found

@@ -1,4 +1,4 @@
-"""Work on several containers, as units of steps, and which unit may begin next. Pure.
+"""Work on several containers, as units of steps. Pure.
 
 A unit is what is done for one container; its steps come one after the other, each a
 request of its own or a wait. Units of one group never run at the same time.
@@ -6,7 +6,7 @@ request of its own or a wait. Units of one group never run at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -113,27 +113,3 @@ def standby_placed(view: JobView, step: Step) -> tuple[Step, ...]:
         return (step,)
     name = f"{step.name}_reports"
     return step, Step(name, Kind.WAIT_REPORT, step.processor, step.destination)
-
-
-def may_begin(
-    units: Sequence[Unit], states: Mapping[int, State], at_once: int, *, apart: bool = False
-) -> list[int]:
-    """The units (by position) that may begin now, in order.
-
-    At most `at_once` run, never two of a group, and none begins after one has failed; where
-    groups are `apart`, none of its group.
-    """
-    known = [states.get(number, State.WAITING) for number in range(len(units))]
-    if not apart and State.FAILED in known:
-        return []
-    room = at_once - known.count(State.RUNNING)
-    shut = (State.RUNNING, State.FAILED)
-    busy = {unit.group for unit, state in zip(units, known, strict=True) if state in shut}
-    found: list[int] = []
-    for number, unit in enumerate(units):
-        if len(found) >= room:
-            break
-        if known[number] is State.WAITING and unit.group not in busy:
-            busy.add(unit.group)
-            found.append(number)
-    return found

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG, RunConfig, given
 from samza_dagster.orchestration.moves import CatchUp, HostRow
+from samza_dagster.orchestration.operations.progress import Limits
+from samza_dagster.orchestration.operations.steps import Unit
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.units.order import Unit
-from samza_dagster.orchestration.units.progress import Limits
 
 MOST_AT_ONCE = 64
 

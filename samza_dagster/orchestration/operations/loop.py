@@ -1,0 +1,213 @@
+"""The loop of every operation: looks, decides, begins, until nothing is left or it is told to end.
+
+All that it asks is asked under ids of the root of its chain of runs, so an operation whose run was
+killed is begun again from what its requests tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.operations.schedule import (
+    UNDER_WAY,
+    Batch,
+    Next,
+    Phase,
+    Position,
+    Schedule,
+    Stand,
+    what_next,
+)
+from samza_dagster.orchestration.ticks import elapsed_ms
+from samza_dagster.orchestration.waits.conditions import Wait
+
+POLL_S = 0.25
+PAUSE, ABORT = "pause", "abort"
+
+
+class End(StrEnum):
+    """How an operation's run ended, as run tag `samza/bounce` has it."""
+
+    DONE = "done"
+    PAUSED = "paused"
+    ABORTED = "aborted"
+    STOPPED = "stopped"
+    WAITING = "waiting"
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The end of a run's part; `wait` is what a sensor goes on with."""
+
+    end: End
+    because: str
+    wait: Wait | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A judge's yes, no, or None: not yet; and why."""
+
+    passed: bool | None
+    why: str
+
+
+class Work(Protocol):
+    """What is carried out, one by one. Each call looks or asks once and returns; raises `Unreachable`."""
+
+    goes_on: bool
+    """Something went on since the last look: the next one is due at once."""
+
+    def take_up(self, now_ms: int) -> None:
+        """Finds where an earlier run of the chain has left each; called once, before all else."""
+        ...
+
+    def look(self, now_ms: int) -> None:
+        """Looks at what is under way."""
+        ...
+
+    def position(self, now_ms: int) -> Position:
+        """Where each stands."""
+        ...
+
+    def judge(self, now_ms: int) -> Verdict:
+        """The word on the canary, after its bake."""
+        ...
+
+    def begin(self, key: str, now_ms: int) -> None:
+        """Begins one of them."""
+        ...
+
+    def decided(self, todo: Next, now_ms: int) -> Wait | None:
+        """What the loop is at; returns what is waited for where the run is to end meanwhile."""
+        ...
+
+    def give_back(self) -> None:
+        """The run ends: what was asked and has stopped nothing is released, the rest is told."""
+        ...
+
+
+class Loop:
+    """One run's part of an operation. `control` tells its order: pause, abort, or nothing.
+
+    `patience_s` is how long it goes on while nobody may be touched, or nobody answers.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        order: Sequence[Batch],
+        schedule: Schedule,
+        *,
+        group: Callable[[str], str] = group_of,
+        control: Callable[[], str],
+        patience_s: float,
+        log: Callable[[str], None],
+        sleep: Callable[[float], None] = time.sleep,
+        now_ms: Callable[[], int] = elapsed_ms,
+    ) -> None:
+        self._work = work
+        self._order = order
+        self._schedule = schedule
+        self._group = group
+        self._control = control
+        self._patience_s = patience_s
+        self._log = log
+        self._sleep = sleep
+        self._now_ms = now_ms
+        self._is_taken_up = False
+        self._idle_since: int | None = None
+        self._away_since: int | None = None
+
+    def run(self) -> Ended:
+        """Goes on until the end; what is only held is given back however that comes."""
+        try:
+            while True:
+                try:
+                    ended = self._turn()
+                    waits = not self._work.goes_on
+                    self._away_since = None
+                except Unreachable as error:
+                    ended, waits = None, True
+                    self._away(error)
+                if ended is not None:
+                    return ended
+                if waits:
+                    self._sleep(POLL_S)
+        except BaseException:
+            self._work.give_back()
+            raise
+
+    def _turn(self) -> Ended | None:
+        work, now = self._work, self._now_ms()
+        if not self._is_taken_up:
+            work.take_up(now)
+            self._is_taken_up = True
+        order = self._control()
+        if order == ABORT:
+            work.give_back()
+            return Ended(End.ABORTED, "it was aborted")
+        work.look(now)
+        position = work.position(now)
+        if order == PAUSE:
+            position = replace(position, halt="it is paused")
+        todo = self._what_next(position, now)
+        for key in todo.ask:
+            # Unreachable leaves it waiting, asked or not: the same id is asked again.
+            work.begin(key, now)
+        wait = work.decided(todo, now)
+        if wait is not None:
+            return Ended(End.WAITING, "it waits without a run", wait)
+        if todo.phase is Phase.ENDED:
+            return _ended(position, order, todo.because)
+        return self._too_idle(todo, position, now)
+
+    def _what_next(self, position: Position, now: int) -> Next:
+        def decide(at: Position) -> Next:
+            return what_next(self._order, self._schedule, at, now, self._group)
+
+        todo = decide(position)
+        if todo.phase is not Phase.JUDGING:
+            return todo
+        verdict = self._work.judge(now)
+        if verdict.passed is None:
+            return replace(todo, because=verdict.why)
+        self._log(f"canary: {verdict.why}")
+        todo = decide(replace(position, judged=verdict.passed))
+        if verdict.passed:
+            return todo
+        return replace(todo, because=f"{todo.because}: {verdict.why}")
+
+    def _too_idle(self, todo: Next, position: Position, now: int) -> Ended | None:
+        """The end of an operation that may touch nobody for too long."""
+        flying = position.are(*UNDER_WAY)
+        if todo.phase is not Phase.BOUNCING or todo.ask or flying or todo.until_ms is not None:
+            self._idle_since = None
+            return None
+        self._idle_since = self._idle_since or now
+        if now - self._idle_since <= self._patience_s * 1000:
+            return None
+        limit = f"{self._patience_s:g} s"
+        return Ended(End.STOPPED, f"nobody may be touched for {limit}: {todo.because}")
+
+    def _away(self, error: Unreachable) -> None:
+        now = self._now_ms()
+        if self._away_since is None:
+            self._away_since = now
+            self._log(f"waiting for who doesn't answer: {error}")
+        if now - self._away_since > self._patience_s * 1000:
+            raise error
+
+
+def _ended(position: Position, order: str, because: str) -> Ended:
+    if len(position.are(Stand.BACK, Stand.GONE)) == len(position.stands):
+        return Ended(End.DONE, "all are back")
+    if order == PAUSE:
+        return Ended(End.PAUSED, "it was paused")
+    return Ended(End.STOPPED, because)

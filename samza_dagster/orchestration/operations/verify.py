@@ -1,0 +1,187 @@
+"""Whether a container that was started works: one judge for moves, drains, reconciliations and bounces.
+
+`missing` is pure; `Verification` reads what is judged. How often, and for how long, is up to
+whoever asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from samza_dagster.errors import ActionFailed
+from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView, PlacementClient, ProcessorView, ReplicaLag
+
+NO_PROGRESS = "no input offset grew in a commit since then"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What shows that a container works, each within seconds of its start; 0: it isn't waited for.
+
+    An active works when it processes. `former` is the incarnation that it must not be any more. `reports_from` is the host from which a
+    standby must have told that it is there: the word of Samza's AM is that it was launched.
+    """
+
+    processor: str
+    is_active: bool
+    verify_s: float
+    former: str | None = None
+    reports_from: str = ""
+    lag_s: float = 0.0
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether there is a sign of its work that is waited for."""
+        return self.verify_s > 0 and (self.is_active or bool(self.reports_from))
+
+    def sign_seen(self) -> tuple[str, str]:
+        """The sign of its work in a word and in a sentence, once it is there."""
+        if self.is_active:
+            return "processes", "an input offset grew in a commit since its start"
+        return "reports", f"{self.processor} has written that it is on {self.reports_from}"
+
+    def sign_missing(self) -> str:
+        """The same while it isn't there."""
+        if self.is_active:
+            return "no input offset grew in a commit yet"
+        return f"no word of {self.processor} from {self.reports_from} yet"
+
+    def failure(self) -> ActionFailed:
+        """Why it doesn't count as started when its sign hasn't come in time."""
+        within = f"within {self.verify_s:g} s of its"
+        if self.is_active:
+            return ActionFailed(
+                f"processor {self.processor} processes {within} start",
+                seen=NO_PROGRESS,
+                fix="look at the container's log; if its input is idle, re-execute the whole run with"
+                " verify_timeout_s 0 (from failure it would keep its plan)",
+            )
+        return ActionFailed(
+            f"standby {self.processor} reports from {self.reports_from} {within} launch",
+            seen="the coordinator stream has no word of it from there",
+            fix="look at the container's log; Samza's AM starts it again if it has ended",
+        )
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What isn't seen of a container yet, and within how many seconds of its start it has to be."""
+
+    seen: str
+    within_s: float
+    is_lag: bool = False
+
+
+def missing(
+    expected: Expected, found: ProcessorView | None, *, works: bool, lag: str = ""
+) -> Missing | None:
+    """The first that is missing: it runs anew, it works, its lag is small; `lag` is why it isn't."""
+    if why := not_running(found, expected.former):
+        return Missing(why, expected.verify_s)
+    if not works:
+        return Missing(NO_PROGRESS, expected.verify_s)
+    return Missing(lag, expected.lag_s, is_lag=True) if lag else None
+
+
+def not_running(found: ProcessorView | None, former: str | None = None) -> str:
+    """Why a container doesn't run, or not as another incarnation than `former`; empty when it does."""
+    if found is None:
+        return "it is gone"
+    if found.state not in (RUNNING, LAST_SEEN_STATE):
+        return f"it is {found.state}"
+    if former is not None and found.execution_id == former:
+        return f"it still runs as {found.execution_id}"
+    return ""
+
+
+class Verification:
+    """Looks at one container. `since` tells where commits of its new process begin, at the first look.
+
+    `committed` is where the checkpoint topic ended when it was looked at last.
+    """
+
+    def __init__(
+        self, client: PlacementClient, expected: Expected, since: Callable[[], int]
+    ) -> None:
+        self.expected = expected
+        self.committed: int | None = None
+        self._client = client
+        self._read_since = since
+        self._since: int | None = None
+
+    def look(self, view: JobView, lag: str = "") -> Missing | None:
+        """What is missing now. Raises `Unreachable`."""
+        found = view.processors.get(self.expected.processor)
+        works = not not_running(found, self.expected.former) and self.works()
+        return missing(self.expected, found, works=works, lag=lag)
+
+    def works(self) -> bool:
+        """Whether its sign is there, if one is waited for. Raises `Unreachable`."""
+        expected = self.expected
+        if not expected.is_awaited:
+            return True
+        if not expected.is_active:
+            found = self._client.view().processors.get(expected.processor)
+            return found is not None and found.last_seen_host == expected.reports_from
+        if self._since is None:
+            self._since = self._read_since()
+        progress = self._client.processing(expected.processor, self._since)
+        self.committed = progress.end
+        return progress.processing
+
+
+@dataclass(frozen=True)
+class LagSeen:
+    """The most that a container is behind, why that isn't enough, and whether only a report is awaited."""
+
+    records: int | None = None
+    why_not: str = ""
+    is_up: bool = False
+
+
+@dataclass
+class NewReports:
+    """The lag of a restarted container, by what its new process has reported.
+
+    A report counts that its present incarnation signed, or another one than `before`, or that
+    wasn't there at the first look. That it reports at all shows that it runs: its first report,
+    before its stores are open, has no offset yet.
+    """
+
+    before: set[str] = field(default_factory=set[str])
+    _former: set[tuple[str, int | None]] | None = None
+
+    def look(
+        self, replicas: Sequence[ReplicaLag], execution: str, limit: int, *, told_by_work: bool
+    ) -> LagSeen:
+        """What they tell; `told_by_work`: whoever works needs no report."""
+        there = {(r.execution_id, r.observed_at_ms) for r in replicas}
+        former = self._former = there if self._former is None else self._former
+
+        def is_its_own(report: ReplicaLag) -> bool:
+            signed = report.execution_id
+            return bool(signed) and (
+                signed == execution or bool(self.before and signed not in self.before)
+            )
+
+        known = [
+            r.lag
+            for r in replicas
+            if r.lag is not None
+            and r.observed_at_ms is not None
+            and (is_its_own(r) or (r.execution_id, r.observed_at_ms) not in former)
+        ]
+        greatest = max(known, default=None)
+        if len(known) < len(replicas) and not told_by_work:
+            behind = greatest is not None and greatest > limit
+            unread = next((r.reason for r in replicas if r.lag is None and r.reason), None)
+            why = f"its lag isn't known{f': {unread}' if unread else ' since it started'}"
+            return LagSeen(greatest, why, not behind and any(is_its_own(r) for r in replicas))
+        if greatest is not None and greatest > limit:
+            return LagSeen(greatest, f"it is {greatest:,} records behind, limit {limit:,}")
+        return LagSeen(greatest)

@@ -1,1 +1,0 @@
-"""Work on several containers: units of steps, carried out several at once."""
