@@ -149,10 +149,9 @@ class Ticks:
         return result
 
     def launched(self) -> list[dg.RunRequest]:
-        """A tick of a sensor that yields what it launches."""
-        with dg.build_sensor_context(instance=self.instance) as context:
-            told: Any = self._timed(lambda: list(self.sensor(context)))  # pyright: ignore[reportArgumentType]
-        return [one for one in told if isinstance(one, dg.RunRequest)]
+        """What a tick launches."""
+        result = self.tick()
+        return list(result.run_requests or []) if isinstance(result, dg.SensorResult) else []
 
     def _timed(self, work: Callable[[], Any]) -> Any:
         began, began_s = time.process_time(), time.perf_counter()

@@ -368,6 +368,18 @@ def test_a_broker_that_is_away_for_a_moment_ends_no_drain(
     assert len(world.requests) == 7
 
 
+def test_a_broker_that_stays_away_ends_the_drain_and_what_became_of_each_is_told(
+    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+) -> None:
+    """Once nobody has answered for `timeout_s`."""
+    world.ends, world.away_at = [DONE, (SUCCEEDED, "away")], "away"
+    text, metadata = failure(drain(request, instance, timeout_s=1), "drain")
+    assert "no broker answers" in text
+    assert text.endswith("not begun or left waiting: 2, 1")
+    states = {row.data["container"]: row.data["state"] for row in metadata["outcomes"].records}
+    assert states == {"3-0": "done", "0": "running", "2": "waiting", "1": "waiting"}
+
+
 def test_no_room_is_told_with_the_coordinator_s_words(
     world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:

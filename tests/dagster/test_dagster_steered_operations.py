@@ -160,6 +160,22 @@ def test_an_aborted_drain_gives_back_what_was_only_reserved_and_can_be_resumed(
     assert on(world) == []
 
 
+@pytest.mark.parametrize(("ended", "goes_on"), [("stopped", True), ("aborted", False)])
+def test_dagster_s_own_retry_goes_on_with_what_failed_and_not_with_what_was_aborted(
+    world: World, instance: dg.DagsterInstance, ended: str, goes_on: bool
+) -> None:
+    """Whoever has retries on for failures wants the first; the second was an order."""
+    parent = other(instance, dg.DagsterRunStatus.FAILURE, tags={control.BOUNCE: ended})
+    retry = {"dagster/retry_number": "1"}
+    run = other(instance, dg.DagsterRunStatus.STARTED, tags=retry)
+    run = run._replace(parent_run_id=parent.run_id, root_run_id=parent.run_id)
+    if goes_on:
+        assert control.begin(instance, run, control.RUNNING, over=[control.ABORTED])
+        return
+    with pytest.raises(Refused, match="was aborted"):
+        control.begin(instance, run, control.RUNNING, over=[control.ABORTED])
+
+
 def test_a_reconciliation_is_paused_and_resumed(world: World, instance: dg.DagsterInstance) -> None:
     """One group after the other."""
     when_asked(world, 1, order(instance, PAUSE))

@@ -116,15 +116,22 @@ def paused(
     ]
 
 
-def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str, root: str = "") -> str:
+def begin(
+    instance: dg.DagsterInstance,
+    run: dg.DagsterRun,
+    state: str,
+    root: str = "",
+    *,
+    over: Sequence[str] = (ABORTED, STOPPED),
+) -> str:
     """Marks a run as one of its chain (of `root`, if it is given); returns the root.
 
     Tags copied from its parent are no orders.
 
     A retry that Dagster made by itself keeps the order that its parent didn't live to hear.
     What goes on with a paused bounce isn't planned but paused, until it is running: should it
-    fail before that, the bounce still is. Raises `Refused` for one of a bounce that has ended
-    by an order or by its limits.
+    fail before that, the bounce still is. Raises `Refused` where its parent is `over`: it has
+    ended by an order, or by its limits.
     """
     root = root or root_of(run)
     earlier = [one for one in chain(instance, root) if one.run_id != run.run_id]
@@ -137,7 +144,7 @@ def begin(instance: dg.DagsterInstance, run: dg.DagsterRun, state: str, root: st
         tags[CONTROL] = HEARD
     instance.add_run_tags(run.run_id, tags)
     ended = parent.tags.get(BOUNCE) if parent is not None else None
-    if RETRY_NUMBER in run.tags and ended in (ABORTED, STOPPED):
+    if RETRY_NUMBER in run.tags and ended in over:
         raise Refused(
             "a retry by Dagster itself goes on with a bounce whose worker died",
             seen=f"run {run.parent_run_id} was {ended}",
@@ -259,8 +266,9 @@ def steer(
     """
     run = find(instance, run_id, job) if run_id else _newest_for(instance, action, job)
     state, is_over = state_of(run), run.status in ENDED
+    waits = state == WAITING and run.status is dg.DagsterRunStatus.SUCCESS
     fits = (
-        is_over and state not in (DONE, WAITING)
+        is_over and state != DONE and not waits
         if action is BounceAction.resume
         else not is_over or (action is BounceAction.abort and state == PAUSED)
     )

@@ -13,7 +13,6 @@ from enum import StrEnum
 from typing import Protocol
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.schedule import (
     UNDER_WAY,
     Batch,
@@ -105,7 +104,6 @@ class Loop:
         order: Sequence[Batch],
         schedule: Schedule,
         *,
-        group: Callable[[str], str] = group_of,
         control: Callable[[], str],
         patience_s: float,
         log: Callable[[str], None],
@@ -115,7 +113,6 @@ class Loop:
         self._work = work
         self._order = order
         self._schedule = schedule
-        self._group = group
         self._control = control
         self._patience_s = patience_s
         self._log = log
@@ -169,17 +166,15 @@ class Loop:
         return self._too_idle(todo, position, now)
 
     def _what_next(self, position: Position, now: int) -> Next:
-        def decide(at: Position) -> Next:
-            return what_next(self._order, self._schedule, at, now, self._group)
-
-        todo = decide(position)
+        todo = what_next(self._order, self._schedule, position, now)
         if todo.phase is not Phase.JUDGING:
             return todo
         verdict = self._work.judge(now)
         if verdict.passed is None:
             return replace(todo, because=verdict.why)
         self._log(f"canary: {verdict.why}")
-        todo = decide(replace(position, judged=verdict.passed))
+        judged = replace(position, judged=verdict.passed)
+        todo = what_next(self._order, self._schedule, judged, now)
         if verdict.passed:
             return todo
         return replace(todo, because=f"{todo.because}: {verdict.why}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from samza_dagster.errors import InvalidInput, SamzaDagsterError
+from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
@@ -20,7 +20,7 @@ from samza_dagster.orchestration.follow import (
 )
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import End, Ended
 from samza_dagster.orchestration.operations.plan import UnitsPlan
 from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
@@ -138,7 +138,8 @@ def carry_out_units(
     That one is launched by a sensor: when a wait has come true, or a pause is over. Raises `dg.Failure` with what failed and what is left.
     """
     instance, run = context.instance, context.run
-    control.begin(instance, run, control.RUNNING, root_run_id(context))
+    root = root_run_id(context)
+    control.begin(instance, run, control.RUNNING, root, over=[control.ABORTED])
     runner = Runner(
         context,
         client,
@@ -147,8 +148,11 @@ def carry_out_units(
         apart=plan.apart,
         control=control.RunControl(context),
     )
+    away = ""
     try:
         ended = runner.run(plan.units, plan.at_once)
+    except Unreachable as error:  # for longer than the loop waits
+        ended, away = Ended(End.STOPPED, ""), str(error)
     except dg.DagsterExecutionInterruptedError:
         instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
         _settle_standbys(context, client, plan, runner.progress)
@@ -169,8 +173,8 @@ def carry_out_units(
         left = _settle_standbys(context, client, plan, runner.progress)
         if plan.apart:
             note_failed_groups(context, plan, runner.progress)
-        aborted = ended.because if end is End.ABORTED else ""
-        told = "; ".join(filter(None, (aborted, failures_text(runner.progress), *plan.refused)))
+        why = ended.because if end is End.ABORTED else away
+        told = "; ".join(filter(None, (why, failures_text(runner.progress), *plan.refused)))
         raise dg.Failure(
             description=f"{plan.what} {plan.subject}: {told}"[:MOST_TOLD],
             metadata={

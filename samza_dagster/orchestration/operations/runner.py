@@ -111,7 +111,6 @@ class Runner:
             self,
             [Batch(key, (key,)) for key in keys],
             Schedule(at_once=at_once, stop_after=NEVER if self._apart else 1),
-            group=lambda key: units[int(key)].group,
             control=self._control.order if self._control is not None else lambda: "",
             patience_s=self._limits.timeout_s,
             log=self._context.log.info,
@@ -130,7 +129,10 @@ class Runner:
 
     def position(self, now_ms: int) -> Position:
         """Where each unit stands."""
-        return Position({str(n): _STANDS[one.state] for n, one in enumerate(self.progress)})
+        return Position(
+            {str(n): _STANDS[one.state] for n, one in enumerate(self.progress)},
+            group=lambda key: self.progress[int(key)].unit.group,
+        )
 
     def judge(self, now_ms: int) -> Verdict:
         """There is no canary among units of several steps."""

@@ -78,7 +78,7 @@ class Position:
     those that this operation has touched why they count as down: who failed, or was back
     and died; `unsettled` of those that were back why that isn't known yet.
     `paced` are those whose stops of late leave no room for one more. `halt`: somebody wants
-    nothing more to be asked.
+    nothing more to be asked. `group` tells whose group one is of: no two of a group are touched.
     """
 
     stands: Mapping[str, Stand]
@@ -89,6 +89,7 @@ class Position:
     unsettled: Mapping[str, str] = field(default_factory=dict[str, str])
     paced: Mapping[str, StopBudget] = field(default_factory=dict[str, "StopBudget"])
     halt: str = ""
+    group: Callable[[str], str] = group_of
 
     def are(self, *stands: Stand) -> list[str]:
         """Those that stand so."""
@@ -107,18 +108,12 @@ class Next:
     """Nothing more is begun, though not everybody was asked."""
 
 
-def what_next(
-    order: Sequence[Batch],
-    schedule: Schedule,
-    at: Position,
-    now_ms: int,
-    group: Callable[[str], str] = group_of,
-) -> Next:
+def what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int) -> Next:
     """Whom to ask now. Never two of a group, never more than `at_once` in flight or down by it.
 
     Nobody is asked, and nothing ends, while it isn't known whether somebody has died.
     """
-    todo = _what_next(order, schedule, at, now_ms, group)
+    todo = _what_next(order, schedule, at, now_ms)
     if not at.unsettled or not (todo.ask or todo.phase is Phase.ENDED):
         return todo
     phase = Phase.FINISHING if todo.phase is Phase.ENDED else todo.phase
@@ -126,13 +121,7 @@ def what_next(
     return Next(phase, because=f"{told}: whether somebody has asked for that is looked at")
 
 
-def _what_next(
-    order: Sequence[Batch],
-    schedule: Schedule,
-    at: Position,
-    now_ms: int,
-    group: Callable[[str], str],
-) -> Next:
+def _what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int) -> Next:
     idle = Phase.FINISHING if at.are(*UNDER_WAY) else Phase.ENDED
 
     def over(because: str) -> Next:
@@ -161,30 +150,24 @@ def _what_next(
             if now_ms < baked:
                 return Next(Phase.BAKING, because="the canary is watched", until_ms=baked)
             return Next(Phase.JUDGING, because="the canary is judged")
-    return _choose(pool, schedule, at, now_ms, group)
+    return _choose(pool, schedule, at, now_ms)
 
 
-def _choose(
-    pool: Sequence[Batch],
-    schedule: Schedule,
-    at: Position,
-    now_ms: int,
-    group: Callable[[str], str],
-) -> Next:
+def _choose(pool: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int) -> Next:
     held = at.are(Stand.IN_FLIGHT, Stand.STUCK)
-    taken = {group(p) for p in at.are(Stand.STUCK, *UNDER_WAY)}
-    failed = {group(p) for p in at.are(Stand.FAILED, Stand.STUCK)}
+    taken = {at.group(p) for p in at.are(Stand.STUCK, *UNDER_WAY)}
+    failed = {at.group(p) for p in at.are(Stand.FAILED, Stand.STUCK)}
     down = {**at.down, **at.unsettled}
     down_now = [why for p, why in down.items() if p not in held]
     free = schedule.at_once - len(held) - len(down_now)
     if schedule.unit == HOSTS:
-        pool = [batch for batch in pool if _has_work(batch, at, failed, group)][:1]
+        pool = [batch for batch in pool if _has_work(batch, at, failed)][:1]
     is_one_left = False
     ask: list[str] = []
     why_not: list[str] = []
     until: list[int] = []
     for member in (p for batch in pool for p in batch.members):
-        its = group(member)
+        its = at.group(member)
         if at.stands[member] != Stand.WAITING or its in failed or its in taken:
             continue
         is_one_left = True
@@ -215,11 +198,9 @@ def _choose(
     return Next(Phase.BOUNCING, tuple(ask), because, min(until, default=None))
 
 
-def _has_work(
-    batch: Batch, at: Position, failed: Collection[str], group: Callable[[str], str]
-) -> bool:
+def _has_work(batch: Batch, at: Position, failed: Collection[str]) -> bool:
     return any(
         at.stands[p] == Stand.IN_FLIGHT
-        or (at.stands[p] == Stand.WAITING and group(p) not in failed)
+        or (at.stands[p] == Stand.WAITING and at.group(p) not in failed)
         for p in batch.members
     )

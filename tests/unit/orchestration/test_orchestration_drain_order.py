@@ -27,18 +27,6 @@ pytestmark = pytest.mark.unit
 NAMES = [f"h{n}" for n in range(6)]
 
 
-def may_begin(
-    units: list[Unit], states: dict[int, Stand], at_once: int, *, apart: bool = False
-) -> list[int]:
-    """The units (by position) that the schedule of a drain, or of a reconciliation, lets begin."""
-    keys = [str(n) for n in range(len(units))]
-    stands = {key: states.get(int(key), Stand.WAITING) for key in keys}
-    schedule = Schedule(at_once=at_once, stop_after=NEVER if apart else 1)
-    order = [Batch(key, (key,)) for key in keys]
-    todo = what_next(order, schedule, Position(stands), 0, lambda key: units[int(key)].group)
-    return [int(key) for key in todo.ask]
-
-
 def job(
     at: dict[str, str], free: dict[str, int | None], memory: int | None = 300, most: int | None = 4
 ) -> JobView:
@@ -190,60 +178,21 @@ def test_as_many_standbys_as_are_allowed_leave_no_room_for_one_more() -> None:
         drain_units(view, "h0", Sight({"0": 0, "0-0": 101}, 100), DrainRules())
 
 
-@st.composite
-def histories(draw: st.DrawFn) -> tuple[list[Unit], int, list[int]]:
-    groups = draw(st.lists(st.integers(0, 4), min_size=1, max_size=10))
-    units = [
-        Unit(f"{g}-{n}", "w", "y", (Step("s", Kind.PLACE, f"{g}-{n}"),))
-        for n, g in enumerate(groups)
-    ]
-    ends = draw(st.lists(st.integers(0, 9), min_size=40, max_size=40))
-    return units, draw(st.integers(1, 4)), ends
-
-
-@given(histories())
-def test_units_keep_the_bound_and_the_group_rule_and_all_get_done(
-    history: tuple[list[Unit], int, list[int]],
-) -> None:
-    """Whichever ends first: at most K run, never two of a group, everybody once."""
-    units, at_once, ends = history
-    states: dict[int, Stand] = {}
-    begun: list[int] = []
-    for end in ends:
-        for number in may_begin(units, states, at_once):
-            states[number] = Stand.IN_FLIGHT
-            begun.append(number)
-        running = [n for n, s in states.items() if s is Stand.IN_FLIGHT]
-        assert len(running) <= at_once
-        assert len({units[n].group for n in running}) == len(running)
-        if running:
-            states[running[end % len(running)]] = Stand.BACK
-    assert sorted(begun) == list(range(len(units)))
-
-
-@given(histories(), st.integers(0, 9))
-def test_after_a_failure_nothing_begins(
-    history: tuple[list[Unit], int, list[int]], failed: int
-) -> None:
-    """What runs then is followed to its end."""
-    units, at_once, _ = history
-    assume(failed < len(units))
-    assert may_begin(units, {failed: Stand.FAILED}, at_once) == []
-
-
-@given(histories(), st.integers(0, 9))
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=10), st.integers(1, 4), st.integers(0, 9))
 def test_where_groups_are_apart_only_the_group_of_a_failure_ends(
-    history: tuple[list[Unit], int, list[int]], failed: int
+    groups: list[int], at_once: int, failed: int
 ) -> None:
-    """All others get done."""
-    units, at_once, _ = history
-    assume(failed < len(units))
-    states = {failed: Stand.FAILED}
-    while begun := may_begin(units, states, at_once, apart=True):
-        assert units[failed].group not in {units[number].group for number in begun}
-        states.update(dict.fromkeys(begun, Stand.BACK))
-    left = {number for number in range(len(units)) if number not in states}
-    assert {units[number].group for number in left} <= {units[failed].group}
+    """All others get done; that its limits hold is told of the schedule itself."""
+    assume(failed < len(groups))
+    keys = [str(n) for n in range(len(groups))]
+    order, schedule = [Batch(key, (key,)) for key in keys], Schedule("", at_once, stop_after=NEVER)
+    stands = dict.fromkeys(keys, Stand.WAITING) | {str(failed): Stand.FAILED}
+    at = Position(stands, group=lambda key: str(groups[int(key)]))
+    while asked := what_next(order, schedule, at, 0).ask:
+        assert groups[failed] not in {groups[int(key)] for key in asked}
+        stands.update(dict.fromkeys(asked, Stand.BACK))
+    left = {int(key) for key in at.are(Stand.WAITING)}
+    assert {groups[n] for n in left} <= {groups[failed]}
 
 
 def test_a_unit_is_read_back_from_its_record() -> None:
