@@ -85,6 +85,8 @@ def judge(observation: Observation, memory: Memory, thresholds: Thresholds, now_
     ended: list[Suspect] = []
     by_key = {signal.key: signal for signal in signals}
     judged_dead = any(signal.kind == JOB_DEAD for signal in signals)
+    if judged_dead and observation.dead:  # YARN's states of an end are final
+        rule = replace(rule, looks=1, for_ms=0)
     followed = _followed(by_key, memory)
     for key in followed:
         signal, old = by_key[key], memory.suspects.get(key)

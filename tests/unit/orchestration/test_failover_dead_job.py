@@ -57,10 +57,12 @@ class Watched(Watching):
 
 
 def test_a_job_that_yarn_has_ended_is_told_at_once_and_nothing_is_asked_of_it() -> None:
-    """Its containers fall silent too, which is no news; the advice is one that helps."""
+    """By the look after the one that makes it last: what YARN says of an end is final. Its containers
+    fall silent too, which is no news; the advice is one that helps.
+    """
     watched = Watched()
     assert watched.look(for_ms=5 * MINUTE) == []
-    (decision,) = watched.look(for_ms=15_000, dead=ENDED, application="FAILED")
+    (decision,) = watched.look(for_ms=10_000, dead=ENDED, application="FAILED")
     assert told([decision]) == [("job-dead", "job", "advise")]
     assert decision.case.why == ENDED
     assert decision.command.startswith("deploy the job again")
