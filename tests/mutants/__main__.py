@@ -28,6 +28,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from samza_dagster.simulation.judges.violation import LAWS
+from tests.mutants.by_tests import JUDGED_BY_TESTS, hunt_by_tests
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.hunt import DOES_NOT_LOAD
 from tests.mutants.operators import equivalents, operator_mutants
@@ -212,6 +213,10 @@ def _hunt_all(
             if "seed" in found:
                 _assert_sound(found["seed"], FIRST_SEED, by_law=by_law)
             return Catch(mutant, found)
+        if mutant.file in JUDGED_BY_TESTS:
+            found = hunt_by_tests(mutant)
+            if found["invariant"] is not None:
+                return Catch(mutant, found)
         # One history in any case: it may not even load.
         only = reach.seeds_of(mutant)
         found = hunt(mutant, options.events, only=only or reach.seeds[:1])

@@ -10,7 +10,7 @@ from immutables import Map
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.errors import Unreachable
 from samza_dagster.placement.state import Group, Incarnation, JobState, Phase, Processor, Role
-from tests.unit.coordinator.test_lag_observer import World, stalls_of
+from tests.unit.coordinator.observed import World, stalls_of
 
 pytestmark = pytest.mark.unit
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from samza_dagster.placement.audit_form import END, START
+from samza_dagster.placement.audit_form import END, START, Rule
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, Predecessor, digest_of
+from samza_dagster.placement.verification import Violation, verify
 
 TICK_MS = 7
 
@@ -113,3 +114,27 @@ class Chronicle:
         record = replace(record, digest=digest_of(record))
         self.records.append(record)
         return record
+
+
+def found(records: list[AuditRecord], number: int = 1) -> Violation:
+    """The violation of records whose chain is right."""
+    violation = verify(chained(records, number)).violation
+    assert violation is not None
+    assert violation.seen
+    return violation
+
+
+def broken(records: list[AuditRecord]) -> tuple[int, Rule]:
+    """Its position and rule."""
+    violation = found(records)
+    return violation.position, violation.rule
+
+
+def moved() -> Chronicle:
+    """An active and its standby; the active is moved from host-1 to host-3."""
+    job = Chronicle()
+    active = job.start("0", "host-1")
+    job.start("0-0", "host-2")
+    job.end(active)
+    job.start("0", "host-3")
+    return job

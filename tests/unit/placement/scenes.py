@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 from samza_dagster.coordinator.durable import changed, host_record
 from samza_dagster.placement import commands as cmd
@@ -15,7 +16,9 @@ from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import (
     AskKind,
+    Fencing,
     Group,
+    Incarnation,
     JobState,
     Limits,
     Phase,
@@ -41,6 +44,12 @@ class Scene(World):
     """A world with the verbs of a scenario; `emitted` is always kept."""
 
     steps_told: list[tuple[cmd.Command, ...]]
+    limits = QUICK
+    groups: Mapping[str, tuple[str, ...]] = GROUPS
+    places: Mapping[str, str] = PLACES
+    since_ms = 0
+    first: Mapping[str, Incarnation] = {}
+    """Each processor's incarnation as the scene began."""
 
     # -- what happens ------------------------------------------------------------------
 
@@ -61,11 +70,14 @@ class Scene(World):
     def fill(self, host: str) -> None:
         """Another job takes all the room that is left."""
         memory, cores = self.hosts[host].free()
-        self.hosts[host].ledger["of-another-job"] = Hold(memory, cores, "of-another-job")
+        name = f"of-another-job-{len(self.hosts[host].ledger)}"
+        self.hosts[host].ledger[name] = Hold(memory, cores, name)
 
     def make_room(self, host: str) -> None:
         """The other job is gone."""
-        del self.hosts[host].ledger["of-another-job"]
+        ledger = self.hosts[host].ledger
+        for name in [name for name in ledger if name.startswith("of-another-job")]:
+            del ledger[name]
         place(self, self.leader)
 
     def evict(self, processor_id: str) -> None:
@@ -130,6 +142,17 @@ class Scene(World):
         """The next fair thing happens, time apart; False when nobody has anything to do."""
         moves = self.moves()
         return bool(moves) and self.do(moves[0])
+
+    def from_now_on(self) -> None:
+        """What was said is forgotten, and time counts from here."""
+        self.log.clear()
+        self.steps_told.clear()
+        self.since_ms = self.now_ms
+
+    def take_name(self, how: str, host: str) -> None:
+        """Something becomes of a host's machine or of its agent's directory; the agent registers."""
+        assert self.do(Move(how, (host,)))
+        self.register(host)
 
     def until_phase(self, processor_id: str, phase: Phase) -> None:
         self.until(lambda: self.phases().get(processor_id) is phase)
@@ -223,9 +246,15 @@ def stored_and_read(state: JobState) -> JobState:
     return restore({key: json.loads(json.dumps(value)) for key, value in records}, state.job)
 
 
-def fresh(hosts: tuple[str, ...] = HOSTS, *, slots: int = 4, job: str = "demo") -> Scene:
+def fresh(
+    hosts: tuple[str, ...] = HOSTS,
+    *,
+    slots: int = 4,
+    job: str = "demo",
+    racks: Mapping[str, str] | None = None,
+) -> Scene:
     """Hosts that have registered, and nothing deployed."""
-    world = Scene.of(hosts, slots=slots, job=job, judge=InvariantJudge())
+    world = Scene.of(hosts, slots=slots, job=job, domains=racks, judge=InvariantJudge())
     assert isinstance(world, Scene)
     world.steps_told = []
     world.heard = lambda _, taken: world.steps_told.append(taken.commands)
@@ -242,15 +271,82 @@ def running(
     hosts: tuple[str, ...] = HOSTS,
     limits: Limits | None = None,
     slots: int = 4,
+    racks: Mapping[str, str] | None = None,
 ) -> Scene:
     """A job that runs, each processor where `places` says."""
-    world = fresh(hosts, slots=slots)
-    world.deploy(groups or GROUPS, last_seen=PLACES if places is None else places, limits=limits)
-    world.until_all_run()
-    world.log.clear()
-    world.steps_told.clear()
+    world = fresh(hosts, slots=slots, racks=racks)
+    world.groups, world.limits = groups or GROUPS, limits or Limits()
+    world.places = PLACES if places is None else places
+    if world.places:
+        world.deploy(world.groups, last_seen=world.places, limits=world.limits)
+        world.until_all_run()
+    known = {pid: world.processor(pid).incarnation for pid in world.phases()}
+    world.first = {pid: incarnation for pid, incarnation in known.items() if incarnation}
+    world.from_now_on()
     world.brokers.responses.clear()
     return world
+
+
+PLACES_OF_THREE = {"0": "host-1", "0-0": "host-2", "0-1": "host-3"}
+JOBS = {
+    "two pairs": PLACES,
+    "one pair": {"0": "host-1", "0-0": "host-2"},
+    "one active": {"0": "host-1"},
+    "two actives": {"0": "host-1", "1": "host-3"},
+    "two actives on two hosts": {"0": "host-1", "1": "host-2"},
+    "four actives": {"0": "host-1", "1": "host-2", "2": "host-3", "3": "host-4"},
+    "four actives on a host": {"0": "host-1", "1": "host-1", "2": "host-1", "3": "host-1"},
+    "an active and two standbys": PLACES_OF_THREE,
+    "an active and three standbys": {**PLACES_OF_THREE, "0-2": "host-4"},
+    "three of three groups on a host": {
+        "0": "host-1",
+        "0-0": "host-2",
+        "1": "host-3",
+        "1-0": "host-1",
+        "2": "host-1",
+    },
+    "nothing": {},
+}
+
+
+def groups_of(processor_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Actives, each with its standbys: `0-0` is one of `0`."""
+    groups: dict[str, tuple[str, ...]] = {}
+    for pid in processor_ids:
+        active, _, _ = pid.partition("-")
+        groups[active] = (*groups.get(active, ()), pid)
+    return groups
+
+
+def job(described: str) -> Scene:
+    """The world of a scene's head: one of `JOBS`, then hosts, slots, racks, or limits by name."""
+    name, *options = described.split("; ")
+    hosts, slots, limits = 4, 4, dict[str, object]()
+    racks: dict[str, str] = {}
+    for option in options:
+        match option.split(" "):
+            case [number, "hosts" | "host"]:
+                hosts = int(number)
+            case [number, "slots" | "slot"]:
+                slots = int(number)
+            case ["racks", *names]:
+                racks = {f"host-{n}": rack for n, rack in enumerate(names, 1)}
+            case ["fencing", fencing]:
+                limits["fencing"] = Fencing(fencing)
+            case ["no", "affinity"]:
+                limits["host_affinity"] = False
+            case [limit, number]:
+                limits[limit] = int(number)
+            case _:
+                raise LookupError(f"no option reads {option!r}")
+    return running(
+        JOBS[name],
+        groups=groups_of(JOBS[name]),
+        hosts=tuple(f"host-{n}" for n in range(1, hosts + 1)),
+        limits=QUICK.evolve(**limits),
+        slots=slots,
+        racks=racks,
+    )
 
 
 def ask(
@@ -289,11 +385,3 @@ def own(
         refers_to=refers_to,
         own=True,
     )
-
-
-def held(destination: str = "host-3", *, expiry_ms: int = 20_000) -> Scene:
-    """A move of 0 whose destination is reserved and waits for its commit."""
-    world = running(limits=QUICK)
-    world.submit(ask("0", destination, hold=True, expiry_ms=expiry_ms))
-    world.until_stage(Stage.HELD)
-    return world

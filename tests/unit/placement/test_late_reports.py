@@ -10,7 +10,6 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Phase
-from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.steps import handle
 from tests.unit.placement.scenes import Scene, ask, running
 
@@ -111,17 +110,3 @@ def test_a_fence_of_one_that_nobody_fences_changes_nothing() -> None:
     world = running()
     taken = step(world.state, ev.PrincipalFenced(world.now_ms, world.execution("0")))
     assert (taken.commands, taken.state.groups) == ((), world.state.groups)
-
-
-def test_reports_that_all_come_twice_lead_to_the_same_end() -> None:
-    """One start, one stop, one outcome."""
-    world = running()
-    world.submit(ask("0", "host-3"))
-    for _ in range(40):
-        for host, it in world.hosts.items():
-            if it.reports:
-                assert world.do(Move("duplicate", (host,)))
-        world.next_move()
-    world.settle()
-    assert world.started() == [("0", "host-3")]
-    assert world.statuses() == ["IN_PROGRESS", "IN_PROGRESS", "SUCCEEDED"]

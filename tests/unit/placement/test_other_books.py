@@ -22,104 +22,12 @@ from tests.unit.placement.scenes import QUICK, Scene, ask, own, running
 pytestmark = pytest.mark.unit
 
 FENCED = Limits(fencing=Fencing.BROKER, host_timeout_ms=10_000)
-ANOTHER = ("other-machine", "other-directory")
 
 
 def replace(world: Scene, how: str, host: str = "host-1") -> None:
     """Another agent takes the host's name, with empty books, and registers."""
     assert world.do(Move(how, (host,)))
     world.register(host)
-
-
-def alive(world: Scene, execution_id: str) -> bool:
-    return any(p.execution_id == execution_id for p in world.processes())
-
-
-@pytest.mark.parametrize("how", ANOTHER)
-def test_an_empty_book_of_another_machine_or_directory_proves_nobody_dead(how: str) -> None:
-    """The process lives on there: its successor waits for the lease that it may have."""
-    world = running(limits=QUICK)
-    before = world.execution("0")
-    replace(world, how)
-    began = world.now_ms
-    [ghost] = world.group().ghosts
-    assert (ghost.incarnation.execution_id, ghost.ended) == (before, None)
-    assert alive(world, before)
-    assert not [c for c in world.sent(cmd.ForgetContainer) if c.execution_id == before]
-    world.until_phase("0", Phase.RUNNING)
-    assert world.now_ms == began + QUICK.lease_ms + QUICK.lease_bound_ms
-    assert world.how_replaced("0") == Ended.LEASE
-    assert not alive(world, before)
-
-
-@pytest.mark.parametrize("how", ANOTHER)
-def test_with_a_fence_what_other_books_lack_is_shut_out_first(how: str) -> None:
-    """Then nobody waits for its lease, though it lives on."""
-    world = running(limits=FENCED)
-    before, began = world.execution("0"), world.now_ms
-    replace(world, how)
-    assert [c.execution_id for c in world.sent(cmd.FencePrincipal)] == [before]
-    world.until_phase("0", Phase.RUNNING)
-    assert (world.how_replaced("0"), world.now_ms) == (Ended.FENCED, began)
-    assert alive(world, before)
-    assert not [c for c in world.sent(cmd.ForgetContainer) if c.execution_id == before]
-
-
-def test_the_new_machine_is_free_for_the_group_once_the_old_ones_lease_is_over() -> None:
-    """It can't be on that one; who only lost its directory has it still, until it is seen dead."""
-    free, held = running(limits=QUICK), running(limits=QUICK)
-    replace(free, "other-machine")
-    replace(held, "other-directory")
-    for world in (free, held):
-        world.until_all_run()
-    [ghost] = free.group().ghosts
-    assert (ghost.ended, ghost.left_behind) == (Ended.LEASE, True)
-    assert explain(free.state, "0-0", "host-1").legal
-    [ghost] = held.group().ghosts
-    assert ghost.ended is Ended.LEASE
-    [candidate] = explain(held.state, "0-0", "host-1").candidates
-    assert candidate.rule == rules.NOT_DEAD
-    assert held.do(Move("reboot", ("host-1",)))
-    held.register("host-1")
-    [ghost] = held.group().ghosts
-    assert ghost.left_behind, "neither boot nor directory is what it was started on"
-    assert explain(held.state, "0-0", "host-1").legal
-
-
-def test_a_reboot_with_the_same_directory_still_proves_death_at_once() -> None:
-    """Its records are of the boot before: the successor waits for nothing."""
-    world = running(limits=QUICK)
-    began = world.now_ms
-    assert world.do(Move("reboot", ("host-1",)))
-    world.register("host-1")
-    world.until_all_run()
-    assert (world.how_replaced("0"), world.now_ms) == (Ended.DEAD, began)
-
-
-def test_a_coordinator_that_takes_over_knows_the_books_of_the_one_before() -> None:
-    """They are in the records: the machine changes while nobody leads."""
-    world = running(limits=QUICK)
-    before = world.execution("0")
-    world.restart_coordinator()
-    replace(world, "other-machine")
-    assert [g.incarnation.execution_id for g in world.group().ghosts] == [before]
-    assert alive(world, before)
-    world.until_phase("0", Phase.RUNNING)
-    assert world.how_replaced("0") == Ended.LEASE
-
-
-def test_one_that_starts_isnt_told_to_a_second_agent_while_the_first_may_have_it() -> None:
-    """The same start on two machines would be two owners of one execution id."""
-    world = running(limits=QUICK)
-    world.submit(ask("0", "host-3"))
-    world.until_phase("0", Phase.STARTING)
-    sent = world.execution("0")
-    replace(world, "other-machine", "host-3")
-    starts = [c for c in world.sent(cmd.StartContainer) if c.execution_id == sent]
-    assert len(starts) == 1
-    assert [g.incarnation.execution_id for g in world.group().ghosts] == [sent]
-    world.settle()
-    assert world.phases()["0"] is Phase.RUNNING
 
 
 def test_an_agent_that_never_knew_it_cant_answer_its_stop() -> None:
@@ -194,31 +102,6 @@ def test_a_start_told_again_stands_in_the_books_that_it_was_told_to() -> None:
     assert [g.incarnation.execution_id for g in state.groups["0"].ghosts] == [sent]
 
 
-def is_left(world: Scene, execution_id: str) -> bool:
-    return any(
-        g.left_behind and g.incarnation.execution_id == execution_id for g in world.group().ghosts
-    )
-
-
-@pytest.mark.parametrize("limits", [QUICK, FENCED])
-def test_what_nobody_saw_dead_is_never_recorded_as_dead(limits: Limits) -> None:
-    """Its ghost stays, and so does its fence: the machine may only be frozen."""
-    world = running(limits=limits)
-    before = world.execution("0")
-    replace(world, "other-machine")
-    world.until_all_run()
-    assert is_left(world, before)
-    ends = [
-        c.record.how
-        for c in world.sent(cmd.RecordCertificate)
-        if c.record.kind == "end" and c.record.execution_id == before
-    ]
-    assert ends == [Ended.FENCED if limits is FENCED else Ended.LEASE]
-    assert not [c for c in world.sent(cmd.ForgetContainer) if c.execution_id == before]
-    world.restart_coordinator()
-    assert is_left(world, before), "the next leader's clean-up spares its fence"
-
-
 def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind() -> None:
     """The history passes with it, and without it is one of two on a host."""
     world = running(limits=FENCED)
@@ -240,19 +123,6 @@ def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind()
     assert told.rule is Rule.SAME_HOST
 
 
-def test_a_standby_that_was_left_behind_can_be_stopped() -> None:
-    """It owns nothing, and isn't where it was started: its removal waits for nobody."""
-    world = running(limits=FENCED)
-    standby, host = world.execution("0-0"), world.placed("0-0")
-    assert host is not None
-    replace(world, "other-machine", host)
-    world.until_all_run()
-    world.submit(own(AskKind.STOP_STANDBY, "0-0", uuid="u1"))
-    world.settle()
-    assert "0-0" not in world.phases()
-    assert is_left(world, standby)
-
-
 def test_the_machine_that_was_left_holds_its_name_again_once_it_is_back() -> None:
     """Its books know the ghost: it is stopped there, and its death ends it."""
     world = running(limits=FENCED)
@@ -272,15 +142,6 @@ def test_the_machine_that_was_left_holds_its_name_again_once_it_is_back() -> Non
     assert cmd.ForgetContainer(before, "host-1") in seen.commands
     left = {g.incarnation.execution_id for g in seen.state.groups["0"].ghosts}
     assert before not in left
-
-
-def test_until_it_has_ended_it_holds_the_name_and_says_what_ends_it() -> None:
-    """It may own its tasks until then, whatever machine it is on."""
-    world = running(limits=QUICK)
-    replace(world, "other-machine")
-    [candidate] = explain(world.state, "0-0", "host-1").candidates
-    assert candidate.rule == rules.NOT_DEAD
-    assert candidate.change == "wait until its fence or its lease has ended 0"
 
 
 # -- agents of the release before, which tell no id ---------------------------------------

@@ -14,7 +14,7 @@ from immutables import Map
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import codec
 from samza_dagster.placement.index import Index
-from samza_dagster.placement.state import Group, Host, JobState, Limits, Processor
+from samza_dagster.placement.state import Fencing, Group, Host, JobState, Limits, Processor
 from tests.unit.placement.scenes import ask, running
 
 pytestmark = pytest.mark.unit
@@ -119,6 +119,29 @@ def test_a_missing_field_with_a_default_is_taken() -> None:
     assert read.action is not None
     assert read.action.stopping_already is False
     assert read.queue[0].execution_id == ""
+
+
+def test_a_job_whose_record_lacks_a_bound_has_the_one_before_there_was_a_setting() -> None:
+    """A record of a release that didn't have it; each deployment tells all of them anew."""
+    record = {**codec.job_to_json(running().state), "limits": {}}
+    assert codec.job_from_json(record).limits == Limits(
+        container_memory_mb=384,
+        container_cores=1,
+        request_timeout_ms=5_000,
+        start_timeout_ms=60_000,
+        host_timeout_ms=30_000,
+        lease_ms=30_000,
+        lease_bound_ms=4_000,
+        fencing=Fencing.LEASE,
+        retry_count=8,
+        retry_window_ms=300_000,
+        max_concurrent_starts=2,
+        max_concurrent_actions=8,
+        max_actions_per_host=2,
+        max_standbys=4,
+        remembered_uuids=20_000,
+        host_affinity=True,
+    )
 
 
 @pytest.mark.parametrize(

@@ -18,24 +18,6 @@ from tests.unit.placement.scenes import ask, running, stored_and_read
 pytestmark = pytest.mark.unit
 
 
-@pytest.mark.parametrize("expiry_ms", [86_400_001, 2**63 - 1])
-def test_an_expiry_that_would_lock_its_group_for_days_is_refused(expiry_ms: int) -> None:
-    """By the field's name and the most that it may be; whoever asks next begins."""
-    world = running()
-    world.fill("host-3")
-    world.submit(ask("0", "host-3", expiry_ms=expiry_ms))
-    assert world.told("u1") == [
-        (
-            "BAD_REQUEST",
-            f"BAD_REQUEST reason: longest-expiry: requestExpiry is {expiry_ms} ms; "
-            "ask for 86400000 ms at most, a day",
-        )
-    ]
-    world.submit(ask("0", "LAST_SEEN", uuid="u2"))
-    world.settle()
-    assert world.told("u2")[-1][0] == "SUCCEEDED"
-
-
 def test_a_request_of_another_deployment_is_only_deleted() -> None:
     """Nothing is written, nothing is remembered."""
     world = running()

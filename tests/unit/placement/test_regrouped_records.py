@@ -12,20 +12,14 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import Phase
-from samza_dagster.placement.verification import Violation, verify
+from samza_dagster.placement.verification import verify
 from samza_dagster.simulation.steps import handle
-from tests.unit.placement.chronicle import Chronicle, chained
+from tests.unit.placement.chronicle import Chronicle, chained, found
 from tests.unit.placement.scenes import PLACES, QUICK, Scene, fresh
 
 pytestmark = pytest.mark.unit
 
 ONE, TWO = {"0": ("0",)}, {"0": ("0",), "1": ("1",)}
-
-
-def found(records: list[AuditRecord]) -> Violation:
-    violation = verify(chained(records)).violation
-    assert violation is not None
-    return violation
 
 
 def regrouped(**fields: Any) -> list[AuditRecord]:

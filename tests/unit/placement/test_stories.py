@@ -19,7 +19,7 @@ ANSWERS: dict[str, list[str]] = json.loads(RECORD.read_text(encoding="utf-8"))
 def test_a_story_ends_as_it_is_told_and_in_the_words_on_record(story: Story) -> None:
     """Each step is judged by all invariants; scripts and people know the words."""
     world = tell(story)
-    assert seen(story, world) == (story.outcomes, story.stopped, story.places)
+    assert seen(world) == (story.outcomes, story.stopped, story.places)
     assert on_record(world) == ANSWERS[str(story)]
     assert verify([record.record for record in world.brokers.audit]).ok
     for uuid in world.asks():

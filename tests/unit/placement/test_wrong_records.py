@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
-from samza_dagster.placement.verification import Violation, verify
-from tests.unit.placement.chronicle import Chronicle, chained
+from samza_dagster.placement.verification import verify
+from tests.unit.placement.chronicle import Chronicle, broken, chained, found, moved
 
 pytestmark = pytest.mark.unit
 
 HOUR_MS = 3_600_000
-
-
-def found(records: list[AuditRecord], number: int = 1) -> Violation:
-    """The violation of records whose chain is right."""
-    violation = verify(chained(records, number)).violation
-    assert violation is not None
-    return violation
 
 
 def replaced_by_lease() -> tuple[Chronicle, AuditRecord, AuditRecord]:
@@ -194,3 +190,187 @@ def test_a_lease_that_was_renewed_ended_when_it_ran_out_again() -> None:
     job.start("0", "host-2", predecessor=renewed)
     violation = found(job.records)
     assert (violation.position, violation.rule) == (4, Rule.PREDECESSOR)
+
+
+def test_a_processor_that_starts_before_the_one_before_has_ended_has_two_owners() -> None:
+    """Whatever the record says of its predecessor."""
+    job = moved()
+    named = Predecessor("0_3", 3, "host-3", "dead", 1, "")
+    job.start("0", "host-4", predecessor=named)
+    assert broken(job.records) == (5, Rule.ONE_OWNER)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"execution_id": "0_9"},
+        {"epoch": 2},
+        {"host": "host-9"},
+        {"how": "fenced"},
+        {"at_ms": 3},
+        {"evidence": "somebody said so"},
+    ],
+)
+def test_a_predecessor_is_the_incarnation_before_as_its_end_was_recorded(
+    wrong: dict[str, Any],
+) -> None:
+    """Which it was, where, and how it is known to have ended."""
+    job = moved()
+    job.end(job.not_ended["0"])
+    named = replace(job.predecessor["0"], **wrong)
+    job.start("0", "host-4", predecessor=named)
+    assert broken(job.records) == (6, Rule.PREDECESSOR)
+
+
+def test_the_predecessor_of_an_active_is_never_left_out() -> None:
+    """Nor is one named that never was."""
+    job = moved()
+    job.end(job.not_ended["0"])
+    job.start("0", "host-4", predecessor=None)
+    assert broken(job.records) == (6, Rule.PREDECESSOR)
+    job = moved()
+    job.start("1", "host-4", predecessor=Predecessor("1_0", 0, "host-1", "dead", 1, ""))
+    assert broken(job.records) == (5, Rule.PREDECESSOR)
+
+
+@pytest.mark.parametrize("how", ["dead", "fenced", "lease"])
+def test_a_standby_that_was_removed_comes_back_without_one(how: str) -> None:
+    """It has ended, whichever way; that it was removed isn't recorded."""
+    job = moved()
+    job.end(job.not_ended["0-0"], how)
+    job.start("0-0", "host-5", predecessor=None)
+    assert verify(job.records).ok
+
+
+def test_a_processor_that_only_a_later_deployment_has_again_names_none() -> None:
+    """Its end is in the history all the same."""
+    job = moved()
+    job.end(job.not_ended["0"], "lease")
+    job.start("0", "host-4", predecessor=None, deployment_id="2-b")
+    assert verify(job.records).ok
+    job.start("0", "host-5", predecessor=None, deployment_id="3-c")
+    assert broken(job.records) == (7, Rule.ONE_OWNER)
+
+
+@pytest.mark.parametrize("others", [(), (("0-0", "host-2"),)])
+def test_no_member_starts_beside_another(others: tuple[tuple[str, str], ...]) -> None:
+    """Whether the record names the other or hides it."""
+    job = moved()
+    job.end(job.not_ended["0"])
+    job.start("0", "host-2", others=others)
+    assert broken(job.records) == (6, Rule.SAME_HOST)
+
+
+def test_a_ghost_keeps_its_host_until_it_is_seen_dead() -> None:
+    """Its lease has run out, so its successor starts elsewhere; the host is free after its death."""
+    job = Chronicle()
+    lost = job.start("0", "host-1")
+    job.start("0-0", "host-2")
+    job.end(lost, "lease")
+    job.start("0", "host-3")
+    job.end(job.not_ended["0-0"])
+    wrong = job.start("0-0", "host-1")
+    assert wrong.others == (("0", "host-1"), ("0", "host-3"))
+    assert broken(job.records) == (6, Rule.SAME_HOST)
+    del job.records[-1], job.undead[wrong.execution_id]
+    job.end(lost)
+    job.start("0-0", "host-1")
+    assert verify(chained(job.records)).ok
+
+
+def test_the_others_are_those_that_the_history_has() -> None:
+    """None left out, none made up."""
+    job = moved()
+    job.end(job.not_ended["0"])
+    job.start("0", "host-4", others=())
+    assert broken(job.records) == (6, Rule.OTHERS)
+    job = moved()
+    job.end(job.not_ended["0"])
+    job.start("0", "host-4", others=(("0-0", "host-2"), ("0-1", "host-5")))
+    assert broken(job.records) == (6, Rule.OTHERS)
+
+
+def test_an_epoch_is_never_given_twice() -> None:
+    """It grows over the whole job, not by processor."""
+    job = moved()
+    job.start("1", "host-1", epoch=3)
+    assert broken(job.records) == (5, Rule.EPOCH)
+
+
+def test_an_execution_id_is_never_given_twice() -> None:
+    """Agents tell incarnations apart by it."""
+    job = moved()
+    job.start("1", "host-1", execution_id="0_1")
+    assert broken(job.records) == (5, Rule.EXECUTION)
+
+
+def test_an_end_is_of_a_known_start_and_comes_once() -> None:
+    """Dead after dead, fenced after lease, or one that never started."""
+    for first, second in (("dead", "dead"), ("lease", "fenced"), ("dead", "lease")):
+        job = moved()
+        standby = job.not_ended["0-0"]
+        job.end(standby, first)
+        job.end(standby, second)
+        assert broken(job.records) == (6, Rule.ENDS)
+    job = moved()
+    job.end(replace(job.not_ended["0-0"], execution_id="0-0_77"))
+    assert broken(job.records) == (5, Rule.ENDS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"processor_id": "0-1"},
+        {"processor_id": "7-0", "group_id": "7"},
+        {"processor_id": "0", "role": "Active"},
+        {"host": "7"},
+        {"epoch": 7},
+    ],
+)
+def test_an_end_speaks_of_what_started(wrong: dict[str, Any]) -> None:
+    """The same processor, group, role, epoch and host."""
+    job = moved()
+    job.end(job.not_ended["0-0"], **wrong)
+    assert broken(job.records) == (5, Rule.ENDS)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"kind": "pause"},
+        {"role": "Observer"},
+        {"how": "dead"},
+        {"epoch": 0},
+        {"host": ""},
+        {"execution_id": ""},
+    ],
+)
+def test_a_record_says_what_a_record_can_say(wrong: dict[str, Any]) -> None:
+    """Any other word is of no release."""
+    job = moved()
+    job.records.append(replace(Chronicle().start("1", "host-1"), **({"epoch": 9} | wrong)))
+    assert broken(job.records) == (5, Rule.FORM)
+
+
+def test_a_record_of_other_rules_is_not_judged_by_these() -> None:
+    """A newer release may allow what this one doesn't know."""
+    job = moved()
+    job.start("1", "host-1", rules_version=2)
+    assert broken(job.records) == (5, Rule.RULES_VERSION)
+
+
+def test_in_a_part_of_a_history_only_what_it_shows_is_judged() -> None:
+    """Ends and predecessors from before its first record pass, once and with lower epochs."""
+    job = moved()
+    job.end(job.not_ended["0-0"], "lease")
+    job.start("0-0", "host-4")
+    part = job.records[2:]
+    assert verify(part).ok
+    twice = chained([*part, part[0]], 3)
+    found = verify(twice).violation
+    assert found is not None
+    assert (found.position, found.rule) == (len(twice), Rule.ENDS)
+    young = replace(part[0], execution_id="0_77", epoch=77)
+    found = verify(chained([*part, young], 3)).violation
+    assert found is not None
+    assert found.rule is Rule.ENDS

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from tests.mutants.by_tests import JUDGED_BY_TESTS, UNIT_TESTS
 from tests.mutants.catalogue import CATALOGUE
 from tests.mutants.equivalent import EQUIVALENT, proof_of
 from tests.mutants.operators import equivalents, operator_mutants
-from tests.mutants.patches import Mutant, StaleMutant
+from tests.mutants.patches import ROOT, Mutant, StaleMutant
 from tests.mutants.reach import AT_IMPORT, Reach, statement_of
 from tests.mutants.verdict import Catch, asked_too_seldom, is_too_few, wrong_catches
 
@@ -47,6 +48,13 @@ def test_a_bug_whose_place_is_gone_says_so() -> None:
     """A reducer that has changed doesn't pass for one that survived."""
     with pytest.raises(StaleMutant, match="0 times"):
         Mutant("gone", "rules.py", "no such line", "").text()
+
+
+def test_what_unit_tests_judge_is_there_and_so_are_they() -> None:
+    """A module or a file of tests that has another name would pass for one that finds nothing."""
+    for module, tests in JUDGED_BY_TESTS.items():
+        assert operator_mutants(module)
+        assert all((ROOT / UNIT_TESTS / test).is_file() for test in tests)
 
 
 def test_operator_mutants_are_python_and_differ_from_the_reducer() -> None:
