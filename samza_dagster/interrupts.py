@@ -1,9 +1,11 @@
-"""How a signal becomes `KeyboardInterrupt` and isn't lost in a client of Kafka."""
+"""How a signal becomes an exception, and isn't lost in a client of Kafka nor in a destructor."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import sys
 import threading
 from collections.abc import Generator
 from types import FrameType
@@ -53,3 +55,28 @@ def interrupts_deferred() -> Generator[None]:
             signal.signal(number, handler)
         for number in came:
             signal.raise_signal(number)
+
+
+_AGAIN_S = 0.1
+
+
+def ignored_interrupts_come_again() -> None:
+    """From now on SIGINT is sent again when Python has ignored what its handler raised.
+
+    It ignores whatever is raised within a destructor or a weak reference's callback ("Exception
+    ignored in"): a run that was told to end, by Dagster's handler, would go on and hold its place.
+    """
+    before = sys.unraisablehook
+    if getattr(before, "sends_again", False):
+        return
+
+    def after(ignored: sys.UnraisableHookArgs) -> None:
+        before(ignored)
+        kind = ignored.exc_type
+        if not issubclass(kind, Exception | GeneratorExit | SystemExit):
+            timer = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+            timer.daemon = True
+            timer.start()
+
+    after.sends_again = True  # type: ignore[attr-defined]
+    sys.unraisablehook = after

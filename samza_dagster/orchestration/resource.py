@@ -11,6 +11,7 @@ import dagster as dg
 from pydantic import Field, PrivateAttr, field_validator
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.interrupts import ignored_interrupts_come_again
 from samza_dagster.orchestration.asking import release
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
@@ -149,6 +150,10 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     def holds(self) -> dict[str, str]:
         """What this run has reserved and not committed: request → uuid of its release."""
         return self._holds
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """A run that is cancelled ends, whatever it was at."""
+        ignored_interrupts_come_again()
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Gives back what the run holds and closes its client, if one was opened."""
