@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from types import FrameType
 from typing import Any
 
@@ -60,23 +60,25 @@ def interrupts_deferred() -> Generator[None]:
 _AGAIN_S = 0.1
 
 
+class _SentAgain:
+    """A hook for what Python ignores: an interrupt comes once more, all is told to the hook before."""
+
+    def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]) -> None:
+        self._before = before
+
+    def __call__(self, ignored: sys.UnraisableHookArgs) -> None:
+        self._before(ignored)
+        if not issubclass(ignored.exc_type, Exception | GeneratorExit | SystemExit):
+            timer = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
+            timer.daemon = True
+            timer.start()
+
+
 def ignored_interrupts_come_again() -> None:
     """From now on SIGINT is sent again when Python has ignored what its handler raised.
 
     It ignores whatever is raised within a destructor or a weak reference's callback ("Exception
     ignored in"): a run that was told to end, by Dagster's handler, would go on and hold its place.
     """
-    before = sys.unraisablehook
-    if getattr(before, "sends_again", False):
-        return
-
-    def after(ignored: sys.UnraisableHookArgs) -> None:
-        before(ignored)
-        kind = ignored.exc_type
-        if not issubclass(kind, Exception | GeneratorExit | SystemExit):
-            timer = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), signal.SIGINT))
-            timer.daemon = True
-            timer.start()
-
-    after.sends_again = True  # type: ignore[attr-defined]
-    sys.unraisablehook = after
+    if not isinstance(sys.unraisablehook, _SentAgain):
+        sys.unraisablehook = _SentAgain(sys.unraisablehook)

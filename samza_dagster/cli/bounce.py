@@ -100,16 +100,16 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
       samza-dagster bounce status 3f2a --json | jq '.processors[] | select(.stand == "failed")'
     """
     from samza_dagster.orchestration.bounce import record as bounce_record
-    from samza_dagster.orchestration.operations import control as bounce_runs
+    from samza_dagster.orchestration.operations import control
 
     with busy("Reading the Dagster instance …"), _instance(home) as instance:
         if run:
-            found = [bounce_runs.find(instance, run, job)]
-            root = bounce_runs.root_of(found[0])
-            chain = bounce_runs.chain(instance, root)
+            found = [control.find(instance, run, job)]
+            root = control.root_of(found[0])
+            chain = control.chain(instance, root)
             rows = bounce_record.all_rows(instance, chain or found)
         else:
-            found, rows = bounce_runs.bounces(instance, job, limit=_SHOWN), {}
+            found, rows = control.bounces(instance, job, limit=_SHOWN), {}
         shown = [_run(instance, one) for one in found]
     if as_json:
         processors = [_plain(row) for row in rows.values()]
@@ -149,11 +149,11 @@ def _add_steering(action: str, summary: str, text: str) -> None:
     def _(
         *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
     ) -> None:
-        from samza_dagster.orchestration.operations import control as bounce_runs
+        from samza_dagster.orchestration.operations import control
         from samza_dagster.orchestration.operations.control import BounceAction
 
         with busy("Telling the bounce …"), _instance(home) as instance:
-            found, told = bounce_runs.steer(
+            found, told = control.steer(
                 instance, BounceAction(action), run, job, by=by, dry_run=dry_run
             )
             shown = _run(instance, found)
@@ -218,7 +218,7 @@ def _instance(home: Path | None) -> Generator[dg.DagsterInstance]:
 
 def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
     from samza_dagster.orchestration import tags
-    from samza_dagster.orchestration.operations import control as bounce_runs
+    from samza_dagster.orchestration.operations import control
     from samza_dagster.orchestration.operations.steered import steerings
 
     record = instance.get_run_record_by_id(run.run_id)
@@ -226,12 +226,12 @@ def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:
     since = record.create_timestamp if record is not None else None
     return {
         "run_id": run.run_id,
-        "root_run_id": bounce_runs.root_of(fresh),
+        "root_run_id": control.root_of(fresh),
         "job": fresh.tags.get(tags.JOB, ""),
         "status": fresh.status.value.lower(),
-        "state": bounce_runs.state_of(fresh),
-        "told": fresh.tags.get(bounce_runs.CONTROL, ""),
-        "progress": fresh.tags.get(bounce_runs.PROGRESS, ""),
+        "state": control.state_of(fresh),
+        "told": fresh.tags.get(control.CONTROL, ""),
+        "progress": fresh.tags.get(control.PROGRESS, ""),
         "since_ms": _ms(since),
         "who": fresh.tags.get(tags.WHO, ""),
         "why": fresh.tags.get(tags.WHY, ""),

@@ -27,7 +27,7 @@ from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.map_picture import natural
 from samza_dagster.orchestration.moves import host_map
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.plan_record import former_plan
@@ -79,15 +79,15 @@ def plan_bounce(
         yield _skipped(context, why, "That one is the job's bounce")
         return
     with errors_as_failures():
-        state = bounce_runs.DRY_RUN if config.dry_run else bounce_runs.PLANNED
-        root = bounce_runs.begin(instance, run, state)
+        state = control.DRY_RUN if config.dry_run else control.PLANNED
+        root = control.begin(instance, run, state)
         tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
         instance.add_run_tags(run.run_id, tags)
         if not config.dry_run:
             alone.check_alone(instance, run)
         client = samza.client
         view = client.view()
-        chain = reversed(bounce_runs.chain(instance, root))
+        chain = reversed(control.chain(instance, root))
         former = None if config.dry_run else former_plan(instance, chain, asked(config))
         plan = make_plan(
             view, config, samza_policies, former, measured(instance, samza.job, samza.prefix)
@@ -126,7 +126,7 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
     """
     instance, run = context.instance, context.run
     with errors_as_failures():
-        root = bounce_runs.begin(instance, run, bounce_runs.RUNNING)
+        root = control.begin(instance, run, control.RUNNING)
         alone.check_alone(instance, run)
         rolling = Bounce(
             samza.client,
@@ -136,18 +136,18 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
             samza.holds,
             known=known_back(instance, root),
             failed=failed_before(instance, run),
-            commits=OwnCommits.of_run(context, lambda: bounce_runs.chain(instance, root)),
+            commits=OwnCommits.of_run(context, lambda: control.chain(instance, root)),
         )
         try:
             result = rolling.run()
         except BaseException as error:
             if isinstance(error, dg.DagsterExecutionInterruptedError):
-                instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: bounce_runs.ABORTED})
+                instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
             ended = rolling.result(End.ABORTED, "the run ended before the bounce did")
             context.log.warning(summary(plan, ended, _orders(context)))
             raise
         # Before anything that may fail. The order stays: an abort may come until the run is over.
-        instance.add_run_tags(run.run_id, {bounce_runs.BOUNCE: result.end.value})
+        instance.add_run_tags(run.run_id, {control.BOUNCE: result.end.value})
         orders, is_over = _orders(context), result.end in (End.ABORTED, End.STOPPED)
         if is_over:
             context.log.warning(summary(plan, result, orders))  # no op comes that would tell it
@@ -178,7 +178,7 @@ def summarize_bounce(
     return text
 
 
-@dg.graph(name=bounce_runs.NAME)
+@dg.graph(name=control.NAME)
 def rolling_bounce_graph() -> None:
     """Restarts the job's containers where they are: standbys first, a few at a time.
 
@@ -197,10 +197,10 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
     the instance has `run_retries` enabled, Dagster goes on by itself when a worker dies.
     """
     return rolling_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
-        name=bounce_runs.NAME,
+        name=control.NAME,
         executor_def=dg.in_process_executor,
         tags={
-            **job_tags(job, bounce_runs.NAME),
+            **job_tags(job, control.NAME),
             "dagster/max_retries": str(RETRIES),
             "dagster/retry_on_asset_or_op_failure": "false",
         },
@@ -222,10 +222,10 @@ def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Outpu
     """
     instance, run = context.instance, context.run
     with errors_as_failures():
-        bounce_runs.begin(instance, run, bounce_runs.SKIPPED)
+        control.begin(instance, run, control.SKIPPED)
     text = f"skipped: {why}"
     tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
-    instance.add_run_tags(run.run_id, {**tags, bounce_runs.PROGRESS: text})
+    instance.add_run_tags(run.run_id, {**tags, control.PROGRESS: text})
     context.log.warning(
         f"{text}; nobody is restarted. {instead}; re-executed or resumed by hand, this run begins"
         " all the same"

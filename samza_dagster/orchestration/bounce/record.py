@@ -15,7 +15,7 @@ from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured,
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.picture import DRAWN_AT_MOST
 from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.pictures import picture
@@ -48,7 +48,7 @@ class RunLedger:
         self._context = context
         self._key = asset_key(prefix, BOUNCES)
         self._plan = plan
-        self._control = bounce_runs.RunControl(context)
+        self._control = control.RunControl(context)
 
     def log(self, text: str) -> None:
         """A line of the run's log."""
@@ -107,7 +107,7 @@ def check_result(context: dg.OpExecutionContext, judge: Judge) -> bool | None:
     instance, run = context.instance, context.run
     key = dg.AssetCheckKey(dg.AssetKey(judge.asset.split("/")), judge.check)
     found = newest_evaluations(instance, key)
-    chain = bounce_runs.chain(instance, bounce_runs.root_of(run))
+    chain = control.chain(instance, control.root_of(run))
     before = next((r.tags[THERE] for r in reversed(chain) if THERE in r.tags), None)
     if before is None:
         instance.add_run_tags(run.run_id, {THERE: json.dumps(sorted(found))})
@@ -148,7 +148,7 @@ def all_rows(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> dic
 
 def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:
     """Processors that a run of this bounce saw back, by their newest record."""
-    runs = reversed(bounce_runs.chain(instance, root))
+    runs = reversed(control.chain(instance, root))
     newest = {row.processor: row for row in recorded(instance, runs)}
     return {p: row for p, row in newest.items() if row.stand is Stand.BACK}
 
@@ -160,7 +160,7 @@ def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str,
     what failed to be tried again.
     """
     parents: list[dg.DagsterRun] = []
-    while bounce_runs.RETRY_NUMBER in run.tags and run.parent_run_id is not None:
+    while control.RETRY_NUMBER in run.tags and run.parent_run_id is not None:
         parent = instance.get_run_by_id(run.parent_run_id)
         if parent is None:
             break

@@ -14,7 +14,7 @@ from samza_dagster.orchestration.bounce import alone, blackout
 from samza_dagster.orchestration.bounce.config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.bounce.job import present
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import control
 
 PREFIX = "bounce_"
 
@@ -94,7 +94,7 @@ def _schedule(
 
     @dg.schedule(  # pyright: ignore[reportUnknownMemberType]
         name=named(prefix, f"{PREFIX}{bounce.name}"),
-        job_name=named(prefix, bounce_runs.NAME),
+        job_name=named(prefix, control.NAME),
         cron_schedule=bounce.cron,
         execution_timezone=bounce.timezone,
         default_status=dg.DefaultScheduleStatus.RUNNING

@@ -11,7 +11,7 @@ import dagster as dg
 from samza_dagster.orchestration.bounce.config import ControlBounceConfig
 from samza_dagster.orchestration.follow import ROOT as CHAIN
 from samza_dagster.orchestration.follow import errors_as_failures
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.planning import tag_run
 from samza_dagster.orchestration.tags import (
     ACTION,
@@ -29,7 +29,7 @@ from samza_dagster.orchestration.waits.continuation import LaunchingSensor
 
 CONTROL_JOB = "control_bounce"
 RESUME_SENSOR = "bounce_resume"
-_KEPT = (WHO, WHY, TICKET, STEERED, bounce_runs.PROGRESS, PARTITION)
+_KEPT = (WHO, WHY, TICKET, STEERED, control.PROGRESS, PARTITION)
 
 
 @dg.op(out=dg.Out(str, description="What happens now."))
@@ -39,7 +39,7 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
 
     tag_run(context)
     with errors_as_failures():
-        run, told = bounce_runs.steer(
+        run, told = control.steer(
             context.instance,
             config.action,
             config.run_id,
@@ -56,7 +56,7 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
             "who": config.requested_by or "-",
             "why": config.reason or "-",
             "ticket": config.ticket or "-",
-            "progress": run.tags.get(bounce_runs.PROGRESS, "-"),
+            "progress": run.tags.get(control.PROGRESS, "-"),
             "what_happens_now": told,
         }
     )
@@ -89,7 +89,7 @@ def bounce_resume_sensor(
     """
 
     def bounce_resume(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        requests = [_resuming_run(run) for run in bounce_runs.to_resume(context.instance, job)]
+        requests = [_resuming_run(run) for run in control.to_resume(context.instance, job)]
         if requests:
             return dg.SensorResult(run_requests=requests)
         return dg.SkipReason("no bounce is to be resumed")
@@ -111,20 +111,20 @@ def _resuming_run(run: dg.DagsterRun) -> dg.RunRequest:
     from samza_dagster.orchestration.operations.steered import resumed_by, tags_of
 
     kept = [*_KEPT]
-    if run.tags.get(bounce_runs.BOUNCE) == bounce_runs.PAUSED:
-        kept.append(bounce_runs.BOUNCE)  # as long as this one hasn't begun
+    if run.tags.get(control.BOUNCE) == control.PAUSED:
+        kept.append(control.BOUNCE)  # as long as this one hasn't begun
     order = resumed_by(run.tags)
     said = tags_of(order) if order is not None else {}
-    root = bounce_runs.root_of(run)
-    chain = {CHAIN: root} if run.tags[ACTION] != bounce_runs.NAME else {}
+    root = control.root_of(run)
+    chain = {CHAIN: root} if run.tags[ACTION] != control.NAME else {}
     return dg.RunRequest(
         run_key=f"resume/{run.run_id}",
         job_name=run.job_name,
         run_config=_said_in(run, said),
         tags={
             **chain,
-            bounce_runs.ROOT: root,
-            bounce_runs.RESUMES: run.run_id,
+            control.ROOT: root,
+            control.RESUMES: run.run_id,
             **{tag: run.tags[tag] for tag in kept if tag in run.tags},
             **said,
         },
@@ -136,7 +136,7 @@ def _said_in(run: dg.DagsterRun, said: Mapping[str, str]) -> dict[str, Any]:
     made: dict[str, Any] = copy.deepcopy(dict(run.run_config))
     if said:
         action = run.tags[ACTION]
-        plan = "plan_bounce" if action == bounce_runs.NAME else f"plan_{action}"
+        plan = "plan_bounce" if action == control.NAME else f"plan_{action}"
         config = made.setdefault("ops", {}).setdefault(plan, {}).setdefault("config", {})
         config.update({FROM_CONFIG[tag]: text for tag, text in said.items()})
     return made
