@@ -71,6 +71,7 @@ class Answering:
         self.hosts = [f"host-{number}" for number in range(1, max(4, containers // 4) + 1)]
         self.pending: list[ev.Event] = []
         self.running: dict[str, tuple[str, str]] = {}
+        self.started: dict[str, str] = {}
         self.place = 0
         self.asked = 0
         self.seconds = 0.0
@@ -108,8 +109,10 @@ class Answering:
                 self.pending.append(ev.ContainerLaunched(now, execution_id, host))
                 self.pending.append(ev.ContainerCheckedIn(now, execution_id, host))
                 self.running[pid] = (execution_id, host)
-            case cmd.StopContainer(processor_id=pid, execution_id=execution_id, host=host):
+                self.started[execution_id] = pid
+            case cmd.StopContainer(execution_id=execution_id, host=host):
                 self.pending.append(ev.ContainerStopped(now, execution_id, host, 143))
+                pid = self.started[execution_id]
                 if self.running.get(pid, ("", ""))[0] == execution_id:
                     del self.running[pid]
             case _:

@@ -68,7 +68,7 @@ def reserve(draft: Draft, group_id: str, action: Action) -> None:
         expiry = reservation_ms(draft, group_id, action)
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
-    reservation = containers.new_request(draft, ask.processor_id, host, excluded, expiry)
+    reservation = containers.new_request(draft, group_id, ask.processor_id, host, excluded, expiry)
     draft.put_action(group_id, action.evolve(reservation=reservation))
 
 
@@ -268,7 +268,7 @@ def _wait_no_longer(draft: Draft, group_id: str, action: Action) -> None:
     latest_ms = draft.now_ms + draft.limits.request_timeout_ms + containers.REQUEST_MARGIN_MS
     open_ = open_.evolve(deadline_ms=min(open_.deadline_ms, latest_ms))
     draft.put_action(group_id, action.evolve(reservation=open_))
-    draft.emit(containers.request_command(draft, action.ask.processor_id, open_))
+    draft.emit(containers.request_command(draft, group_id, action.ask.processor_id, open_))
 
 
 def _stop(draft: Draft, group_id: str, action: Action) -> None:
@@ -309,7 +309,9 @@ def _request_same_host(draft: Draft, group_id: str, action: Action) -> None:
     )
     processor_id = action.ask.processor_id
     expiry = reservation_ms(draft, group_id, action)
-    request = containers.new_request(draft, processor_id, action.source_host, set(), expiry)
+    request = containers.new_request(
+        draft, group_id, processor_id, action.source_host, set(), expiry
+    )
     containers.put_request(draft, group_id, processor_id, request)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from samza_dagster.model import naming
 from samza_dagster.placement import ownership, texts
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
 from samza_dagster.placement.draft import Draft
@@ -50,7 +49,8 @@ def end(
     evidence: str,
 ) -> End:
     """Certifies an end, and returns it for the processor's next start."""
-    role = Role.STANDBY if naming.is_standby(processor_id) else Role.ACTIVE
+    # A group is named for its active; the processor itself may be gone.
+    role = Role.ACTIVE if processor_id == group_id else Role.STANDBY
     number, previous_hash, previous_at_ms = draft.next_certificate
     draft.certify(
         AuditRecord(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 
-from samza_dagster.model import naming
 from samza_dagster.placement.certificates import RULES_VERSION, AuditRecord
 from samza_dagster.placement.state import Ended, Fencing, Role
 
@@ -54,7 +53,6 @@ def check_form(record: AuditRecord) -> None:
         )
     is_end = record.kind == END
     ways = WAYS if is_end else frozenset({""})
-    role = Role.STANDBY if naming.is_standby(record.processor_id) else Role.ACTIVE
     fine = {
         "kind": record.kind in (START, END),
         "role": record.role in _ROLES,
@@ -74,14 +72,11 @@ def check_form(record: AuditRecord) -> None:
         raise Broken(
             Rule.FORM, f"{name} {getattr(record, name)!r} in a record of kind {record.kind!r}"
         )
-    told = {
-        "group_id": (record.group_id, naming.group_of(record.processor_id)),
-        "role": (record.role, role.value),
-    }
-    for name in (name for name, (said, true) in told.items() if said != true):
-        said, true = told[name]
+    if (record.role == Role.ACTIVE) != (record.processor_id == record.group_id):
         raise Broken(
-            Rule.FORM, f"{name} {said!r} of processor {record.processor_id!r}, which has {true!r}"
+            Rule.FORM,
+            f"role {record.role!r} of processor {record.processor_id!r} in group "
+            f"{record.group_id!r}, which is named for its active",
         )
     # A fence under way is given up where a deployment or a term has none any more.
     if record.how == Ended.FENCED and record.fencing != Fencing.BROKER:

@@ -64,6 +64,7 @@ class History:
         if before is None:
             self._check_unknown_predecessor(record)
         else:
+            _check_group(record, before.start)
             _check_predecessor(record, before)
             for end in before.ends:
                 _check_time(record, end.at_ms, f"the end of {before}")
@@ -206,6 +207,15 @@ class History:
         _check_once(record, self._older_ends.get(record.execution_id))
         self._older_ends[record.execution_id] = record.how
         self._highest_epoch = max(self._highest_epoch, record.epoch)
+
+
+def _check_group(record: AuditRecord, before: AuditRecord) -> None:
+    if record.deployment_id == before.deployment_id and record.group_id != before.group_id:
+        raise Broken(
+            Rule.FORM,
+            f"group_id {record.group_id!r} of processor {record.processor_id!r}, which has "
+            f"{before.group_id!r} in this deployment",
+        )
 
 
 def _check_predecessor(record: AuditRecord, before: _Life) -> None:

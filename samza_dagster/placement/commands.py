@@ -52,7 +52,6 @@ class StartContainer:
 class StopContainer:
     """Effect: stop this incarnation and confirm its death."""
 
-    processor_id: str
     execution_id: str
     host: str
 

@@ -5,7 +5,6 @@ Placement actions and failovers decide where; here is what each of them has in c
 
 from __future__ import annotations
 
-from samza_dagster.model import naming
 from samza_dagster.placement import audit, failures, rules
 from samza_dagster.placement.commands import (
     CountMetric,
@@ -34,6 +33,7 @@ STOP_RETRY_MS = 30_000
 
 def new_request(
     draft: Draft,
+    group_id: str,
     processor_id: str,
     host: str | None,
     excluded: set[str],
@@ -49,14 +49,15 @@ def new_request(
         draft.now_ms + expiry_ms + REQUEST_MARGIN_MS,
         urgent=urgent,
     )
-    draft.emit(request_command(draft, processor_id, request))
+    draft.emit(request_command(draft, group_id, processor_id, request))
     return request
 
 
-def request_command(draft: Draft, processor_id: str, request: ResourceRequest) -> RequestResource:
+def request_command(
+    draft: Draft, group_id: str, processor_id: str, request: ResourceRequest
+) -> RequestResource:
     """The command of a request that is open or held; repeated, its expiry and `ahead` are new."""
-    group = draft.find_group(naming.group_of(processor_id))
-    processor = None if group is None else group.processors.get(processor_id)
+    processor = draft.group(group_id).processors.get(processor_id)
     return RequestResource(
         request_id=request.request_id,
         processor_id=processor_id,
@@ -76,7 +77,7 @@ def request_host(
 ) -> None:
     """Requests a resource on one host, by name."""
     timeout_ms = draft.limits.request_timeout_ms
-    request = new_request(draft, processor_id, host, set(), timeout_ms, urgent=urgent)
+    request = new_request(draft, group_id, processor_id, host, set(), timeout_ms, urgent=urgent)
     draft.emit(CountMetric("preferred-host-requests"))
     put_request(draft, group_id, processor_id, request)
 
@@ -87,7 +88,8 @@ def request_any(draft: Draft, group_id: str, processor_id: str) -> None:
     processor = group.processors[processor_id]
     excluded = draft.forbidden_hosts(group_id, processor_id)
     excluded.update(processor.avoid_hosts)
-    request = new_request(draft, processor_id, None, excluded, draft.limits.request_timeout_ms)
+    timeout_ms = draft.limits.request_timeout_ms
+    request = new_request(draft, group_id, processor_id, None, excluded, timeout_ms)
     draft.emit(CountMetric("any-host-requests"))
     put_request(draft, group_id, processor_id, request)
 
@@ -164,14 +166,7 @@ def stop(draft: Draft, group_id: str, processor_id: str) -> None:
         group_id,
         processor.evolve(phase=Phase.STOPPING, deadline_ms=draft.now_ms + STOP_RETRY_MS),
     )
-    draft.emit(StopContainer(processor_id, incarnation.execution_id, incarnation.host))
-
-
-def stop_command(draft: Draft, execution_id: str, host: str) -> StopContainer:
-    """The stop of any incarnation; its processor id is read from its execution id."""
-    name, _, _ = execution_id.rpartition("-")
-    processor_id = name.removeprefix(f"{draft.safe_job}-").replace("_", "-")
-    return StopContainer(processor_id, execution_id, host)
+    draft.emit(StopContainer(incarnation.execution_id, incarnation.host))
 
 
 def lives_on(draft: Draft, group_id: str, processor_id: str) -> None:

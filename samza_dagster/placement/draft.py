@@ -8,7 +8,6 @@ from functools import cache
 
 from immutables import Map
 
-from samza_dagster.model import naming
 from samza_dagster.placement import books, ownership, rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
@@ -101,13 +100,15 @@ class Draft:
         group_id = self.index.by_id.get(identifier)
         return None if group_id is None else self.group(group_id)
 
+    def group_with(self, processor_id: str) -> Group | None:
+        """The group of which this processor is a member, wanted running."""
+        group_id = self.index.by_processor.get(processor_id)
+        return None if group_id is None else self.group(group_id)
+
     def note_lags(self, lags: Iterable[Lag]) -> None:
-        """Newer samples; of a processor that was removed meanwhile there is none."""
-        fresh: dict[str, Lag] = {}
-        for lag in lags:
-            group = self.find_group(naming.group_of(lag.processor_id))
-            if group is not None and lag.processor_id in group.processors:
-                fresh[lag.processor_id] = lag
+        """Newer samples; of a processor that was, or is being, removed there is none."""
+        members = self.index.by_processor
+        fresh = {lag.processor_id: lag for lag in lags if lag.processor_id in members}
         if fresh:
             self.lags = self.lags.update(fresh)
 

@@ -80,9 +80,8 @@ def explain(state: JobState, processor_id: str, destination: str) -> Explanation
 
 def group_with(state: JobState, processor_id: str) -> Group | None:
     """The group that has this processor, wanted running."""
-    group = state.groups.get(naming.group_of(processor_id))
-    processor = None if group is None else group.processors.get(processor_id)
-    return group if processor is not None and processor.wanted else None
+    group_id = state.index.by_processor.get(processor_id)
+    return None if group_id is None else state.groups[group_id]
 
 
 def refusal_of_ask(

@@ -24,6 +24,7 @@ from samza_dagster.placement.commands import (
     FencePrincipal,
     ForgetContainer,
     ReleaseResource,
+    StopContainer,
     WriteLocality,
 )
 from samza_dagster.placement.draft import Draft
@@ -74,7 +75,7 @@ def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -
         again = _is_waited_for_again(draft.group(group.group_id), ghost)
         leased = ghost.evolve(lease_ends_ms=None, ended=None if again else ghost.ended)
         _put_ghost(draft, group.group_id, leased)
-        draft.emit(containers.stop_command(draft, execution_id, host))
+        draft.emit(StopContainer(execution_id, host))
     return back
 
 
@@ -128,7 +129,7 @@ def alive(draft: Draft, group: Group, ghost: Ghost, *, checked_in: bool) -> None
     known = draft.hosts.get(host)
     back = known is not None and known.alive and known.registered
     if not (back and may_be_taken_back(draft, group, ghost)):
-        draft.emit(containers.stop_command(draft, ghost.incarnation.execution_id, host))
+        draft.emit(StopContainer(ghost.incarnation.execution_id, host))
         return
     if checked_in:
         _take_back(draft, group.group_id, ghost)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from samza_dagster.placement import actions, books, containers, ghosts, leases, ownership, texts
+from samza_dagster.placement.commands import StopContainer
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import HostRegistered
 from samza_dagster.placement.state import Group, Host, Incarnation, Phase, Stage
@@ -49,7 +50,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
                 continue
             incarnation = _enter(draft, group_id, processor.processor_id, incarnation)
             if processor.phase is Phase.STOPPING:
-                draft.emit(containers.stop_command(draft, incarnation.execution_id, host))
+                draft.emit(StopContainer(incarnation.execution_id, host))
             elif listed:
                 continue
             elif processor.phase is Phase.STARTING:
@@ -58,7 +59,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
                 died(draft, group_id, processor.processor_id, f"{host}'s books lack it")
         draft.unsettled.add(group_id)
     for execution_id in sorted(event.execution_ids - current):
-        draft.emit(containers.stop_command(draft, execution_id, host))
+        draft.emit(StopContainer(execution_id, host))
 
 
 def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
@@ -115,7 +116,9 @@ def _ask_for_what_is_held(draft: Draft, group: Group, host: str) -> None:
         return
     reservation = action.reservation.evolve(confirmed=False)
     draft.put_action(group.group_id, action.evolve(reservation=reservation))
-    draft.emit(containers.request_command(draft, ownership.subject(action), reservation))
+    draft.emit(
+        containers.request_command(draft, group.group_id, ownership.subject(action), reservation)
+    )
 
 
 def _what_is_held_is_lost(draft: Draft, group_id: str, host: str) -> None:

@@ -61,7 +61,8 @@ class Summary(NamedTuple):
 
     `pauses` are its processors that wait to be started, each with the time from which
     it may; `ask` is the first queued request that could begin; `hosts` all that the
-    group touches; `ids` the requests, resource requests and incarnations that are its.
+    group touches; `ids` the requests, resource requests and incarnations that are its;
+    `members` its processors that are wanted: of each the job has one.
     """
 
     deadline_ms: int | None = None
@@ -71,6 +72,7 @@ class Summary(NamedTuple):
     acting: bool = False
     hosts: frozenset[str] = frozenset()
     ids: frozenset[str] = frozenset()
+    members: frozenset[str] = frozenset()
 
 
 NOTHING = Summary()
@@ -91,6 +93,7 @@ class Index(NamedTuple):
     uuid_order: Map[int, str] = Map[int, str]()
     lost_hosts: Map[str, None] = Map[str, None]()
     refused_order: Map[int, str] = Map[int, str]()
+    by_processor: Map[str, str] = Map[str, str]()
 
 
 EMPTY = Index()

@@ -33,6 +33,7 @@ class IndexDraft:
             self.uuid_order,
             self.lost_hosts,
             self.refused_order,
+            self.by_processor,
         ) = index
 
     def refresh(self) -> None:
@@ -145,6 +146,7 @@ class IndexDraft:
             self.uuid_order,
             self.lost_hosts,
             self.refused_order,
+            self.by_processor,
         )
 
     def _end_pauses(self, now_ms: int) -> None:
@@ -165,8 +167,8 @@ class IndexDraft:
         return summary is not None and entry in summary.pauses
 
     def _replace(self, group_id: str, old: Summary, new: Summary) -> None:
-        was_due_ms, old_pauses, old_ask, were_starting, was_acting, old_hosts, old_ids = old
-        due_ms, pauses, ask, starting, acting, hosts, ids = new
+        was_due_ms, old_pauses, old_ask, were_starting, was_acting, old_hosts, old_ids, were = old
+        due_ms, pauses, ask, starting, acting, hosts, ids, members = new
         if due_ms is not None and due_ms != was_due_ms:
             self.deadlines = push(self.deadlines, (due_ms, GROUP, group_id))
         for entry in pauses:
@@ -182,12 +184,9 @@ class IndexDraft:
         if hosts != old_hosts:
             self._move_hosts(group_id, old_hosts, hosts)
         if ids != old_ids:
-            with self.by_id.mutate() as by_id:
-                for name in old_ids - ids:
-                    del by_id[name]
-                for name in ids - old_ids:
-                    by_id[name] = group_id
-                self.by_id = by_id.finish()
+            self.by_id = _moved(self.by_id, group_id, old_ids, ids)
+        if members != were:
+            self.by_processor = _moved(self.by_processor, group_id, were, members)
 
     def _move_hosts(self, group_id: str, old: frozenset[str], new: frozenset[str]) -> None:
         for host in old - new:
@@ -196,6 +195,19 @@ class IndexDraft:
         for host in new - old:
             there = self.by_host.get(host) or Map[str, None]()
             self.by_host = self.by_host.set(host, there.set(group_id, None))
+
+
+def _moved(
+    owners: Map[str, str], group_id: str, old: frozenset[str], new: frozenset[str]
+) -> Map[str, str]:
+    """Name → group, once the names of this group have changed; another may have taken one over."""
+    changed = owners.mutate()
+    for name in old - new:
+        if changed[name] == group_id:
+            del changed[name]
+    for name in new - old:
+        changed[name] = group_id
+    return changed.finish()
 
 
 def rebuilt(state: JobState) -> JobState:

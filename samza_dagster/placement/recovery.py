@@ -75,11 +75,13 @@ def _request_reservations_again(draft: Draft, group: Group) -> None:
         if action.stage is Stage.HELD:
             renewed = renewed.evolve(deadline_ms=draft.now_ms + expiry)
         action = action.evolve(reservation=renewed)
-        draft.emit(containers.request_command(draft, ownership.subject(action), renewed))
+        draft.emit(
+            containers.request_command(draft, group.group_id, ownership.subject(action), renewed)
+        )
     if action.standby_reservation is not None:
         renewed = _renewed(draft, action.standby_reservation, expiry)
         action = action.evolve(standby_reservation=renewed)
-        draft.emit(containers.request_command(draft, action.standby_id, renewed))
+        draft.emit(containers.request_command(draft, group.group_id, action.standby_id, renewed))
     draft.put_action(group.group_id, action)
 
 
@@ -92,7 +94,7 @@ def _command_again(draft: Draft, group_id: str, processor: Processor) -> None:
     if processor.request is not None:
         request = _renewed(draft, processor.request, draft.limits.request_timeout_ms)
         draft.put_processor(group_id, processor.evolve(request=request))
-        draft.emit(containers.request_command(draft, processor_id, request))
+        draft.emit(containers.request_command(draft, group_id, processor_id, request))
     elif incarnation is not None and processor.phase is Phase.STARTING:
         deadline = now_ms + draft.limits.start_timeout_ms
         draft.put_processor(group_id, processor.evolve(deadline_ms=deadline))

@@ -23,7 +23,7 @@ from samza_dagster.placement import (
     swaps,
     texts,
 )
-from samza_dagster.placement.commands import Command, CountMetric, ReleaseResource
+from samza_dagster.placement.commands import Command, CountMetric, ReleaseResource, StopContainer
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import (
     ContainerCheckedIn,
@@ -269,7 +269,7 @@ def _alive(draft: Draft, event: ContainerLaunched | ContainerCheckedIn) -> None:
             ghosts.alive(draft, group, ghost, checked_in=checked_in)
             return
     if group is None:
-        draft.emit(containers.stop_command(draft, event.execution_id, event.host))
+        draft.emit(StopContainer(event.execution_id, event.host))
         return
     for processor in group.processors.values():
         incarnation = processor.incarnation

@@ -36,7 +36,7 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
     if ask.kind in responses.CONTROLS:
         controls.carry_out(draft, ask)
         return
-    group = draft.find_group(naming.group_of(ask.processor_id))
+    group = draft.group_with(ask.processor_id)
     refusal = refusal_of_ask(draft.hosts, draft.limits, group, ask)
     if group is None or refusal is not None:
         if group is None or refusal is None or refusal == texts.UNKNOWN_PROCESSOR:
@@ -171,7 +171,7 @@ def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
         standbys = sum(p.role is Role.STANDBY and p.wanted for p in group.processors.values())
         if standbys >= draft.limits.max_standbys:  # others were asked for before it
             return too_many_standbys(ask.processor_id, standbys)
-        mover = spin_up.new_standby_id(group)
+        mover = spin_up.new_standby_id(draft, group)
     if ask.kind is AskKind.STOP_STANDBY or ask.destination_host in naming.DESTINATION_WORDS:
         return None
     broken = rules.violation(group, draft.hosts, mover, ask.destination_host)
@@ -220,7 +220,7 @@ def _waits_for_hosts(draft: Draft, group: Group, ask: PlacementAsk) -> str | Non
 def _not_to_choose(draft: Draft, group: Group, ask: PlacementAsk) -> set[str] | None:
     """The hosts that its choice excludes; None when it chooses no host."""
     if ask.kind is AskKind.START_STANDBY and ask.destination_host == naming.ANY_HOST:
-        mover = spin_up.new_standby_id(group)
+        mover = spin_up.new_standby_id(draft, group)
     elif ask.kind is AskKind.PLACE and ask.destination_host == naming.ANY_HOST:
         mover = ask.processor_id
     elif ask.kind is AskKind.PLACE and ask.destination_host == naming.STANDBY:

@@ -18,18 +18,20 @@ from samza_dagster.placement.state import (
 )
 
 
-def new_standby_id(group: Group) -> str:
-    """The first replica number that no member and no ghost of the group has."""
+def new_standby_id(draft: Draft, group: Group) -> str:
+    """The first replica number that nobody of the job has, nor a ghost of the group."""
     used = set(group.processors) | {ghost.processor_id for ghost in group.ghosts}
-    replica = 0
-    while (standby_id := naming.standby_container_id(group.group_id, replica)) in used:
+    members, replica = draft.index.by_processor, 0
+    while (
+        standby_id := naming.standby_container_id(group.group_id, replica)
+    ) in used or standby_id in members:
         replica += 1
     return standby_id
 
 
 def begin_start(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
     """Reserves a place for one more standby: on the host that was named, or any legal one."""
-    standby_id = new_standby_id(draft.group(group_id))
+    standby_id = new_standby_id(draft, draft.group(group_id))
     action = Action(ask, Stage.RESERVING, None, standby_id=standby_id)
     action = responses.respond(
         draft, group_id, action, texts.IN_PROGRESS, texts.RESOURCES_REQUESTED
@@ -150,7 +152,7 @@ def _reserve(draft: Draft, group_id: str, action: Action) -> None:
         expiry = actions.expiry_ms(draft, ask)
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
-    reservation = containers.new_request(draft, action.standby_id, host, excluded, expiry)
+    reservation = containers.new_request(draft, group_id, action.standby_id, host, excluded, expiry)
     draft.put_action(group_id, action.evolve(reservation=reservation))
 
 

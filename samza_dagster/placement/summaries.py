@@ -21,10 +21,13 @@ def summarise(group: Group) -> Summary:
     pauses: list[tuple[Any, ...]] = []
     hosts: list[str] = []
     ids = [ask.uuid for ask in group.queue]
+    members: list[str] = []
     starting = 0
     action = group.action
     for pid, processor in group.processors.items():
         phase, request, incarnation = processor.phase, processor.request, processor.incarnation
+        if processor.wanted:
+            members.append(pid)
         if processor.deadline_ms is not None:
             deadlines.append(processor.deadline_ms)
         if request is not None:
@@ -69,6 +72,7 @@ def summarise(group: Group) -> Summary:
         action is not None and action.stage not in ownership.FALLBACK,
         frozenset(hosts),
         frozenset(ids),
+        frozenset(members),
     )
 
 

@@ -156,5 +156,5 @@ def _reserve_for_standby(draft: Draft, group_id: str, action: Action) -> None:
         expiry = actions.expiry_ms(draft, action.ask)
     else:
         expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
-    reservation = containers.new_request(draft, action.standby_id, None, excluded, expiry)
+    reservation = containers.new_request(draft, group_id, action.standby_id, None, excluded, expiry)
     draft.put_action(group_id, action.evolve(standby_reservation=reservation))

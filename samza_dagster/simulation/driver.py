@@ -17,6 +17,7 @@ from samza_dagster.simulation.client_events import label
 from samza_dagster.simulation.coverage import COLUMNS, RARE, RAREST, Pair, column_of, rows_of
 from samza_dagster.simulation.fingerprint import state_digest
 from samza_dagster.simulation.judges.invariants import InvariantJudge
+from samza_dagster.simulation.judges.legality import group_with
 from samza_dagster.simulation.judges.violation import InvariantViolated
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script
@@ -82,6 +83,11 @@ def simulate(
         history.events, history.changes = world.steps, world.changes
         history.digest = _digest(history, world)
     return history
+
+
+def _active_of(world: World, processor_id: str) -> str:
+    group = group_with(world.committed, processor_id)
+    return processor_id if group is None else group.group_id
 
 
 def _digest(history: SimulatedHistory, world: World) -> str:
@@ -195,7 +201,7 @@ class _Driver:
     def _client_event(self, world: World) -> Move:
         lots, kind = self.lots, self.lots.random()
         if kind < 0.12:
-            standbys = [p for p in self._processors(world) if naming.is_standby(p)]
+            standbys = self._standbys(world)
             if standbys:
                 records = lots.choice((0, 10, 10_000))
                 return Move("lag", (lots.choice(standbys), records, lots.choice((-1, 0, 5_000))))
@@ -222,8 +228,8 @@ class _Driver:
         return self.lots.choice(names or ["demo-0-0-000001"])
 
     def _seen(self, world: World, processor_id: str) -> str:
-        group = world.committed.groups.get(naming.group_of(processor_id))
-        processor = None if group is None else group.processors.get(processor_id)
+        group = group_with(world.committed, processor_id)
+        processor = None if group is None else group.processors[processor_id]
         incarnation = None if processor is None else processor.incarnation
         return "" if incarnation is None else incarnation.execution_id
 
@@ -243,6 +249,11 @@ class _Driver:
         # By name: the order of an immutable map differs from process to process.
         groups = world.committed.groups.values()
         return sorted(pid for group in groups for pid in group.processors)
+
+    def _standbys(self, world: World) -> list[str]:
+        groups = world.committed.groups.values()
+        processors = (p for group in groups for p in group.processors.values())
+        return sorted(p.processor_id for p in processors if p.role is Role.STANDBY)
 
     def _refusal(self, world: World) -> Move:
         """Mostly of one that comes again in a form that can be read."""
@@ -272,9 +283,9 @@ class _Driver:
         processors = self._processors(world)
         pid = lots.choice(processors) if processors else "0"
         if kind in (AskKind.START_STANDBY, AskKind.FAIL_OVER) and lots.random() < 0.8:
-            pid = naming.group_of(pid)
+            pid = _active_of(world, pid)
         if kind is AskKind.STOP_STANDBY:
-            standbys = [p for p in processors if naming.is_standby(p)]
+            standbys = self._standbys(world)
             pid = lots.choice(standbys) if standbys else pid
         if kind in emphases.ABOUT:
             recent = list(asked)[-6:]
@@ -293,7 +304,7 @@ class _Driver:
         if self.emphasis == "standbys" and kind is AskKind.PLACE:
             destination = naming.STANDBY
         if destination == naming.STANDBY and kind is AskKind.PLACE and lots.random() < 0.9:
-            pid = naming.group_of(pid)
+            pid = _active_of(world, pid)
         if 0.02 <= odd < 0.03:
             destination = "host-99"
         # Every second fail-over is of the incarnation that its asker sees.

@@ -206,7 +206,7 @@ class VirtualHost:
                     self.reports.append((Saying.REFUSED, request_id))
             case cmd.StartContainer(processor_id, execution_id, _, request_id):
                 self._start(true_ms, processor_id, execution_id, request_id)
-            case cmd.StopContainer(_, execution_id, _):
+            case cmd.StopContainer(execution_id, _):
                 entry = self.books.get(execution_id)
                 if entry is None:
                     self.reports.append((Saying.STOPPED, execution_id))

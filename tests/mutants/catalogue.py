@@ -107,10 +107,10 @@ CATALOGUE: tuple[Mutant, ...] = (
         "what a host's books lack is dead, though its start may be on its way",
         "hosts.py",
         "            if processor.phase is Phase.STOPPING:\n"
-        "                draft.emit(containers.stop_command(",
+        "                draft.emit(StopContainer(",
         "            if processor.phase is Phase.STOPPING and (\n"
         "                incarnation.execution_id in event.execution_ids\n"
-        "            ):\n                draft.emit(containers.stop_command(",
+        "            ):\n                draft.emit(StopContainer(",
         ONE_OWNER,
     ),
     Mutant(

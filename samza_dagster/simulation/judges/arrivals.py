@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.index_draft import rebuilt
@@ -10,6 +9,7 @@ from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Ghost, Incarnation, Phase
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
+from samza_dagster.simulation.judges.legality import group_with
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import BOOKS_BALANCE, RECORDS_RESTORE
 
@@ -94,7 +94,7 @@ def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -
 def _judge_ghost(taken: Taken, event: ev.HostRegistered, ghost: Ghost, stopped: set[str]) -> None:
     """Taken back if it ran, still owns its tasks and nothing took its place; else stopped."""
     name = ghost.incarnation.execution_id
-    before = taken.before.groups[ghost.processor_id.split("-")[0]]
+    before = next(group for group in taken.before.groups.values() if ghost in group.ghosts)
     was = before.processors.get(ghost.processor_id)
     in_time = ghost.lease_ends_ms is None or taken.now_ms < ghost.lease_ends_ms
     may = (
@@ -122,13 +122,14 @@ def _judge_lags(taken: Taken) -> None:
     expected = taken.before.lags
     if isinstance(taken.event, ev.LagObserved):
         for lag in taken.event.lags:
-            expected = expected.set(lag.processor_id, lag)
+            group = group_with(taken.after, lag.processor_id)
+            if group is not None and group.processors[lag.processor_id].wanted:
+                expected = expected.set(lag.processor_id, lag)
     for start in taken.every(cmd.RecordCertificate):
         if start.record.kind == "start" and start.record.processor_id in expected:
             expected = expected.delete(start.record.processor_id)
     for processor_id in tuple(expected):
-        group = taken.after.groups.get(naming.group_of(processor_id))
-        if group is None or processor_id not in group.processors:
+        if group_with(taken.after, processor_id) is None:
             expected = expected.delete(processor_id)
     changes = taken.after.lags is not taken.before.lags or expected is not taken.before.lags
     if changes and taken.after.lags != expected:

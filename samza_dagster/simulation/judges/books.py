@@ -6,7 +6,6 @@ given back; each incarnation was started as the state has it, each end is cleare
 
 from __future__ import annotations
 
-from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
@@ -19,7 +18,7 @@ from samza_dagster.placement.state import (
 )
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
-from samza_dagster.simulation.judges.legality import requests_of, subject_of
+from samza_dagster.simulation.judges.legality import group_with, requests_of, subject_of
 from samza_dagster.simulation.judges.taken import Taken, request_ids
 from samza_dagster.simulation.judges.violation import BOOKS_BALANCE
 
@@ -264,7 +263,7 @@ def _judge_ahead(taken: Taken) -> None:
 
 
 def _phase(state: JobState, processor_id: str) -> Phase | None:
-    group = state.groups.get(naming.group_of(processor_id))
+    group = group_with(state, processor_id)
     processor = None if group is None else group.processors.get(processor_id)
     return None if processor is None else processor.phase
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import (
     Group,
@@ -85,11 +84,10 @@ def _is_as_it_asked(
     taken: Taken, old: Group | None, group: Group, request: ResourceRequest
 ) -> bool:
     """It asks for one thing in this step and then gives nothing back."""
-    asked = [
-        said
-        for said in taken.every(cmd.RequestResource)
-        if naming.group_of(said.processor_id) == group.group_id
-    ]
+    members = set(group.processors)
+    if group.action is not None:
+        members.add(subject_of(group.action))
+    asked = [said for said in taken.every(cmd.RequestResource) if said.processor_id in members]
     since = taken.since_asked(request)
     later = {said.request_id for said in since if isinstance(said, cmd.ReleaseResource)}
     return len(asked) == 1 and later.isdisjoint(request_ids(old)) and not taken.lost_now

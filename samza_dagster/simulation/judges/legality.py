@@ -21,6 +21,11 @@ class Reason(NamedTuple):
     does: str
 
 
+def group_with(state: JobState, processor_id: str) -> Group | None:
+    """The group that has this processor, wanted or not."""
+    return next((g for g in state.groups.values() if processor_id in g.processors), None)
+
+
 def subject_of(action: Action) -> str:
     """Whom an action places: the processor that it names, or the standby that it adds."""
     return action.standby_id if _adds(action) else action.ask.processor_id

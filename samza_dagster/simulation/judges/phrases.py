@@ -5,12 +5,16 @@ Texts are for people. Of a refusal it is judged whether it names what stands in 
 
 from __future__ import annotations
 
-from samza_dagster.model import naming
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Action, AskKind, Group, Phase, Stage
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
-from samza_dagster.simulation.judges.legality import displaced_by, subject_of, takes_place_on
+from samza_dagster.simulation.judges.legality import (
+    displaced_by,
+    group_with,
+    subject_of,
+    takes_place_on,
+)
 from samza_dagster.simulation.judges.refusals import refusal
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import TRUE_WORDS
@@ -68,7 +72,7 @@ def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse
 
 def _left_to(taken: Taken, active_id: str) -> str | None:
     """The host that a standby has left to an active, by what led it as it checked in."""
-    group = taken.before.groups.get(naming.group_of(active_id))
+    group = group_with(taken.before, active_id)
     return None if group is None else takes_place_on(group, active_id)
 
 
@@ -128,7 +132,13 @@ def _judge_stopped(taken: Taken, before: Action | None, action: Action | None, l
     known = before or action
     assert known is not None
     said = last.get(known.ask.uuid)
-    stopped = {stop.processor_id for stop in taken.every(cmd.StopContainer)}
+    told_to = {stop.execution_id for stop in taken.every(cmd.StopContainer)}
+    stopped = {
+        both.processor_id
+        for both in taken.both
+        for of in (both.was, both.now)
+        if of is not None and of.incarnation is not None and of.incarnation.execution_id in told_to
+    }
     was = set[str]() if before is None else set(before.stopped)
     # A standby that is to be removed may have been stopping already, for another reason.
     may = was | stopped

@@ -15,7 +15,7 @@ from samza_dagster.placement.state import (
     Stage,
 )
 from samza_dagster.simulation.judges.chronicle import CONTROLS
-from samza_dagster.simulation.judges.legality import reasons, subject_of
+from samza_dagster.simulation.judges.legality import group_with, reasons, subject_of
 from samza_dagster.simulation.judges.standby_places import may_give_way
 from samza_dagster.simulation.judges.taken import Taken
 
@@ -31,7 +31,7 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
     ask, state = event.ask, taken.before
     if ask.kind in CONTROLS:
         return _of_control(state, ask)
-    group = state.groups.get(naming.group_of(ask.processor_id))
+    group = group_with(state, ask.processor_id)
     processor = None if group is None else group.processors.get(ask.processor_id)
     if group is None or processor is None or not processor.wanted:
         return ("processor-known: ", ask.processor_id)

@@ -18,7 +18,12 @@ from samza_dagster.placement.state import (
     Stage,
 )
 from samza_dagster.simulation.judges.chronicle import Chronicle
-from samza_dagster.simulation.judges.legality import awaits_its_place, reasons, subject_of
+from samza_dagster.simulation.judges.legality import (
+    awaits_its_place,
+    group_with,
+    reasons,
+    subject_of,
+)
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import FAIR_TURNS
 
@@ -113,7 +118,9 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
     # One that was given up for a failover may have been the last to take a turn in this step.
     failing_over = {new.group_id for _, new, _ in taken.failovers_begun}
     given_up = any(
-        r.status == "FAILED" and naming.group_of(r.processor_id) in failing_over
+        r.status == "FAILED"
+        and (group := group_with(taken.before, r.processor_id)) is not None
+        and group.group_id in failing_over
         for r in taken.every(cmd.WriteResponse)
     )
     if len(acting) < limits.max_concurrent_actions and not given_up:

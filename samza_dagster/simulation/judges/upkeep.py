@@ -32,9 +32,10 @@ def judge_stops(chronicle: Chronicle, taken: Taken) -> None:
 
 
 def _judge_stop(chronicle: Chronicle, taken: Taken, command: cmd.StopContainer) -> None:
-    pid, execution_id = command.processor_id, command.execution_id
+    execution_id = command.execution_id
     if execution_id in chronicle.told_to_stop or execution_id not in chronicle.checked_in:
         return
+    pid, _ = chronicle.started[execution_id]
     if not chronicle.is_current(pid, execution_id):
         return
     group_id = chronicle.groups.get(pid, "")

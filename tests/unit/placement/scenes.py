@@ -40,6 +40,13 @@ QUICK = Limits(host_timeout_ms=10_000)
 """A host is given up long before its leases have run out."""
 
 
+def whose(command: cmd.Command) -> str:
+    """The processor that a command is about; a stop names its incarnation, `demo-0_0-000001`."""
+    if isinstance(command, cmd.StopContainer):
+        return command.execution_id.split("-")[-2].replace("_", "-")
+    return getattr(command, "processor_id", "")
+
+
 class Scene(World):
     """A world with the verbs of a scenario; `emitted` is always kept."""
 
@@ -202,7 +209,7 @@ class Scene(World):
 
     def stopped(self) -> list[str]:
         """Processors that were told to stop, in order."""
-        return [stop.processor_id for stop in self.sent(cmd.StopContainer)]
+        return [whose(stop) for stop in self.sent(cmd.StopContainer)]
 
     def started(self) -> list[tuple[str, str]]:
         """(processor, host) of every start, in order."""
@@ -216,7 +223,7 @@ class Scene(World):
     def commands_with(self, kind: type[cmd.Command]) -> list[str]:
         """All that the first step said that has a command of this kind: names and processors."""
         told = next(step for step in self.steps_told if any(isinstance(c, kind) for c in step))
-        return [f"{type(c).__name__} {getattr(c, 'processor_id', '')}".strip() for c in told]
+        return [f"{type(c).__name__} {whose(c)}".strip() for c in told]
 
     def counted(self) -> Counter[str]:
         """Counters since the scenario began."""

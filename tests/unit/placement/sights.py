@@ -9,7 +9,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.explain import explain
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import Group, Phase, Stage
-from tests.unit.placement.scenes import Scene
+from tests.unit.placement.scenes import Scene, whose
 
 
 def same(seen: object, told: object) -> None:
@@ -82,7 +82,7 @@ def see_said(world: Scene, told: str) -> None:
     """Commands in order, by name and processor, of the kinds that are named."""
     kinds = {words.split(" ")[0] for words in listed(told)}
     said = [c for c in world.log if type(c).__name__ in kinds]
-    names = [f"{type(c).__name__} {getattr(c, 'processor_id', '')}".strip() for c in said]
+    names = [f"{type(c).__name__} {whose(c)}".strip() for c in said]
     same(names, listed(told))
 
 

@@ -47,7 +47,7 @@ def test_an_old_incarnation_that_says_it_lives_is_stopped(name: str) -> None:
     """It is nobody's."""
     world, old = replaced()
     taken = step(world.state, REPORTS[name](world.now_ms, old, "host-1"))
-    assert taken.commands == (cmd.StopContainer("0", old, "host-1"),)
+    assert taken.commands == (cmd.StopContainer(old, "host-1"),)
 
 
 @pytest.mark.parametrize("name", ["stopped", "start failed"])

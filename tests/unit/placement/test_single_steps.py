@@ -238,7 +238,7 @@ def test_a_ghost_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
         )
     )
     taken = step(state, ev.ContainerCheckedIn(100, older.execution_id, "host-1"))
-    assert taken.commands == (cmd.StopContainer("0", older.execution_id, "host-1"),)
+    assert taken.commands == (cmd.StopContainer(older.execution_id, "host-1"),)
     assert taken.state.groups["0"].processors["0"].incarnation is None
     own_end = last.evolve(epoch=8, execution_id="j-0-000008")
     group = state.groups["0"].evolve(
@@ -270,7 +270,7 @@ def test_a_lease_that_was_over_stays_so_beside_a_successor_that_nobody_has_seen_
     )
     back = ev.HostRegistered(100, "host-1", frozenset({older.execution_id}))
     taken = step(state, back)
-    assert taken.commands == (cmd.StopContainer("0", older.execution_id, "host-1"),)
+    assert taken.commands == (cmd.StopContainer(older.execution_id, "host-1"),)
     ghosts = {ghost.incarnation.epoch: ghost for ghost in taken.state.groups["0"].ghosts}
     assert ghosts[9].ended is Ended.LEASE
     alone = state.evolve(groups=state.groups.set("0", Group("0", {"0": waiting}, ghosts=(before,))))

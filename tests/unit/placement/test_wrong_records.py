@@ -57,7 +57,7 @@ def test_a_lease_may_run_out_again_while_no_successor_owns_the_tasks() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["start", "end"])
-def test_a_processor_id_says_group_and_role(
+def test_a_group_is_named_for_its_active(
     kind: str, processor_id: str, wrong: dict[str, str]
 ) -> None:
     """Under another group it could start beside its own active."""
@@ -67,6 +67,17 @@ def test_a_processor_id_says_group_and_role(
     violation = found(job.records)
     assert (violation.position, violation.rule) == (1 if kind == "start" else 2, Rule.FORM)
     assert repr(*wrong.values()) in violation.seen
+
+
+def test_a_processor_stays_in_its_group_while_its_deployment_lasts() -> None:
+    """In another one it would start where its own active runs."""
+    job = Chronicle()
+    job.end(job.start("0-0", "host-1"))
+    job.start("0-0", "host-1", group_id="7")
+    violation = found(job.records)
+    assert (violation.position, violation.rule) == (3, Rule.FORM)
+    assert "'7'" in violation.seen
+    assert "'0'" in violation.seen
 
 
 @pytest.mark.parametrize("fencing", ["nonsense", "", "Lease"])
