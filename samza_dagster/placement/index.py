@@ -72,7 +72,7 @@ class Summary(NamedTuple):
     acting: bool = False
     hosts: frozenset[str] = frozenset()
     ids: frozenset[str] = frozenset()
-    members: frozenset[str] = frozenset()
+    members: tuple[str, ...] = ()
 
 
 NOTHING = Summary()

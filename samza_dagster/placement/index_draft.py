@@ -186,7 +186,9 @@ class IndexDraft:
         if ids != old_ids:
             self.by_id = _moved(self.by_id, group_id, old_ids, ids)
         if members != were:
-            self.by_processor = _moved(self.by_processor, group_id, were, members)
+            self.by_processor = _moved(
+                self.by_processor, group_id, frozenset(were), frozenset(members)
+            )
 
     def _move_hosts(self, group_id: str, old: frozenset[str], new: frozenset[str]) -> None:
         for host in old - new:

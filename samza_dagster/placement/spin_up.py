@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from samza_dagster.model import naming
 from samza_dagster.placement import actions, containers, host_limit, responses, rules, texts
 from samza_dagster.placement.commands import DeleteLocality, ReleaseResource
@@ -19,14 +21,14 @@ from samza_dagster.placement.state import (
 
 
 def new_standby_id(draft: Draft, group: Group) -> str:
-    """The first replica number that nobody of the job has, nor a ghost of the group."""
+    """The first replica number that nobody of the job has, nor a ghost or a queued request names.
+
+    Such a request is about the standby that its asker saw, which may be gone when it has its turn.
+    """
     used = set(group.processors) | {ghost.processor_id for ghost in group.ghosts}
-    members, replica = draft.index.by_processor, 0
-    while (
-        standby_id := naming.standby_container_id(group.group_id, replica)
-    ) in used or standby_id in members:
-        replica += 1
-    return standby_id
+    used |= {ask.processor_id for ask in group.queue}
+    replicas = (naming.standby_container_id(group.group_id, number) for number in count())
+    return next(n for n in replicas if n not in used and n not in draft.index.by_processor)
 
 
 def begin_start(draft: Draft, group_id: str, ask: PlacementAsk) -> None:

@@ -72,7 +72,7 @@ def summarise(group: Group) -> Summary:
         action is not None and action.stage not in ownership.FALLBACK,
         frozenset(hosts),
         frozenset(ids),
-        frozenset(members),
+        tuple(members),
     )
 
 
