@@ -79,9 +79,12 @@ def explain(state: JobState, processor_id: str, destination: str) -> Explanation
 
 
 def group_with(state: JobState, processor_id: str) -> Group | None:
-    """The group that has this processor, wanted running."""
-    group_id = state.index.by_processor.get(processor_id)
-    return None if group_id is None else state.groups[group_id]
+    """The group that has this processor, wanted running; it needs no index, and walks."""
+    for group in state.groups.values():
+        processor = group.processors.get(processor_id)
+        if processor is not None and processor.wanted:
+            return group
+    return None
 
 
 def refusal_of_ask(

@@ -14,7 +14,7 @@ from samza_dagster.placement import texts
 from tests.unit.placement.stories import Story, stories, tell
 
 pytestmark = pytest.mark.unit
-SHORT = ("u1", "u2", "u3", "u9", "c1", "c2", "c3")
+SHORT = ("u1", "u2", "u3", "u4", "u9", "c1", "c2", "c3")
 IN_PROGRESS, SUCCEEDED, FAILED = StatusCode.IN_PROGRESS, StatusCode.SUCCEEDED, StatusCode.FAILED
 
 
