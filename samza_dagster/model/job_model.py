@@ -8,7 +8,7 @@ left absent. Readers accept what older releases wrote: no `task-mode` (Active), 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Set
 from enum import StrEnum
 from typing import Any, Self, cast
 
@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.model.naming import active_task_of, group_of
 
 
 class TaskMode(StrEnum):
@@ -132,3 +133,28 @@ class JobModel(WireModel):
     config: dict[str, str]
     containers: dict[str, ContainerModel]
     max_change_log_stream_partitions: int | None = None
+
+    def groups(self) -> dict[str, tuple[str, ...]]:
+        """The active's processor id → it and its standbys."""
+        tasks = {pid: container.tasks for pid, container in self.containers.items()}
+        standbys = {p for p, c in self.containers.items() if c.mode is TaskMode.STANDBY}
+        groups: dict[str, list[str]] = {pid: [pid] for pid in tasks if pid not in standbys}
+        for processor_id, active_id in actives(tasks, standbys).items():
+            if processor_id in standbys:
+                groups.setdefault(active_id, []).append(processor_id)
+        return {active_id: tuple(members) for active_id, members in groups.items()}
+
+
+def actives(tasks: Mapping[str, Iterable[str]], standbys: Set[str]) -> dict[str, str]:
+    """Processor → the active whose state it has: that runs the tasks which a standby replicates.
+
+    `tasks` are the names of each processor's tasks, `standbys` those whose tasks are standby
+    tasks. A standby of which the tasks don't tell has the active that it is named for.
+    """
+    runs = {task: pid for pid, names in tasks.items() if pid not in standbys for task in names}
+    found = {pid: pid for pid in tasks}
+    for processor_id in standbys:
+        replicated = (runs.get(active_task_of(task)) for task in tasks[processor_id])
+        named = group_of(processor_id)
+        found[processor_id] = next(filter(None, replicated), named)
+    return found

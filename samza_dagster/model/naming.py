@@ -20,6 +20,10 @@ DESTINATION_WORDS = frozenset({ANY_HOST, LAST_SEEN, FORCE_RESTART_LAST_SEEN, STA
 _ESCAPED = re.compile(r"\.(?=\.[0-9a-f]{2})|[^A-Za-z0-9._-]")
 _ESCAPED_IN_AN_ID = re.compile(r"\.(?=\.[0-9a-f]{2})|[^A-Za-z0-9._]")
 
+_OF_A_STANDBY = re.compile(r"(.+)-[0-9]{1,9}")
+"""What follows the last `-` of a UUID is longer."""
+_NO_REPLICA = 999_999_999
+
 
 def _flat(name: str) -> str:
     return name.replace("_", "-")
@@ -102,13 +106,18 @@ def sharers_of_former_id(job_name: str, job_id: str) -> tuple[str, ...]:
 
 
 def is_standby(processor_id: str) -> bool:
-    """Samza's rule: a processor id with `-` in it is a standby's (`StandbyTaskUtil`)."""
-    return "-" in processor_id
+    """Whether the id is `<active>-<replica>`, as Samza names the standbys of a cluster.
+
+    Where the job is at hand its tasks tell it, of every id. To `StandbyTaskUtil` any `-` makes a
+    standby, a UUID's too.
+    """
+    return _OF_A_STANDBY.fullmatch(processor_id) is not None
 
 
 def group_of(processor_id: str) -> str:
-    """The active's processor id, which names the group of it and its standbys."""
-    return processor_id.split("-", 1)[0]
+    """The `<active>` of `<active>-<replica>`; any other id names its own group."""
+    found = _OF_A_STANDBY.fullmatch(processor_id)
+    return processor_id if found is None else found[1]
 
 
 def standby_container_id(active_id: str, replica: int) -> str:
@@ -147,4 +156,4 @@ def store_directory(job_name: str, job_id: str, store: str, task_name: str) -> s
 
 def one_more_of(processor_id: str) -> str:
     """An id in the group of `processor_id` that no container has."""
-    return f"{group_of(processor_id)}-new"
+    return standby_container_id(group_of(processor_id), _NO_REPLICA)
