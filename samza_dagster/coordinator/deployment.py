@@ -23,7 +23,6 @@ from samza_dagster.metadata.audit_log import DEFAULT_RETENTION_MS
 from samza_dagster.metadata.replicas import TRANSACTIONS
 from samza_dagster.model import JobModel, TaskMode, naming
 from samza_dagster.model.changelogs import store_changelogs
-from samza_dagster.model.naming import group_of
 
 RUN_ID = "app.run.id"
 CONTAINER_COUNT = "job.container.count"
@@ -152,16 +151,6 @@ class Deployment:
     def config(self) -> dict[str, str]:
         """The config as the containers get it."""
         return self.job_model.config
-
-    def groups(self) -> dict[str, tuple[str, ...]]:
-        """The active's processor id → it and its standbys."""
-        groups: dict[str, list[str]] = {}
-        for processor_id, container in self.job_model.containers.items():
-            if container.mode is TaskMode.ACTIVE:
-                groups.setdefault(processor_id, []).insert(0, processor_id)
-            else:
-                groups.setdefault(group_of(processor_id), []).append(processor_id)
-        return {group: tuple(members) for group, members in groups.items()}
 
     def grouping(self) -> str:
         """Equal for deployments in which each input partition belongs to the same group."""

@@ -47,26 +47,27 @@ def assignment_records(
     """
     if before == after:
         return ()
-    groups = {group_of(processor_id) for processor_id in before ^ after}
-    old = {(r.namespace, r.key): r for r in _records(planned, before, groups, author)}
-    new = {(r.namespace, r.key): r for r in _records(planned, after, groups, author)}
+    actives = sorted({group_of(processor_id) for processor_id in before ^ after})
+    old = {(r.namespace, r.key): r for r in _records(planned, before, actives, author)}
+    new = {(r.namespace, r.key): r for r in _records(planned, after, actives, author)}
     changed = [record for place, record in new.items() if old.get(place) != record]
     gone = [stream.delete(namespace, key) for namespace, key in old if (namespace, key) not in new]
     return (*changed, *gone)
 
 
 def _records(
-    planned: JobModel, extras: frozenset[str], groups: set[str], author: Author
+    planned: JobModel, extras: frozenset[str], actives: list[str], author: Author
 ) -> list[StreamRecord]:
-    containers = with_extras(planned, extras).containers
-    of_groups = {pid: c for pid, c in containers.items() if group_of(pid) in groups}
+    model = with_extras(planned, extras)
+    groups = model.groups()
+    of_groups = {pid: model.containers[pid] for active in actives for pid in groups.get(active, ())}
     records = job_model_records(JobModel(config={}, containers=of_groups), author, deployment_id="")
     return [record for record in records if record.namespace != stream.SET_CONFIG]
 
 
 def _container(planned: JobModel, processor_id: str) -> ContainerModel | None:
-    active_id, _, replica = processor_id.partition("-")
-    active = planned.containers.get(active_id)
+    active_id = group_of(processor_id)
+    active, replica = planned.containers.get(active_id), processor_id[len(active_id) + 1 :]
     if active is None or not (replica.isascii() and replica.isdigit()):
         return None
     return standby_container(active, int(replica))

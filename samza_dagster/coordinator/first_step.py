@@ -93,7 +93,7 @@ def first_events(
         yield events.JobDeployed(
             0,
             deployment.deployment_id,
-            deployment.groups(),
+            deployment.job_model.groups(),
             dict(last_seen_hosts),
             limits,
             deployment.grouping(),

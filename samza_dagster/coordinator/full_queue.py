@@ -9,7 +9,6 @@ from __future__ import annotations
 from samza_dagster.coordinator.mail import Malformed
 from samza_dagster.metadata.placement_store import request_key
 from samza_dagster.metadata.state_topic import encode_record
-from samza_dagster.model import naming
 from samza_dagster.model.own_requests import REQUEST_PREFIX
 from samza_dagster.placement.codec import group_to_json
 from samza_dagster.placement.state import AskKind, Group, JobState, PlacementAsk
@@ -31,7 +30,7 @@ def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
         return None
     if ask.uuid in state.uuids or ask.uuid in state.refused or ask.uuid in state.index.by_id:
         return None
-    group_id = naming.group_of(ask.processor_id)
+    group_id = state.index.by_processor.get(ask.processor_id, "")
     group = state.groups.get(group_id)
     if group is None or not group.queue:
         return None

@@ -17,9 +17,9 @@ from samza_dagster.cluster.interface import ContainerLaunch
 from samza_dagster.coordinator.extra_standbys import with_extras
 from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.errors import InvalidInput
-from samza_dagster.model import JobModel
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.model.changelogs import store_changelogs
-from samza_dagster.model.naming import is_standby, store_directory
+from samza_dagster.model.naming import store_directory
 
 _SHELLS = frozenset({"sh", "ash", "bash", "dash", "ksh", "zsh"})
 _EXEC = re.compile(r"(?:^|[\s;&|({])exec\s")
@@ -116,9 +116,9 @@ class Launcher:
         """
         return self._launch(processor_id, execution_id, self.job_model.to_json())
 
-    def _command(self, processor_id: str) -> tuple[str, ...]:
+    def _command(self, container: ContainerModel) -> tuple[str, ...]:
         template = self.template
-        if template.standby_niceness == 0 or not is_standby(processor_id):
+        if template.standby_niceness == 0 or container.mode is TaskMode.ACTIVE:
             return template.command
         return ("nice", "-n", str(template.standby_niceness), *template.command)
 
@@ -144,7 +144,7 @@ class Launcher:
         return ContainerLaunch(
             execution_id=execution_id,
             processor_id=processor_id,
-            command=self._command(processor_id),
+            command=self._command(container),
             environment=tuple(sorted(environment.items())),
             job_model_json=job_model_json,
             store_directories=directories,
