@@ -26,10 +26,9 @@ from samza_dagster.model.naming import (
     FORCE_RESTART_LAST_SEEN,
     LAST_SEEN,
     STANDBY,
-    group_of,
 )
 from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS
-from samza_dagster.placement.explain import explain
+from samza_dagster.placement.explain import explain, group_with
 from samza_dagster.placement.rules import SAME_DOMAIN
 from samza_dagster.placement.state import JobState, Phase
 
@@ -352,7 +351,7 @@ def _standby_host(
         )
     places, told = _places(view, processor, tuple(p.host or "" for p in standbys))
     # As the coordinator reserves it, before anything stops: the fault domain that it leaves is legal.
-    placing = Placing(view, only=group_of(pid))
+    placing = Placing(view, only=view.group_of(pid))
     free = {
         host
         for standby in standbys
@@ -393,6 +392,8 @@ def _places(
 
 def _waits(state: JobState, processor_id: str) -> bool:
     """Whether a request about the processor would be queued."""
-    group = state.groups[group_of(processor_id)]
+    group = group_with(state, processor_id)
+    if group is None:
+        return False
     free = group.action is None and group.failover is None and not group.queue
     return not free or group.processors[processor_id].phase is not Phase.RUNNING

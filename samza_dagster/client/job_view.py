@@ -33,7 +33,7 @@ from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.metadata.placement_store import request_key
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.metrics_snapshots import metrics_topics
-from samza_dagster.model.naming import is_standby
+from samza_dagster.model.naming import active_task_of
 from samza_dagster.model.numbers import long_or_none
 from samza_dagster.placement.condition import degraded, is_deployed, paused_for_ms
 from samza_dagster.placement.failures import is_flapping
@@ -63,11 +63,13 @@ def _number(config: Mapping[str, str], keys: tuple[str, str]) -> int | None:
     return long_or_none(_setting(config, keys))
 
 
-def _mode(processor_id: str, tasks: Iterable[str], task_modes: Mapping[str, str]) -> TaskMode:
-    modes = [task_modes[task] for task in tasks if task in task_modes]
-    if not modes:
-        return TaskMode.STANDBY if is_standby(processor_id) else TaskMode.ACTIVE
-    standby = all(mode == TaskMode.STANDBY.value for mode in modes)
+def _mode(tasks: Iterable[str], task_modes: Mapping[str, str]) -> TaskMode:
+    """Standby if every task is a standby task; a task without a recorded mode is what its name says."""
+    named = {True: TaskMode.ACTIVE, False: TaskMode.STANDBY}
+    standby = all(
+        task_modes.get(task, named[active_task_of(task) == task]) == TaskMode.STANDBY.value
+        for task in tasks
+    )
     return TaskMode.STANDBY if standby else TaskMode.ACTIVE
 
 
@@ -113,15 +115,16 @@ def _without_processor(
     """Keys of the requests on which an AM with standbys throws: for an active that isn't there.
 
     It asks for the active's standbys before anything else (`ContainerManager`). A request for a
-    standby that isn't there waits without a word, and is in nobody's way.
+    standby that isn't there, which any `-` makes (`StandbyTaskUtil`), waits without a word, and
+    is in nobody's way.
     """
-    if not any(is_standby(processor_id) for processor_id in processors):
+    if all(processor.mode is TaskMode.ACTIVE for processor in processors.values()):
         return {}
     return {
         request_key(r.uuid): f"it is for processor {r.processor_id!r}, which the job doesn't have"
         for r in requests
         if r.deployment_id == deployment_id
-        and not is_standby(r.processor_id)
+        and "-" not in r.processor_id
         and r.processor_id not in processors
     }
 
@@ -163,7 +166,7 @@ def view_of_stream(
         host = (placed or {}).get(processor_id, reported)
         processors[processor_id] = ProcessorView(
             processor_id=processor_id,
-            mode=_mode(processor_id, tasks, task_modes),
+            mode=_mode(tasks, task_modes),
             state=LAST_SEEN_STATE if host else UNKNOWN_STATE,
             host=host,
             tasks=tuple(sorted(tasks)),

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping
 
 from samza_dagster.client.views import CLOSED_STATE, LOST_STATE, GhostView, JobView
-from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.placement import rules
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import (
@@ -49,6 +48,7 @@ class Placing:
     """
 
     def __init__(self, view: JobView, only: str | None = None) -> None:
+        self._view = view
         self._hosts = {
             name: Host(
                 name, alive=host.state not in _NO_DESTINATION, fault_domain=host.fault_domain
@@ -58,21 +58,21 @@ class Placing:
         self._lost = {name for name, host in view.hosts.items() if host.state in _NO_DESTINATION}
         self._members: dict[str, dict[str, Processor]] = {}
         for pid, processor in view.processors.items():
-            if only is None or group_of(pid) == only:
+            if only is None or view.group_of(pid) == only:
                 self.put(pid, processor.host, processor.state)
         self._ghosts: dict[str, tuple[Ghost, ...]] = {}
         for ghost in view.ghosts:
-            group = group_of(ghost.processor_id)
+            group = view.group_of(ghost.processor_id)
             self._ghosts[group] = (*self._ghosts.get(group, ()), _ghost(ghost))
 
     def put(self, processor_id: str, host: str | None, state: str = Phase.RUNNING.value) -> None:
         """From now on it is on `host`; None: nowhere, or gone."""
-        members = self._members.setdefault(group_of(processor_id), {})
+        members = self._members.setdefault(self._view.group_of(processor_id), {})
         members.pop(processor_id, None)
         if host is not None:
             members[processor_id] = Processor(
                 processor_id,
-                Role.STANDBY if is_standby(processor_id) else Role.ACTIVE,
+                Role.STANDBY if self._view.is_standby(processor_id) else Role.ACTIVE,
                 _PHASES.get(state, Phase.RUNNING),
                 Incarnation(0, "", host, ""),
             )
@@ -105,7 +105,7 @@ class Placing:
         return rules.forbidden_hosts(group, self._hosts, self._lost, processor_id)
 
     def _group(self, processor_id: str) -> Group:
-        group_id = group_of(processor_id)
+        group_id = self._view.group_of(processor_id)
         members = self._members.get(group_id, {})
         return Group(group_id, members, ghosts=self._ghosts.get(group_id, ()))
 

@@ -11,7 +11,7 @@ from samza_dagster.client.verdicts import judge_all, peers_of
 from samza_dagster.client.views import ActionView, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.model import PlacementResponse, TaskMode
-from samza_dagster.model.naming import ANY_HOST, STANDBY, group_of, standby_container_id
+from samza_dagster.model.naming import ANY_HOST, STANDBY, standby_container_id
 from samza_dagster.model.own_requests import RequestKind
 
 _TOO_LATE = ("stopping", "starting", "stopping-standby", "fallback-source", "fallback-any")
@@ -68,7 +68,7 @@ def _active(view: JobView, processor_id: str, asked: str) -> ProcessorView:
         raise InvalidInput(
             f"{asked} {processor_id}: an active's id",
             seen=f"{processor_id} is a standby",
-            fix=f"{asked} {group_of(processor_id)}",
+            fix=f"{asked} {view.group_of(processor_id)}",
         )
     return active
 

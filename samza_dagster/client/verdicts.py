@@ -14,7 +14,7 @@ from samza_dagster.client.views import (
     View,
 )
 from samza_dagster.metadata.resource_manager import RUNNING
-from samza_dagster.model.naming import active_task_of, group_of
+from samza_dagster.model.naming import active_task_of
 
 SAME_HOST_RULE = "an active and its standbys, or two standbys of it, are never on one host"
 
@@ -43,7 +43,7 @@ def peers_of(view: JobView, processor: ProcessorView) -> tuple[ProcessorView, ..
         for _, other in sorted(view.processors.items())
         if other.processor_id != processor.processor_id
         and (
-            group_of(other.processor_id) == group_of(processor.processor_id)
+            view.group_of(other.processor_id) == view.group_of(processor.processor_id)
             or mine & {active_task_of(task) for task in other.tasks}
         )
     )
@@ -73,7 +73,7 @@ def _reserved_by(view: JobView, processor: ProcessorView, host: HostView) -> Act
             for action in view.actions
             if action.reserved_host == host.host
             and action.processor_id != processor.processor_id
-            and group_of(action.processor_id) == group_of(processor.processor_id)
+            and view.group_of(action.processor_id) == view.group_of(processor.processor_id)
         ),
         None,
     )
@@ -138,7 +138,7 @@ def _judge(
 def judge_all(view: JobView, processor: ProcessorView) -> tuple[HostVerdict, ...]:
     """A verdict for every known host, in order of their names."""
     peers = peers_of(view, processor)
-    placing = Placing(view, only=group_of(processor.processor_id))
+    placing = Placing(view, only=view.group_of(processor.processor_id))
     return tuple(
         _judge(view, processor, host, peers, placing) for _, host in sorted(view.hosts.items())
     )

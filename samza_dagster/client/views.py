@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, cast
 
 from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.model import TaskMode
 from samza_dagster.model.capabilities import Capabilities, capabilities
+from samza_dagster.model.job_model import actives
+from samza_dagster.model.naming import group_of
 from samza_dagster.placement.state import JobState
 
 CoordinatorKind = str
@@ -230,6 +233,34 @@ class JobView(View):
     dead: str | None = None
     over: tuple[ActionView, ...] = ()
     state: JobState | None = field(default=None, compare=False, repr=False)
+
+    def group_of(self, processor_id: str) -> str:
+        """The active whose state the processor has, which is itself for an active.
+
+        One that the job hasn't is a standby to be, if its name says so.
+        """
+        named = group_of(processor_id)
+        unknown = named if named in self._actives else processor_id
+        return self._actives.get(processor_id, unknown)
+
+    def is_standby(self, processor_id: str) -> bool:
+        """Whether it is, or would be, a standby."""
+        known = self.processors.get(processor_id)
+        if known is not None:
+            return known.mode is TaskMode.STANDBY
+        return self.group_of(processor_id) != processor_id
+
+    @cached_property
+    def _actives(self) -> Mapping[str, str]:
+        """As our coordinator has its groups, else as tasks replicate one another."""
+        if self.state is not None:
+            return {
+                pid: group.group_id
+                for group in self.state.groups.values()
+                for pid in (*group.processors, *(ghost.processor_id for ghost in group.ghosts))
+            }
+        tasks = {pid: processor.tasks for pid, processor in self.processors.items()}
+        return actives(tasks, {p for p, v in self.processors.items() if v.mode is TaskMode.STANDBY})
 
     @property
     def capabilities(self) -> Capabilities:
