@@ -142,7 +142,7 @@ ACTIVE_TASK = (
 
 
 def container_locality(tasks: DataFrame, reported: DataFrame) -> DataFrame:
-    """One row per processor that has tasks or has reported a host."""
+    """One row per processor that has tasks or has reported a host; without tasks its id tells its mode."""
     from pyspark.sql.functions import expr
 
     loads = tasks.groupBy("processor_id").agg(
@@ -151,7 +151,7 @@ def container_locality(tasks: DataFrame, reported: DataFrame) -> DataFrame:
     return loads.join(reported, "processor_id", "full").selectExpr(
         "processor_id",
         "host",
-        "CASE WHEN coalesce(all_standby, processor_id LIKE '%-%') THEN 'Standby' "
+        "CASE WHEN coalesce(all_standby, processor_id RLIKE '^.+-[0-9]{1,9}$') THEN 'Standby' "
         "ELSE 'Active' END AS mode",
         "coalesce(tasks, 0) AS tasks",
         "reported_at_ms",
