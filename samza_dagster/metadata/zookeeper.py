@@ -1,6 +1,6 @@
 """A session with ZooKeeper: the part of kazoo that is used here, with its types.
 
-kazoo carries none. What it raises becomes one of this package's errors at the border (`reached`).
+kazoo's own say little. What it raises becomes one of this package's errors at the border (`reached`).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper
     )
     try:
         with reached(f"a session with ZooKeeper at {address.hosts}"):
-            client.start(timeout=within_s)
+            client.start(timeout=cast("Any", within_s))
     except BaseException:
         _end(client)
         raise
@@ -177,7 +177,8 @@ def _bounded(answer_s: float) -> object:
 
     class Result(AsyncResult):
         def get(self, block: bool = True, timeout: float | None = None) -> object:
-            return super().get(block, answer_s if timeout is None else timeout)
+            answer: Any = super()
+            return answer.get(block, answer_s if timeout is None else timeout)
 
     class Handler(SequentialThreadingHandler):
         def async_result(self) -> Result:
