@@ -65,6 +65,11 @@ class GroupPaths:
         """Below it the location of each task, by the task's name."""
         return f"{self.root}/taskLocality"
 
+    @property
+    def standby_locality(self) -> str:
+        """The same of standby tasks: ours alone, as Samza has none."""
+        return f"{self.root}/standbyTaskLocality"
+
     def barrier_state(self, version: int) -> str:
         """`NEW`, `DONE` or `TIMED_OUT`."""
         return f"{self.barriers}/barrier_{version}/barrier_state"

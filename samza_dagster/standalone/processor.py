@@ -16,7 +16,7 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.standalone.group import BarrierState, GroupView, Member
@@ -99,10 +99,11 @@ class JoinBarrier:
 
 @dataclass(frozen=True)
 class StartWork:
-    """Write the location of its active tasks, then start them and its standby tasks."""
+    """Write the locations of the tasks that the model gives this processor, then start them."""
 
     version: int
     work: ContainerModel
+    model: JobModel = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,7 @@ def _as_member(state: Processor, group: GroupView) -> tuple[Processor, tuple[Com
     has_joined = state.joined == group.version
     if barrier.state is BarrierState.DONE and has_joined and is_changed and state.work is None:
         assert work is not None
-        return replace(state, work=work), (StartWork(group.version, work),)
+        return replace(state, work=work), (StartWork(group.version, work, group.model),)
     if barrier.state is BarrierState.DONE and is_changed:
         return without_work(state)
     return state, ()

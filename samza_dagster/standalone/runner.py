@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from samza_dagster.agent.lease import Now, read_clocks
 from samza_dagster.errors import ActionFailed, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper
-from samza_dagster.model import ContainerModel
+from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import GroupView
 from samza_dagster.standalone.layout import GroupPaths
@@ -19,14 +20,20 @@ from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _READINGS_A_SESSION = 6
 """So often within a session's time the group is read though nothing was heard of it."""
+_LEASE_OF_SESSION = 0.95
+"""A warden ends what outlives this part of the session's time, whatever became of its processor."""
 _log = logging.getLogger(__name__)
 
 
 class Work(Protocol):
     """What a processor runs: its containers."""
 
-    def start(self, work: ContainerModel) -> None:
-        """Starts them, and doesn't wait."""
+    def renew(self, asked: Now, lease_s: float) -> None:
+        """Lets them live for so long from `asked`: without this word they end by themselves."""
+        ...
+
+    def start(self, work: ContainerModel, model: JobModel) -> None:
+        """Starts those of this processor's part of the model, and doesn't wait."""
         ...
 
     def stop(self, stopped: Callable[[], None]) -> None:
@@ -106,11 +113,14 @@ class ProcessorRunner:
             self._wake()
 
     def _read(self) -> GroupView | None:
+        asked = read_clocks()
         try:
-            return self._group.view(self._state.sequence)
+            group = self._group.view(self._state.sequence)
         except Unreachable as error:
             _log.warning("%s", error)
             return None
+        self._work.renew(asked, self._state.settings.session_ms / 1_000 * _LEASE_OF_SESSION)
+        return group
 
     def _carry_out(self, command: rules.Command) -> None:
         state = self._state
@@ -123,7 +133,7 @@ class ProcessorRunner:
                 self._work.stop(lambda: self._note(rules.stopped))
             case rules.StartWork():
                 self._group.write_locality(command, state.location)
-                self._work.start(command.work)
+                self._work.start(command.work, command.model)
             case rules.JoinBarrier():
                 self._group.join(command, state.processor_id)
             case rules.Publish():

@@ -41,6 +41,7 @@ class ZooKeeperGroup:
         self._on_change = on_change
         self._models = ZooKeeperMetadataStore(zookeeper, paths.models.rpartition("/")[0])
         self._model: tuple[int, JobModel] | None = None
+        self._locality: tuple[tuple[object, ...], dict[str, str]] = ((), {})
 
     def prepare(self) -> None:
         """Makes the group's nodes where they are missing.
@@ -63,7 +64,7 @@ class ZooKeeperGroup:
                 )
             for path in (
                 *(paths.processors, paths.version, paths.agreed_version),
-                *(paths.models, paths.barriers, paths.task_locality),
+                *(paths.models, paths.barriers, paths.task_locality, paths.standby_locality),
             ):
                 make_path(self._zookeeper, path)
 
@@ -82,6 +83,7 @@ class ZooKeeperGroup:
             numbers = self._versions()
             barrier = self._barrier(newest)
             members = self._members()
+            leads = bool(members) and members[0].sequence == sequence
             self._watch(sequence, members, newest)
             return GroupView(
                 members,
@@ -91,17 +93,8 @@ class ZooKeeperGroup:
                 max(numbers, default=0),
                 self._model_of(newest),
                 barrier,
+                self._locality_for(members, newest) if leads else {},
             )
-
-    def locality(self) -> dict[str, str]:
-        """Where each task ran last, by its name."""
-        with reached("read where the tasks ran"):
-            names = self._zookeeper.get_children(self._paths.task_locality)
-            found = {
-                n: self._zookeeper.get_async(f"{self._paths.task_locality}/{n}") for n in names
-            }
-            read = {name: reading.get()[0] for name, reading in found.items()}
-        return {name: data.decode() for name, data in read.items() if data}
 
     def register(self, processor_id: str, location: str) -> str:
         """Makes the processor's ephemeral node; returns its sequence."""
@@ -153,12 +146,14 @@ class ZooKeeperGroup:
                 self._delete_old()
 
     def write_locality(self, command: StartWork, location: str) -> None:
-        """Writes where the active tasks of the work run from now on."""
-        tasks = command.work.tasks.values()
-        names = [task.task_name for task in tasks if task.task_mode is TaskMode.ACTIVE]
+        """Writes where the tasks of the work run from now on; of standbys in a node that Samza doesn't read."""
+        nodes = {
+            TaskMode.ACTIVE: self._paths.task_locality,
+            TaskMode.STANDBY: self._paths.standby_locality,
+        }
         with reached("write where the tasks run"):
-            for name in names:
-                path = f"{self._paths.task_locality}/{name}"
+            for name, task in command.work.tasks.items():
+                path = f"{nodes[task.task_mode]}/{name}"
                 make_path(self._zookeeper, path)
                 self._zookeeper.set(path, location.encode())
 
@@ -205,6 +200,18 @@ class ZooKeeperGroup:
                 return None
             self._model = (version, JobModel.from_json(stored))
         return None if self._model is None else self._model[1]
+
+    def _locality_for(self, *seen: object) -> dict[str, str]:
+        """Where each task ran last; read anew when the members or the version have changed."""
+        if self._locality[0] != seen:
+            found: dict[str, str] = {}
+            for path in (self._paths.task_locality, self._paths.standby_locality):
+                names = self._zookeeper.get_children(path)
+                asked = {name: self._zookeeper.get_async(f"{path}/{name}") for name in names}
+                read = {name: reading.get()[0] for name, reading in asked.items()}
+                found |= {name: data.decode() for name, data in read.items() if data}
+            self._locality = (seen, found)
+        return self._locality[1]
 
     def _versions(self) -> set[int]:
         models = self._zookeeper.get_children(self._paths.models)

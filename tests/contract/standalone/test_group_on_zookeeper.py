@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from samza_dagster.agent.lease import Now
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
 from samza_dagster.model import ContainerModel, JobModel, TaskModel
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
@@ -77,7 +78,9 @@ class RecordedWork:
     processor_id: str
     owners: Owners
 
-    def start(self, work: ContainerModel) -> None:
+    def renew(self, asked: Now, lease_s: float) -> None: ...
+
+    def start(self, work: ContainerModel, model: JobModel) -> None:
         self.owners.put(self.processor_id, frozenset(work.tasks))
 
     def stop(self, stopped: Callable[[], None]) -> None:

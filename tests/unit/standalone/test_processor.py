@@ -113,7 +113,7 @@ def test_work_starts_once_all_have_agreed() -> None:
     for barrier, commands in (
         (BarrierState.NEW, ()),
         (BarrierState.TIMED_OUT, ()),
-        (BarrierState.DONE, (StartWork(2, container("b", "2")),)),
+        (BarrierState.DONE, (StartWork(2, container("b", "2"), model()),)),
     ):
         seen = group(A, B, version=2, state=barrier, a="1", b="2")
         assert step(state, seen, 100, planned)[1] == commands
