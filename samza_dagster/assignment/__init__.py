@@ -1,6 +1,9 @@
-"""Which processor runs which task: pure functions, with Samza's own results."""
+"""Which processor runs which task: pure functions, one contract for every grouper."""
 
-from samza_dagster.assignment.containers import group_by_container_count
+from samza_dagster.assignment.by_locality import by_locality
+from samza_dagster.assignment.contract import Grouper, TaskLocality
+from samza_dagster.assignment.grouping import group, grouper_of, unplaced
+from samza_dagster.assignment.samza_groupers import by_container_count, by_container_ids
 from samza_dagster.assignment.standbys import (
     replicas_from_config,
     standby_container,
@@ -9,9 +12,16 @@ from samza_dagster.assignment.standbys import (
 from samza_dagster.assignment.tasks import group_by_partition
 
 __all__ = [
-    "group_by_container_count",
+    "Grouper",
+    "TaskLocality",
+    "by_container_count",
+    "by_container_ids",
+    "by_locality",
+    "group",
     "group_by_partition",
+    "grouper_of",
     "replicas_from_config",
     "standby_container",
+    "unplaced",
     "with_standbys",
 ]

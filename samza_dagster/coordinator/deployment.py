@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samza_dagster.assignment import (
-    group_by_container_count,
+    by_container_count,
+    group,
     group_by_partition,
+    grouper_of,
     replicas_from_config,
     with_standbys,
 )
@@ -185,7 +187,7 @@ def plan(
     changelog_partitions: Mapping[str, int] | None = None,
 ) -> Deployment:
     """The deployment of a job: one task per input partition, grouped into
-    `job.container.count` containers, each with its standbys.
+    `job.container.count` containers by `task.name.grouper.factory`, each with its standbys.
 
     `changelog_partitions` (task → partition) are those of the deployment before: a task
     that it had keeps its own, and with it its state.
@@ -198,7 +200,8 @@ def plan(
         system=topics,
         changelog_partitions=changelog_partitions,
     )
-    actives = group_by_container_count(tasks, container_count(config))
+    containers = {str(number): naming.ANY_HOST for number in range(container_count(config))}
+    actives = group(tasks, {}, containers, grouper_of(config, by_container_count))
     replicas = replicas_from_config(config)
     served = {**config, RUN_ID: deployment_id, **restore_safety(config, replicas)}
     return Deployment(
@@ -245,6 +248,7 @@ def require_sound(config: Mapping[str, str]) -> None:
     required(config, "job.name", "my-job")
     input_topics(config)
     container_count(config)
+    grouper_of(config, by_container_count)
     audit_retention_ms(config)
     topic_replicas(config)
     restore_safety(config, replicas_from_config(config))

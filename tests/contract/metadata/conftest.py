@@ -8,6 +8,8 @@ from collections.abc import Generator
 import pytest
 
 from samza_dagster.metadata import KafkaCluster, ensure_topic
+from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
+from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from tests.rig.broker_list import BrokerList
 
 
@@ -29,3 +31,13 @@ def brokers(bootstrap_servers: str) -> Generator[BrokerList]:
     """The level's broker, which can be told to name no brokers."""
     with BrokerList(bootstrap_servers) as brokers:
         yield brokers
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Generator[ZooKeeper]:
+    """A session with a real ZooKeeper."""
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
+        session = connect(ZooKeeperAddress(server.hosts))
+        yield session
+        session.stop()
+        session.close()

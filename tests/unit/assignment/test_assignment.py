@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.assignment import (
-    group_by_container_count,
+    by_container_count,
+    group,
     group_by_partition,
     replicas_from_config,
     with_standbys,
 )
 from samza_dagster.errors import InvalidInput
-from samza_dagster.model import JobModel, SystemStreamPartition, TaskMode, TaskModel
+from samza_dagster.model import (
+    ContainerModel,
+    JobModel,
+    SystemStreamPartition,
+    TaskMode,
+    TaskModel,
+)
+from samza_dagster.model.naming import ANY_HOST
 
 pytestmark = pytest.mark.unit
 
@@ -26,11 +35,17 @@ COUNT = "job.hotstandby.replicationcount"
 FACTOR = "job.standbytasks.replication.factor"
 
 
+def in_containers(tasks: Iterable[TaskModel], count: int) -> Mapping[str, ContainerModel]:
+    """As a cluster groups a job's tasks at its first deployment."""
+    numbered = {str(number): ANY_HOST for number in range(count)}
+    return group(tasks, {}, numbered, by_container_count)
+
+
 def test_the_recorded_job_model_of_a_running_application_master() -> None:
     """Its config and inputs give exactly the containers that Samza 1.8.0 served."""
     recorded = JobModel.from_json((WIRE / "jobmodel.json").read_text())
     tasks = group_by_partition({"yw-input": 4}, "kafka")
-    actives = group_by_container_count(tasks, int(recorded.config["job.container.count"]))
+    actives = in_containers(tasks, int(recorded.config["job.container.count"]))
     assert with_standbys(actives, replicas_from_config(recorded.config)) == recorded.containers
 
 
@@ -38,7 +53,7 @@ def test_the_recorded_job_model_in_samzas_json() -> None:
     """Also as JSON, where order is free but every field must be there."""
     recorded = json.loads((WIRE / "jobmodel.json").read_text())["containers"]
     tasks = group_by_partition({"yw-input": 4}, "kafka")
-    made = with_standbys(group_by_container_count(tasks, 2), 1)
+    made = with_standbys(in_containers(tasks, 2), 1)
     assert {pid: model.to_wire() for pid, model in made.items()} == recorded
 
 
@@ -76,9 +91,9 @@ def test_every_task_is_in_one_active_and_in_each_replica(
     tasks = group_by_partition({"in": partitions}, "kafka")
     if count > partitions:
         with pytest.raises(InvalidInput):
-            group_by_container_count(tasks, count)
+            in_containers(tasks, count)
         return
-    containers = with_standbys(group_by_container_count(tasks, count), replicas)
+    containers = with_standbys(in_containers(tasks, count), replicas)
     actives = [c for c in containers.values() if c.mode is TaskMode.ACTIVE]
     assert sorted(n for c in actives for n in c.tasks) == sorted(t.task_name for t in tasks)
     sizes = {len(c.tasks) for c in actives}
@@ -102,14 +117,14 @@ def test_a_task_name_with_a_hyphen_has_no_standby() -> None:
         changelog_partition=0,
     )
     with pytest.raises(InvalidInput, match="separator"):
-        with_standbys(group_by_container_count([task], 1), 1)
+        with_standbys(in_containers([task], 1), 1)
 
 
 @pytest.mark.parametrize(("inputs", "count"), [({}, 1), ({"in": 0}, 1), ({"in": 2}, 0)])
 def test_nothing_to_assign_is_refused(inputs: dict[str, int], count: int) -> None:
     """No partition, or no container."""
     with pytest.raises(InvalidInput):
-        group_by_container_count(group_by_partition(inputs, "kafka"), count)
+        in_containers(group_by_partition(inputs, "kafka"), count)
 
 
 @pytest.mark.parametrize(

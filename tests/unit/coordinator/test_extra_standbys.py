@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.assignment import group_by_container_count, group_by_partition, with_standbys
+from samza_dagster.assignment import group, group_by_partition, with_standbys
 from samza_dagster.coordinator.extra_standbys import assignment_records, with_extras
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.job_metadata import job_model_records
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import JobModel, TaskMode
+from samza_dagster.model.naming import ANY_HOST
 from tests.rig.stream_model import job_model, write
 
 pytestmark = pytest.mark.unit
@@ -21,7 +22,7 @@ AUTHOR = Author("h", "u", 0)
 
 def planned(replicas: int) -> JobModel:
     tasks = group_by_partition({"in": 4}, "kafka")
-    containers = with_standbys(group_by_container_count(tasks, 2), replicas)
+    containers = with_standbys(group(tasks, {}, {"0": ANY_HOST, "1": ANY_HOST}), replicas)
     return JobModel(config={}, containers=containers, max_change_log_stream_partitions=4)
 
 

@@ -1,0 +1,142 @@
+"""Our own grouper: tasks stay where their state is, for as long as that is even."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from samza_dagster.assignment.contract import TaskLocality, containers_of, in_order, task_name
+from samza_dagster.assignment.spread import Copy, Spread
+from samza_dagster.model import ContainerModel, TaskMode, TaskModel
+from samza_dagster.model.naming import ANY_HOST, active_task_of
+
+NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
+
+
+def by_locality(
+    tasks: Sequence[TaskModel],
+    task_locality: Mapping[str, TaskLocality],
+    processor_locality: Mapping[str, str],
+    *,
+    weights: Mapping[str, float] = NO_WEIGHTS,
+) -> dict[str, ContainerModel]:
+    """First the actives, then with these in place the standbys, each by these aims in this order.
+
+    - Legality: two copies of a task are never at one location. A standby for which no location
+      is left has no container.
+    - Fewest tasks started without their standby: an active that has standbys starts where one of
+      them was or where it ran itself. So a processor that joins gets standbys first, and actives
+      once these are there.
+    - The loads are as even as that allows: actives among themselves, then all copies together.
+    - Fewest moves from the previous processor; who moves stays at the location where possible.
+
+    `weights` is task name → load of the task, 1 unless it is given; a standby's is its active's.
+    """
+    group = _Group(task_locality, processor_locality, weights)
+    by_mode: dict[TaskMode, list[TaskModel]] = {mode: [] for mode in TaskMode}
+    for task in sorted(tasks, key=task_name):
+        by_mode[task.task_mode].append(task)
+    standbys: dict[str, list[str]] = {}
+    for task in by_mode[TaskMode.STANDBY]:
+        standbys.setdefault(active_task_of(task.task_name), []).append(task.task_name)
+    actives = [
+        group.active(task.task_name, standbys.get(task.task_name, ()))
+        for task in by_mode[TaskMode.ACTIVE]
+    ]
+    spread = Spread(group.locations, [0.0] * len(group.processors))
+    spread.spread(actives)
+    placed = {copy.name: copy.at for copy in actives}
+    if standbys:
+        copies = [
+            copy
+            for active in actives
+            for copy in group.standbys(active, standbys.get(active.name, ()))
+        ]
+        Spread(group.locations, spread.loads).spread(copies)
+        placed |= {copy.name: copy.at for copy in copies}
+    grouped: dict[str, list[TaskModel]] = {each: [] for each in group.processors}
+    for task in tasks:
+        if task.task_name in placed:
+            grouped[group.processors[placed[task.task_name]]].append(task)
+    return containers_of(grouped, processor_locality)
+
+
+class _Group:
+    """The processors and locations by number, and the copies that look for one of them.
+
+    A processor at an unknown location counts as one at a location of its own.
+    """
+
+    def __init__(
+        self,
+        task_locality: Mapping[str, TaskLocality],
+        processor_locality: Mapping[str, str],
+        weights: Mapping[str, float],
+    ) -> None:
+        self.processors = in_order(processor_locality)
+        self._task_locality = task_locality
+        self._weights = weights
+        self._number = {each: number for number, each in enumerate(self.processors)}
+        self._location: dict[str, int] = {}
+        self.locations: list[int] = []
+        self._members: list[list[int]] = []
+        for number, processor in enumerate(self.processors):
+            named = processor_locality[processor]
+            location = len(self._members)
+            if named != ANY_HOST:
+                location = self._location.setdefault(named, location)
+            if location == len(self._members):
+                self._members.append([])
+            self._members[location].append(number)
+            self.locations.append(location)
+
+    def active(self, name: str, standbys: Iterable[str]) -> Copy:
+        """An active that starts at one of its warm locations, if a standby is at one of them."""
+        home, near = self._last(name)
+        warm = {place for place in (self._last(each)[1] for each in standbys) if place is not None}
+        allowed = None
+        if warm:
+            warm |= set() if near is None else {near}
+            allowed = [each for place in sorted(warm) for each in self._members[place]]
+        return Copy(name, self._weights.get(name, 1), home, near, allowed)
+
+    def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:
+        """As many standbys as there are locations for them; who can stays, and one takes the
+        place of an active that has gone to its own.
+        """
+        if not names:
+            return []
+        places = {self.locations[active.at]}
+        own: dict[str, tuple[int | None, int | None]] = {}
+        spare: list[tuple[int | None, int | None]] = []
+        for name in (*names, active.name):
+            home, near = self._last(name)
+            if near is None or near in places:
+                continue
+            places.add(near)
+            if name == active.name:
+                spare.append((home, near))
+            else:
+                own[name] = (home, near)
+        kept = sorted(names, key=lambda each: each not in own)[: len(self._members) - 1]
+        taken = [self.locations[active.at]]
+        copies: list[Copy] = []
+        for name in kept:
+            home, near = own.get(name) or (spare.pop() if spare else (None, None))
+            copies.append(Copy(name, active.weight, home, near, taken=taken))
+        return copies
+
+    def _last(self, name: str) -> tuple[int | None, int | None]:
+        """The previous processor and location, as far as they are there."""
+        known = self._task_locality.get(name)
+        if known is None:
+            return None, None
+        home = self._number.get(known.processor_id)
+        if home is None:
+            return None, self._location.get(known.location_id)
+        if (
+            known.location_id != ANY_HOST
+            and self._location.get(known.location_id) != self.locations[home]
+        ):
+            return None, self._location.get(known.location_id)
+        return home, self.locations[home]

@@ -1,0 +1,73 @@
+"""What every grouper is given and gives, in a cluster and in a standalone group alike (SAMZA-1554)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from samza_dagster.model import ContainerModel, TaskModel
+from samza_dagster.model.naming import ANY_HOST
+
+
+@dataclass(frozen=True)
+class TaskLocality:
+    """Where a task, active or standby, ran last and so has its state.
+
+    What isn't known is `""` for the processor and `ANY_HOST` for the location.
+    """
+
+    processor_id: str = ""
+    location_id: str = ANY_HOST
+
+
+class Grouper(Protocol):
+    """Gives each processor its tasks; pure, and indifferent to the order of what it is given.
+
+    `tasks` may have standbys among them (a standalone group's; a cluster gives each container
+    standby containers afterwards, `with_standbys`). `task_locality` is task name → where it ran
+    last: a task that isn't in it is new. `processor_locality` is processor id → location, or
+    `ANY_HOST` where that isn't known. A processor without a task has no container.
+    """
+
+    def __call__(
+        self,
+        tasks: Sequence[TaskModel],
+        task_locality: Mapping[str, TaskLocality],
+        processor_locality: Mapping[str, str],
+    ) -> Mapping[str, ContainerModel]:
+        """Processor id → container."""
+        ...
+
+
+def in_order(processor_ids: Iterable[str]) -> list[str]:
+    """Numbers by their value, before other ids by name."""
+    return sorted(
+        processor_ids, key=lambda each: (not _is_number(each), len(each) * _is_number(each), each)
+    )
+
+
+def _is_number(processor_id: str) -> bool:
+    return processor_id.isascii() and processor_id.isdigit()
+
+
+def containers_of(
+    tasks: Mapping[str, Iterable[TaskModel]], processor_locality: Mapping[str, str]
+) -> dict[str, ContainerModel]:
+    """The containers of processors that have tasks, each with its tasks by name."""
+    found: dict[str, ContainerModel] = {}
+    for processor_id in in_order(tasks):
+        own = {task.task_name: task for task in sorted(tasks[processor_id], key=task_name)}
+        location = processor_locality[processor_id]
+        if own:
+            found[processor_id] = ContainerModel(
+                processor_id=processor_id,
+                tasks=own,
+                location_id=None if location == ANY_HOST else location,
+            )
+    return found
+
+
+def task_name(task: TaskModel) -> str:
+    """The order in which Samza deals tasks."""
+    return task.task_name

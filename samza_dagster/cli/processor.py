@@ -1,0 +1,164 @@
+"""`samza-dagster processor run`: a standalone processor, coordinated over ZooKeeper."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from functools import partial
+from pathlib import Path
+
+import click
+
+from samza_dagster.agent.protocol import Launch
+from samza_dagster.assignment import by_locality, replicas_from_config
+from samza_dagster.coordinator import deployment
+from samza_dagster.coordinator.kafka import partition_counts
+from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
+from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.connection import Connection, read_properties
+from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
+from samza_dagster.model import JobModel
+from samza_dagster.standalone.containers import Containers
+from samza_dagster.standalone.job_plan import JobPlan
+from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.locations import location_id
+from samza_dagster.standalone.processor import Settings
+from samza_dagster.standalone.runner import ProcessorRunner
+
+
+@click.group()
+def processor() -> None:
+    """A standalone processor: one of a group that ZooKeeper coordinates.
+
+    \b
+    Example:
+      samza-dagster processor run --help
+    """
+
+
+def settings_of(config: dict[str, str]) -> Settings:
+    """The times of a job's config. Raises `InvalidInput` for one that is no number of milliseconds."""
+    defaults = Settings()
+
+    def time_ms(key: str, default: int) -> int:
+        value = config.get(key, str(default)).strip()
+        if not value.isascii() or not value.isdigit():
+            raise InvalidInput(f"{key} in the job's config", seen=repr(value), fix="milliseconds")
+        return int(value)
+
+    session_ms = time_ms("job.coordinator.zk.session.timeout.ms", defaults.session_ms)
+    return Settings(
+        debounce_ms=time_ms("job.debounce.time.ms", defaults.debounce_ms),
+        consensus_ms=time_ms("job.coordinator.zk.consensus.timeout.ms", defaults.consensus_ms),
+        session_ms=session_ms,
+        stop_ms=session_ms // 3,
+    )
+
+
+@processor.command("run")
+@click.option(
+    "--config", type=click.Path(path_type=Path), required=True, help="The job's properties."
+)
+@click.option(
+    "--launch", type=click.Path(path_type=Path), required=True, help="How a container is started."
+)
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT,…",
+    help="Where ZooKeeper is [config: job.coordinator.zk.connect].",
+)
+@click.option("--processor-id", required=True, help="Its id, which no other of the group has.")
+@click.option(
+    "--location",
+    default="host",
+    show_default=True,
+    help="Where it is: host, env:NAME, file:PATH, kubernetes, or several with + between.",
+)
+@click.option(
+    "--directory",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Its records; one processor each.",
+)
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path),
+    help="Where stores are kept over restarts, for all processors of this location [<directory>/state].",
+)
+def run_command(
+    config: Path,
+    launch: Path,
+    zookeeper: str | None,
+    processor_id: str,
+    location: str,
+    directory: Path,
+    state_dir: Path | None,
+) -> None:
+    """Runs one processor until SIGTERM: registers, leads when it is first, runs its tasks.
+
+    \b
+    Example:
+      samza-dagster processor run --config job.properties --launch launch.json \\
+        --zookeeper zk-1:2181 --processor-id p1 --directory /var/lib/samza-p1
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    properties = read_properties(config, "the job's config")
+    connection = Connection.from_properties(config, os.environ)
+    hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
+    settings = settings_of(properties)
+    template = LaunchTemplate.read(launch)
+    systems = deployment.input_topics(properties)
+    counts = partition_counts(KafkaCluster.of(connection), systems)
+    replicas = replicas_from_config(properties)
+    served = {**properties, **deployment.restore_safety(properties, replicas)}
+    here = location_id(location)
+    session = connect(ZooKeeperAddress(hosts, settings.session_ms / 1_000))
+    failures: list[str] = []
+
+    def launch_of(model: JobModel, container_id: str, execution_id: str) -> Launch | None:
+        launcher = Launcher(template, connection.job_name, connection.job_id, model)
+        made = launcher.launch(container_id, execution_id)
+        return made and Launch(
+            made.execution_id,
+            made.processor_id,
+            made.command,
+            dict(made.environment),
+            made.job_model_json,
+            made.store_directories,
+            made.stop_grace_s,
+            dict(made.files),
+        )
+
+    def fail(why: str) -> None:
+        failures.append(why)
+        runner.leave()
+
+    work = Containers(
+        directory.resolve(),
+        (state_dir or directory / "state").resolve(),
+        here,
+        config=served,
+        launch_of=launch_of,
+        on_failure=fail,
+    )
+    runner = ProcessorRunner(
+        session,
+        GroupPaths.of(properties),
+        processor_id=processor_id,
+        location=here,
+        settings=settings,
+        grouper=JobPlan(counts, systems, replicas, partial(by_locality)).model,
+        work=work,
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: runner.leave())
+    try:
+        runner.run()
+    finally:
+        work.close()
+        session.stop()
+        session.close()
+    if failures:
+        raise click.ClickException("; ".join(failures))

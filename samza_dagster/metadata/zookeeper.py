@@ -1,0 +1,192 @@
+"""A session with ZooKeeper: the part of kazoo that is used here, with its types.
+
+kazoo's own say little. What it raises becomes one of this package's errors at the border (`reached`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from samza_dagster.errors import InvalidInput, MissingPrerequisite, Unreachable
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+SESSION_S = 30.0
+"""`job.coordinator.zk.session.timeout.ms` of Samza, by default."""
+CONNECT_S = 15.0
+_ANSWER_OF_SESSION = 1 / 6
+"""After this part of a session's time a call has failed: kazoo alone waits for a connection without end."""
+_DECIDED_HERE = frozenset({"hosts", "timeout", "read_only", "handler", "client_id"})
+
+
+class Stat(Protocol):
+    """What ZooKeeper knows of a node: of its newest change the number (zxid) and the time in ms."""
+
+    mzxid: int
+    mtime: int
+    version: int
+    ephemeralOwner: int  # noqa: N815 - ZooKeeper's word
+
+
+class Node(Protocol):
+    """A node as a `Tree` holds it."""
+
+    data: bytes | None
+    stat: Stat
+
+
+class Reading(Protocol):
+    """A reading of a node that is under way."""
+
+    get: Callable[[], tuple[bytes | None, Stat]]
+
+
+class ZooKeeper(Protocol):
+    """A session. Its methods raise kazoo's `NoNodeError`, `NodeExistsError`, `BadVersionError`, ….
+
+    `last_zxid` is the newest transaction that the server had seen when it last answered.
+    """
+
+    last_zxid: int
+    get: Callable[..., tuple[bytes | None, Stat]]
+    get_async: Callable[[str], Reading]
+    get_children: Callable[..., list[str]]
+    exists: Callable[..., Stat | None]
+    create: Callable[..., Any]
+    set: Callable[..., Stat]
+    delete: Callable[..., object]
+    sync: Callable[[str], object]
+    add_listener: Callable[[Callable[[str], object]], None]
+    stop: Callable[[], None]
+    close: Callable[[], None]
+
+
+class Tree(Protocol):
+    """kazoo's `TreeCache`: a copy of all below a node, which follows what changes there."""
+
+    start: Callable[[], None]
+    close: Callable[[], None]
+    listen: Callable[[Callable[[Any], None]], object]
+    get_data: Callable[[str], Node | None]
+    get_children: Callable[[str, tuple[str, ...]], Iterable[str]]
+
+
+@dataclass(frozen=True)
+class ZooKeeperAddress:
+    """Where ZooKeeper is: `host:port`, several separated by commas, with a chroot (`…/samza`) or without.
+
+    `options` are kazoo's own, for those that log in or encrypt, passed on as they are: `auth_data`,
+    `default_acl`, `sasl_options`, `use_ssl`, `ca`, `certfile`, `keyfile`, …. None of their values
+    appears in `repr`.
+    """
+
+    hosts: str
+    session_s: float = SESSION_S
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.hosts.strip() or self.hosts.startswith("/"):
+            raise InvalidInput(
+                "zookeeper of a connection", seen=repr(self.hosts), fix="host:2181, or several"
+            )
+        for name in sorted(_DECIDED_HERE & self.options.keys()):
+            raise InvalidInput(
+                f"zookeeper's options: {name}",
+                seen="a setting that is decided here",
+                fix=f"leave {name} out",
+            )
+
+
+def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper:
+    """A session that lives until `stop`, over lost connections, and is renewed when it expires.
+
+    A call that has no answer within a sixth of the session's time fails.
+    Raises `Unreachable` when no server answers in time, `MissingPrerequisite` without kazoo.
+    """
+    try:
+        from kazoo.client import KazooClient
+    except ModuleNotFoundError as error:
+        raise MissingPrerequisite(
+            "kazoo, which speaks to ZooKeeper",
+            seen=str(error),
+            fix="pip install 'samza_dagster[zookeeper]'",
+        ) from error
+    client = KazooClient(
+        hosts=address.hosts,
+        timeout=address.session_s,
+        handler=_bounded(address.session_s * _ANSWER_OF_SESSION),
+        **address.options,
+    )
+    try:
+        with reached(f"a session with ZooKeeper at {address.hosts}"):
+            client.start(timeout=cast("Any", within_s))
+    except BaseException:
+        _end(client)
+        raise
+    return cast("ZooKeeper", client)
+
+
+def make_path(zookeeper: ZooKeeper, path: str) -> None:
+    """Makes the node and those above it where they are missing, with null as their data.
+
+    kazoo's `ensure_path` writes the empty string, which Samza's leader takes for a version and dies of.
+    """
+    from kazoo.exceptions import NodeExistsError, NoNodeError
+
+    if zookeeper.exists(path) is not None:
+        return
+    try:
+        zookeeper.create(path, None)
+    except NoNodeError:
+        make_path(zookeeper, path.rpartition("/")[0])
+        make_path(zookeeper, path)
+    except NodeExistsError:
+        return
+
+
+def tree_of(zookeeper: ZooKeeper, path: str) -> Tree:
+    """A copy of all below `path`, not yet started."""
+    from kazoo.recipe.cache import TreeCache
+
+    return cast("Tree", TreeCache(zookeeper, path))
+
+
+@contextmanager
+def reached(asked: str) -> Generator[None]:
+    """Makes what kazoo raises an `Unreachable` that says what was asked."""
+    from kazoo.exceptions import KazooException
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    try:
+        yield
+    except (KazooException, KazooTimeoutError) as error:
+        raise Unreachable(
+            asked,
+            seen=f"{type(error).__name__} {error}".strip(),
+            fix="is ZooKeeper up at this address, and may this user read and write there?",
+        ) from error
+
+
+def _bounded(answer_s: float) -> object:
+    """kazoo's handler for threads; a result that is waited for without a time is so for `answer_s`."""
+    from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
+
+    class Result(AsyncResult):
+        def get(self, block: bool = True, timeout: float | None = None) -> object:
+            answer: Any = super()
+            return answer.get(block, answer_s if timeout is None else timeout)
+
+    class Handler(SequentialThreadingHandler):
+        def async_result(self) -> Result:
+            return Result(self)
+
+    return Handler()
+
+
+def _end(client: KazooClient) -> None:
+    client.stop()
+    client.close()

@@ -1,0 +1,351 @@
+"""`MetadataStore` in ZooKeeper, with Samza's layout: `<root>/<namespace>/<key>/<segment>`.
+
+A value is followed by an 8-byte big-endian CRC-32 of it, and cut in segments below ZooKeeper's
+limit of 1 MB for a node (`ZkMetadataStore` of Samza 1.8). A change's position is its transaction's
+number (zxid), which grows over the whole ensemble. Nothing remembers what was overwritten or deleted:
+of deletions a watch tells those that it sees.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import zlib
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+from kazoo.recipe.cache import TreeEvent
+
+from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.metadata.interface import Change, Kept
+from samza_dagster.metadata.zookeeper import Stat, Tree, ZooKeeper, make_path, reached, tree_of
+
+SEGMENT_BYTES = 1020 * 1020
+_CHECKSUM_BYTES = 8
+_WHOLE_WITHIN_S = 2.0
+"""How long a value may be seen half written: its writer has died then, or isn't ours."""
+_FORBIDDEN = "%/" + "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
+_ESCAPED = str.maketrans({c: "".join(f"%{b:02X}" for b in c.encode()) for c in _FORBIDDEN})
+_log = logging.getLogger(__name__)
+
+
+class _Stored(NamedTuple):
+    """A key's segments put together: checksum included, and of its newest change when it was made."""
+
+    data: bytes
+    position: int
+    written_ms: int
+
+    @classmethod
+    def of(cls, segments: Iterable[tuple[bytes | None, Stat]]) -> _Stored:
+        data, stats = zip(*segments, strict=True)
+        joined = b"".join(part or b"" for part in data)
+        return cls(joined, max(s.mzxid for s in stats), max(s.mtime for s in stats))
+
+
+def segments_of(value: bytes) -> tuple[bytes, ...]:
+    """The value with its checksum, cut as it lies in ZooKeeper: `/0`, `/1`, …."""
+    whole = value + zlib.crc32(value).to_bytes(_CHECKSUM_BYTES, "big")
+    return tuple(whole[at : at + SEGMENT_BYTES] for at in range(0, len(whole), SEGMENT_BYTES))
+
+
+def value_of(stored: bytes) -> bytes | None:
+    """What `segments_of` cut, from all segments put together; None when it isn't whole."""
+    value, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
+    return value if zlib.crc32(value).to_bytes(_CHECKSUM_BYTES, "big") == checksum else None
+
+
+def node_name(key: str) -> str:
+    """The key as the name of a node: as it stands, but for what ZooKeeper allows in no name.
+
+    Raises `InvalidInput` for the empty key.
+    """
+    if not key:
+        raise InvalidInput("a key in ZooKeeper", seen="an empty one", fix="a name")
+    return key.replace(".", "%2E") if key in (".", "..") else key.translate(_ESCAPED)
+
+
+def key_of(name: str) -> str:
+    """The key of a node's name, as `node_name` made it."""
+    return unquote(name)
+
+
+class ZooKeeperMetadataStore:
+    """Below `root`, in a session that whoever made it stops. Thread-safe.
+
+    Every method raises `Unreachable` when ZooKeeper doesn't answer.
+    """
+
+    def __init__(self, zookeeper: ZooKeeper, root: str) -> None:
+        self._zookeeper = zookeeper
+        self._root = root.rstrip("/")
+        self._written_ms: dict[tuple[str, str], int] = {}
+        self._watches: list[_Watch] = []
+
+    def get(self, namespace: str, key: str) -> bytes | None:
+        """The newest value of those written before the call; None when absent.
+
+        Raises `MalformedRecord` where its checksum isn't its own.
+        """
+        with reached(f"read {key} of {namespace}"):
+            self._zookeeper.sync(self._root or "/")
+            kept = self._kept(namespace, key)
+        return None if kept is None else kept.value
+
+    def all(self, namespace: str) -> dict[str, bytes]:
+        """Every key of a namespace with its newest value; what isn't whole is logged and left out."""
+        return {key: kept.value for key, kept in self._read(namespace).items()}
+
+    def whole(self) -> dict[str, dict[str, Kept]]:
+        """Every namespace right below the root with its keys and their newest values.
+
+        ZooKeeper has no reading of many nodes as of one time: each value is whole by itself.
+        """
+        with reached(f"read {self._root}"):
+            namespaces = self._children(self._root or "/")
+        found = {namespace: self._read(namespace) for namespace in sorted(namespaces)}
+        return {namespace: kept for namespace, kept in found.items() if kept}
+
+    def written_ms(self, namespace: str, keys: Iterable[str]) -> dict[str, int]:
+        """When each of these keys got its newest value, of what was read until now."""
+        known = ((key, self._written_ms.get((namespace, key))) for key in keys)
+        return {key: written for key, written in known if written is not None}
+
+    def put(self, namespace: str, key: str, value: bytes) -> int:
+        """Writes and waits for the acknowledgement; returns the position written.
+
+        The first segment is written last: whoever watches it finds the whole value.
+        """
+        path = self._path(namespace, key)
+        segments = segments_of(value)
+        position = 0
+        with reached(f"write {key} of {namespace}"):
+            for name in self._children(path):
+                if not name.isdigit() or int(name) >= len(segments):
+                    self._delete(f"{path}/{name}")
+            for number in reversed(range(len(segments))):
+                position = self._set(f"{path}/{number}", segments[number])
+        return position
+
+    def remove(self, namespace: str, key: str) -> int:
+        """Deletes the key (if such a key exists); returns the position written."""
+        path = self._path(namespace, key)
+        with reached(f"delete {key} of {namespace}"):
+            while self._zookeeper.exists(path) is not None:
+                for name in self._children(path):
+                    self._delete(f"{path}/{name}")
+                self._delete(path)
+            return self._zookeeper.last_zxid
+
+    def prepare_writes(self) -> None:
+        """Nothing: the session is there."""
+
+    def end_position(self) -> int:
+        """Whatever is written after this call has this position or a higher one."""
+        with reached("ask for ZooKeeper's newest transaction"):
+            self._zookeeper.sync(self._root or "/")
+            self._zookeeper.exists(self._root or "/")
+            return self._zookeeper.last_zxid + 1
+
+    def changes(self, namespace: str, since: int) -> tuple[tuple[Change, ...], int]:
+        """The newest value of each key that was written from `since` on, in order, and where to go on."""
+        end = self.end_position()
+        found = [
+            Change(namespace, key, kept.value, kept.position, self._written_ms[namespace, key])
+            for key, kept in self._read(namespace).items()
+            if since <= kept.position < end
+        ]
+        return tuple(sorted(found, key=_by_position)), end
+
+    def watch(
+        self,
+        namespaces: Collection[str],
+        on_change: Callable[[Change], None],
+        *,
+        since: int | None = None,
+    ) -> _Watch:
+        """Calls `on_change` for `changes` of these namespaces (None: none yet), then for each as it is written.
+
+        In order of position, in a thread of its own. An exception of the callback is logged and
+        the watch goes on. Of a key that is written in quick succession it may see the last value alone.
+        """
+        start = self.end_position() if since is None else since
+        trees = {name: tree_of(self._zookeeper, f"{self._root}/{name}") for name in namespaces}
+        watch = _Watch(self._zookeeper, self._root, trees, on_change, start)
+        self._watches.append(watch)
+        return watch
+
+    def close(self) -> None:
+        """Ends all watches. What was written stays readable."""
+        watches, self._watches = self._watches, []
+        for watch in watches:
+            watch.close()
+
+    def _path(self, namespace: str, key: str) -> str:
+        return f"{self._root}/{namespace}/{node_name(key)}"
+
+    def _read(self, namespace: str) -> dict[str, Kept]:
+        kept: dict[str, Kept] = {}
+        with reached(f"read {namespace}"):
+            self._zookeeper.sync(self._root or "/")
+            keys = [key_of(name) for name in self._children(f"{self._root}/{namespace}")]
+            asked = {k: self._zookeeper.get_async(f"{self._path(namespace, k)}/0") for k in keys}
+            for key, reading in asked.items():
+                try:
+                    first = _Stored.of([reading.get()])
+                    found = self._noted(namespace, key, first) or self._kept(namespace, key)
+                except NoNodeError:
+                    continue
+                except MalformedRecord as error:
+                    _log.warning("left out: %s", error)
+                    continue
+                if found is not None:
+                    kept[key] = found
+        return kept
+
+    def _kept(self, namespace: str, key: str) -> Kept | None:
+        path = self._path(namespace, key)
+        deadline = time.monotonic() + _WHOLE_WITHIN_S
+        while (stored := self._stored(path)) is not None:
+            kept = self._noted(namespace, key, stored)
+            if kept is not None:
+                return kept
+            if time.monotonic() > deadline:
+                raise MalformedRecord(
+                    f"read {path}",
+                    seen=f"{len(stored.data)} bytes, the last eight not the CRC-32 of the others",
+                    fix="delete it, or have its writer write it anew",
+                )
+        return None
+
+    def _noted(self, namespace: str, key: str, stored: _Stored) -> Kept | None:
+        """The value, when it is whole; and when it was written, for `written_ms`."""
+        value = value_of(stored.data)
+        if value is None:
+            return None
+        self._written_ms[namespace, key] = stored.written_ms
+        return Kept(value, stored.position)
+
+    def _stored(self, path: str) -> _Stored | None:
+        segments: list[tuple[bytes | None, Stat]] = []
+        with suppress(NoNodeError):
+            for number in range(len(self._children(path))):
+                segments.append(self._zookeeper.get(f"{path}/{number}"))
+        return _Stored.of(segments) if segments else None
+
+    def _children(self, path: str) -> list[str]:
+        try:
+            return self._zookeeper.get_children(path)
+        except NoNodeError:
+            return []
+
+    def _set(self, path: str, data: bytes) -> int:
+        while True:
+            with suppress(NoNodeError):
+                return self._zookeeper.set(path, data).mzxid
+            make_path(self._zookeeper, path.rpartition("/")[0])
+            with suppress(NodeExistsError, NoNodeError):
+                made: tuple[str, Stat] = self._zookeeper.create(path, data, include_data=True)
+                return made[1].mzxid
+
+    def _delete(self, path: str) -> None:
+        with suppress(NoNodeError, NotEmptyError):
+            self._zookeeper.delete(path)
+
+
+class _Watch:
+    """Tells what changes in copies of some namespaces, which follow ZooKeeper by themselves."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        root: str,
+        trees: dict[str, Tree],
+        on_change: Callable[[Change], None],
+        start: int,
+    ) -> None:
+        self._zookeeper = zookeeper
+        self._root = root
+        self._trees = trees
+        self._on_change = on_change
+        self._start = start
+        self._told: dict[tuple[str, str], int] = {}
+        self._events = threading.Condition()
+        self._count = 0
+        self._unread = len(trees)
+        self._is_closed = False
+        for tree in trees.values():
+            tree.listen(self._note)
+            tree.start()
+        self._thread = threading.Thread(target=self._run, name="zookeeper-watch", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Ends it and waits for its thread, unless that is the caller."""
+        with self._events:
+            self._is_closed = True
+            self._events.notify_all()
+        for tree in self._trees.values():
+            tree.close()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _note(self, event: Any) -> None:
+        with self._events:
+            if event.event_type == TreeEvent.INITIALIZED:
+                self._unread -= 1
+            self._count += 1
+            self._events.notify_all()
+
+    def _run(self) -> None:
+        count = -1
+        while True:
+            with self._events:
+                while not self._is_closed and (self._unread > 0 or self._count == count):
+                    self._events.wait()
+                count = self._count
+            for change in self._news():
+                if self._is_closed:
+                    return
+                try:
+                    self._on_change(change)
+                except Exception:
+                    _log.exception("the callback of a watch failed at %s", change.key)
+            if self._is_closed:
+                return
+
+    def _news(self) -> list[Change]:
+        """What the copies hold and wasn't told; a value that isn't whole yet is told once it is."""
+        news: list[Change] = []
+        told: dict[tuple[str, str], int] = {}
+        for namespace, tree in self._trees.items():
+            for name in tree.get_children(f"{self._root}/{namespace}", ()):
+                stored = self._stored(tree, f"{self._root}/{namespace}/{name}")
+                if stored is None:
+                    continue
+                key = key_of(name)
+                value = value_of(stored.data)
+                told[namespace, key] = before = self._told.get((namespace, key), self._start - 1)
+                if value is not None and stored.position > before:
+                    told[namespace, key] = stored.position
+                    news.append(Change(namespace, key, value, stored.position, stored.written_ms))
+        newest = max((self._zookeeper.last_zxid, *told.values()))
+        now_ms = time.time_ns() // 1_000_000
+        gone = sorted(self._told.keys() - told.keys())
+        news += [Change(namespace, key, None, newest, now_ms) for namespace, key in gone]
+        self._told = told
+        return sorted(news, key=_by_position)
+
+    @staticmethod
+    def _stored(tree: Tree, path: str) -> _Stored | None:
+        nodes = [tree.get_data(f"{path}/{n}") for n, _ in enumerate(tree.get_children(path, ()))]
+        segments = [(node.data, node.stat) for node in nodes if node is not None]
+        return _Stored.of(segments) if segments else None
+
+
+def _by_position(change: Change) -> int:
+    return change.position

@@ -1,0 +1,288 @@
+"""A group of standalone processors in virtual time: production's `processor.step` over a ZooKeeper that fails.
+
+Every processor has a clock of its own, which runs too fast or too slow. Readings are of one time and arrive
+late; processors pause, are cut off, crash, come back under their id, leave. What is judged, after
+everything that happens: no active task has two owners, versions and agreed versions only grow, and nobody runs
+what no agreed version gave it. At the end of a history, when nothing fails any more: each task has its owner.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.standalone import processor as rules
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.processor import Grouper, Processor, Settings
+
+Step = Callable[
+    [Processor, GroupView | None, int, Grouper], tuple[Processor, tuple[rules.Command, ...]]
+]
+SETTINGS = Settings(debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, stop_ms=1_000)
+_DRIFT = 0.01
+_STOPS_WITHIN_MS = 900
+"""Less than `stop_ms` by what the clocks may differ over a session."""
+_LATE_MS = 400
+_CALM_MS = 90_000
+
+
+class Violation(AssertionError):
+    """An invariant broke; the message names it, the history's seed, and when."""
+
+
+@dataclass
+class _Server:
+    """ZooKeeper as its clients see it: one order of all writes, sessions that expire by its clock."""
+
+    members: dict[str, Member] = field(default_factory=dict[str, Member])
+    heard_ms: dict[str, int] = field(default_factory=dict[str, int])
+    models: dict[int, JobModel] = field(default_factory=dict[int, JobModel])
+    barriers: dict[int, Barrier] = field(default_factory=dict[int, Barrier])
+    locality: dict[str, str] = field(default_factory=dict[str, str])
+    version: int = 0
+    revision: int = 0
+    agreed: int = 0
+    next_sequence: int = 0
+
+    def view(self) -> GroupView:
+        return GroupView(
+            tuple(self.members[sequence] for sequence in sorted(self.members)),
+            self.version,
+            self.revision,
+            self.agreed,
+            max((*self.models, *self.barriers), default=0),
+            self.models.get(self.version),
+            self.barriers.get(self.version),
+            dict(self.locality),
+        )
+
+    def expire(self, now_ms: int) -> None:
+        for sequence, heard_ms in list(self.heard_ms.items()):
+            if now_ms >= heard_ms + SETTINGS.session_ms:
+                self.end(sequence)
+
+    def end(self, sequence: str) -> None:
+        del self.heard_ms[sequence]
+        self.members.pop(sequence, None)
+
+
+@dataclass
+class _Process:
+    """A processor's process and its containers. `run` is what runs, `ends_ms` when that will have ended."""
+
+    state: Processor
+    rate: float
+    offset_ms: int
+    run: ContainerModel | None = None
+    ends_ms: int | None = None
+    lease_ms: int = 0
+    paused_until_ms: int = 0
+    cut_off_until_ms: int = 0
+    reading: tuple[int, GroupView] | None = None
+
+    def clock(self, now_ms: int) -> int:
+        return int(now_ms * self.rate) + self.offset_ms
+
+
+class StandaloneWorld:
+    """One history. `step` is production's, or a planted bug."""
+
+    def __init__(
+        self, seed: int, grouper: Grouper, tasks: frozenset[str], step: Step = rules.step
+    ) -> None:
+        self.random = random.Random(seed)  # noqa: S311 - a history, no secret
+        self.seed = seed
+        self.now_ms = 1_000_000
+        self.events = 0
+        self._grouper = grouper
+        self._tasks = tasks
+        self._step = step
+        self._server = _Server()
+        self._processes: list[_Process] = []
+        self._settings = replace(SETTINGS, debounce_ms=self.random.choice([0, 500, 2_000]))
+        self._has_pauses = self.random.random() < 0.5
+        """Only a warden's lease ends what a paused process runs; without pauses there is none."""
+        self._ghosts: list[tuple[ContainerModel, int]] = []
+        for number in range(self.random.randint(1, 4)):
+            self._join(f"p{number}")
+
+    def run(self, events: int) -> None:
+        """So many events, then calm; raises `Violation`."""
+        for _ in range(events):
+            self._happen()
+        self._calm()
+
+    def _join(self, processor_id: str) -> None:
+        rate = 1 + self.random.uniform(-_DRIFT, _DRIFT)
+        location = f"h{self.random.randrange(3)}"
+        process = _Process(
+            Processor(processor_id, location, self._settings, 0),
+            rate,
+            self.random.randrange(10_000),
+        )
+        process.state = replace(process.state, heard_ms=process.clock(self.now_ms))
+        self._processes.append(process)
+
+    def _happen(self) -> None:
+        self.events += 1
+        dice = self.random.random()
+        if dice < 0.5 or not self._processes:
+            self._pass(self.random.randrange(1, 300))
+        if not self._processes or (dice > 0.995 and len(self._processes) < 6):
+            self._join(f"p{self.random.randrange(6)}")
+            return
+        process = self.random.choice(self._processes)
+        if 0.975 < dice < 0.98 and self._has_pauses:
+            process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
+        elif 0.98 <= dice < 0.985:
+            process.cut_off_until_ms = self.now_ms + self.random.randrange(8_000)
+        elif 0.985 <= dice < 0.988:
+            self._crash(process)
+        elif 0.988 <= dice < 0.99:
+            self._leave(process)
+        self._turn(process)
+        self._judge()
+
+    def _calm(self) -> None:
+        for process in self._processes:
+            process.paused_until_ms = process.cut_off_until_ms = 0
+        if not self._processes:
+            self._join("p0")
+        ends_ms = self.now_ms + _CALM_MS
+        while self.now_ms < ends_ms:
+            self._pass(self.random.randrange(1, 300))
+            for process in list(self._processes):
+                self._turn(process)
+            self._judge()
+        owned = [task for run in self._running() for task in run.tasks]
+        if sorted(owned) != sorted(self._tasks):
+            raise self._broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
+
+    def _pass(self, ms: int) -> None:
+        self.now_ms += ms
+        self._server.expire(self.now_ms)
+        self._ghosts = [(run, ends) for run, ends in self._ghosts if self.now_ms < ends]
+        for process in self._processes:
+            if self._has_pauses and self.now_ms >= process.lease_ms:
+                process.run = None  # the warden's, whatever the process does
+            if process.ends_ms is not None and self.now_ms >= process.ends_ms:
+                process.run = None
+
+    def _turn(self, process: _Process) -> None:
+        if self.now_ms < process.paused_until_ms:
+            return
+        if process.run is None and process.state.work is not None:
+            process.ends_ms = None
+            process.state = rules.stopped(process.state)
+        for view in self._readings(process):
+            state, commands = self._step(
+                process.state, view, process.clock(self.now_ms), self._grouper
+            )
+            process.state = state
+            for command in commands:
+                if process in self._processes:
+                    self._carry_out(process, command)
+
+    def _readings(self, process: _Process) -> Iterator[GroupView | None]:
+        """One that was asked for earlier, when it arrives; else None, and the next is asked for."""
+        server, sequence = self._server, process.state.sequence
+        if self.now_ms < process.cut_off_until_ms:
+            process.reading = None
+            yield None
+            return
+        if sequence is not None and sequence not in server.heard_ms:
+            process.state = rules.expired(process.state)
+            process.reading = None
+            yield None
+            return
+        if process.reading is None:
+            late_ms = self.random.randrange(_LATE_MS) if self.random.random() < 0.3 else 0
+            process.reading = (self.now_ms + late_ms, server.view())
+            if sequence is not None:
+                server.heard_ms[sequence] = self.now_ms
+                heard_ms = process.clock(self.now_ms)
+                process.state = replace(process.state, heard_ms=heard_ms)
+                lease = SETTINGS.session_ms - SETTINGS.stop_ms
+                process.lease_ms = self.now_ms + int(lease / process.rate)
+        arrives_ms, view = process.reading
+        if self.now_ms >= arrives_ms:
+            process.reading = None
+            yield view
+
+    def _carry_out(self, process: _Process, command: rules.Command) -> None:
+        server, sequence = self._server, process.state.sequence
+        if isinstance(command, rules.StopWork):
+            process.ends_ms = self.now_ms + self.random.randrange(_STOPS_WITHIN_MS)
+        elif isinstance(command, rules.Register):
+            made = f"{server.next_sequence:010d}"
+            server.next_sequence += 1
+            state = process.state
+            server.members[made] = Member(made, state.processor_id, state.location)
+            server.heard_ms[made] = self.now_ms
+            process.state = rules.registered(state, made, process.clock(self.now_ms))
+        elif isinstance(command, rules.GiveUp):
+            if sequence in server.heard_ms:
+                server.end(sequence)
+            self._processes.remove(process)
+        elif isinstance(command, rules.StartWork):
+            process.run, process.ends_ms = command.work, None
+            server.locality |= dict.fromkeys(command.work.tasks, process.state.location)
+        elif sequence in server.heard_ms:
+            self._write(process, command)
+
+    def _write(self, process: _Process, command: rules.Command) -> None:
+        server = self._server
+        if isinstance(command, rules.JoinBarrier):
+            barrier = server.barriers[command.version]
+            participants = barrier.participants | {process.state.processor_id}
+            server.barriers[command.version] = replace(barrier, participants=participants)
+        elif isinstance(command, rules.Publish):
+            if command.version in server.models:
+                return
+            server.models[command.version] = command.model
+            server.barriers[command.version] = Barrier(BarrierState.NEW)
+            if server.revision == command.revision:
+                if command.version <= server.version:
+                    raise self._broken("versions only grow", f"{command.version}")
+                server.version, server.revision = command.version, server.revision + 1
+        elif isinstance(command, rules.EndBarrier):
+            barrier = server.barriers[command.version]
+            if barrier.state is not BarrierState.NEW:
+                return
+            server.barriers[command.version] = replace(barrier, state=command.state)
+            if command.state is BarrierState.DONE:
+                if command.version <= server.agreed:
+                    raise self._broken("agreed versions only grow", f"{command.version}")
+                server.agreed = command.version
+
+    def _crash(self, process: _Process) -> None:
+        """The process is gone; its containers end when its warden sees that. It may come back at once."""
+        self._processes.remove(process)
+        if process.run is not None:
+            self._ghosts.append((process.run, self.now_ms + self.random.randrange(200)))
+        if self.random.random() < 0.7:
+            self._join(process.state.processor_id)
+
+    def _leave(self, process: _Process) -> None:
+        """A planned leave: stops its work, then deletes its node."""
+        sequence = process.state.sequence
+        if sequence in self._server.heard_ms and process.run is None:
+            self._server.end(sequence)
+            self._processes.remove(process)
+
+    def _running(self) -> Iterator[ContainerModel]:
+        yield from (process.run for process in self._processes if process.run is not None)
+        yield from (run for run, _ in self._ghosts)
+
+    def _judge(self) -> None:
+        owned: set[str] = set()
+        for run in self._running():
+            for task in run.tasks:
+                if task in owned:
+                    raise self._broken("one owner for a task", task)
+                owned.add(task)
+
+    def _broken(self, invariant: str, seen: str) -> Violation:
+        return Violation(f"{invariant}: {seen}; seed {self.seed}, event {self.events}")

@@ -1,0 +1,173 @@
+"""A processor's work as real containers: one of its active tasks, one of its standby tasks.
+
+Samza's container can't hold both. They are started, watched and killed by what a host's agent has
+for that (`agent.supervisor`), in this process: each has a warden, which ends it when the lease is over
+that this processor renews for as long as ZooKeeper answers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from samza_dagster.agent import container_server, hosts_file, procfs
+from samza_dagster.agent.lease import Grant, Now
+from samza_dagster.agent.protocol import Launch
+from samza_dagster.agent.reservations import ResourceLedger
+from samza_dagster.agent.supervisor import Supervisor
+from samza_dagster.errors import ActionFailed
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
+
+LaunchOf = Callable[[JobModel, str, str], Launch | None]
+"""How a container is launched: of this JobModel the one with this id, under this execution id."""
+_EPOCH = 1
+_log = logging.getLogger(__name__)
+
+
+def local_model(model: JobModel, config: Mapping[str, str]) -> JobModel:
+    """What containers are served: each processor's active tasks and its standby tasks apart.
+
+    It has all processors, as Samza counts the changelogs' partitions by the tasks that it finds.
+    """
+    containers: dict[str, ContainerModel] = {}
+    for processor_id, container in model.containers.items():
+        for mode in TaskMode:
+            tasks = {n: task for n, task in container.tasks.items() if task.task_mode is mode}
+            each = container_id(processor_id, mode)
+            if tasks:
+                containers[each] = ContainerModel(processor_id=each, tasks=tasks)
+    return JobModel(
+        config=dict(config),
+        containers=containers,
+        max_change_log_stream_partitions=model.max_change_log_stream_partitions,
+    )
+
+
+def container_id(processor_id: str, mode: TaskMode) -> str:
+    """A container's id of a processor. Samza takes it for a standby by a `-` in it, so the processor's has none there."""
+    name = processor_id.replace("_", "__").replace("-", "_.")
+    return name if mode is TaskMode.ACTIVE else f"{name}-0"
+
+
+class Containers:
+    """The containers of one processor; `directory` has their records, `state_dir` their stores.
+
+    What an earlier process of this directory left running is ended first. `on_failure` is called,
+    from a thread of this, when a container ends that nobody told to.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        state_dir: Path,
+        location: str,
+        *,
+        config: Mapping[str, str],
+        launch_of: LaunchOf,
+        on_failure: Callable[[str], None],
+    ) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        directory.chmod(0o700)
+        state_dir.mkdir(parents=True, exist_ok=True)
+        hosts_file.write(directory / "hosts", location)
+        self._config = config
+        self._launch_of = launch_of
+        self._on_failure = on_failure
+        self._server = container_server.bind(None)
+        port: int = self._server.server_address[1]
+        self._supervisor = Supervisor(
+            directory,
+            state_dir,
+            location,
+            ResourceLedger(0, 0),
+            url_of=lambda execution_id: f"http://127.0.0.1:{port}/c/{execution_id}/",
+        )
+        self._boot_id = procfs.boot_id()
+        self._running: set[str] = set()
+        self._closing = threading.Event()
+        self._supervisor.adopt()
+        self._server.gate = self._supervisor.gate
+        self._threads = [
+            threading.Thread(target=target, name=name, daemon=True)
+            for target, name in (
+                (self._server.serve_forever, "containers-server"),
+                (lambda: self._supervisor.watch.run(self._closing.is_set), "containers-watch"),
+                (self._see_ends, "containers-ends"),
+            )
+        ]
+        for thread in self._threads:
+            thread.start()
+        self._end_earlier()
+
+    def renew(self, asked: Now, lease_s: float) -> None:
+        """Lets the containers live for so long from `asked`, when ZooKeeper was asked."""
+        with contextlib.suppress(OSError):
+            self._supervisor.hold_lease(Grant(_EPOCH, lease_s, asked, self._boot_id))
+
+    def start(self, work: ContainerModel, model: JobModel) -> None:
+        """Starts them, and doesn't wait. Raises `ActionFailed` when one can't be."""
+        served = local_model(model, self._config)
+        for mode in sorted({task.task_mode for task in work.tasks.values()}):
+            own = container_id(work.processor_id, mode)
+            execution_id = f"{own}-{uuid.uuid4().hex[:8]}"
+            launch = self._launch_of(served, own, execution_id)
+            assert launch is not None  # it is in the model
+            self._supervisor.reserve(execution_id, 0, 0)
+            with self._supervisor.roster.changed:
+                self._running.add(execution_id)
+            started = self._supervisor.start(execution_id, launch)
+            if not started.ok:
+                raise ActionFailed(f"start the container {own}", seen=started.why)
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """Tells them to end, and doesn't wait; `stopped` is called when all have ended."""
+        with self._supervisor.roster.changed:
+            self._running.clear()
+        threading.Thread(target=self._stop_all, args=(stopped,), daemon=True).start()
+
+    def close(self) -> None:
+        """Ends what serves them; they themselves have ended."""
+        self._closing.set()
+        self._supervisor.watch.wake()
+        with self._supervisor.roster.changed:
+            self._supervisor.roster.changed.notify_all()
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _stop_all(self, stopped: Callable[[], None]) -> None:
+        supervisor = self._supervisor
+        with supervisor.roster.changed:
+            ids = list(supervisor.roster.incarnations)
+        for execution_id in ids:
+            supervisor.stop(execution_id)
+        with supervisor.roster.changed:
+            while supervisor.roster.live():
+                supervisor.roster.changed.wait()
+        for execution_id in ids:
+            supervisor.forget(execution_id)
+        stopped()
+
+    def _end_earlier(self) -> None:
+        ended = threading.Event()
+        self._stop_all(ended.set)
+        ended.wait()
+
+    def _see_ends(self) -> None:
+        roster = self._supervisor.roster
+        while not self._closing.is_set():
+            with roster.changed:
+                dead = [
+                    found
+                    for each in self._running
+                    if (found := roster.incarnations.get(each)) is not None and not found.is_live
+                ]
+                self._running -= {found.execution_id for found in dead}
+                if not dead:
+                    roster.changed.wait()
+            for found in dead:
+                _log.error("%s has ended: %s", found.execution_id, found.why)
+                self._on_failure(f"container {found.execution_id} has ended: {found.why}")

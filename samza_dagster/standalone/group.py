@@ -1,0 +1,75 @@
+"""What a processor sees of its group in ZooKeeper: values, nothing decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from samza_dagster.model import ContainerModel, JobModel
+
+NO_WORK: Mapping[str, ContainerModel] = {}
+
+
+class BarrierState(StrEnum):
+    """Of the barrier that a version of the JobModel has, in Samza's words."""
+
+    NEW = "NEW"
+    DONE = "DONE"
+    TIMED_OUT = "TIMED_OUT"
+
+
+class Member(NamedTuple):
+    """A registered processor. The one with the lowest `sequence` leads."""
+
+    sequence: str
+    processor_id: str
+    location: str
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """Where the processors meet before a version holds, and who has come."""
+
+    state: BarrierState
+    participants: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class GroupView:
+    """One reading of a group.
+
+    `members` in order of their sequences. `version` is the newest that was published, 0 before the first;
+    `revision` is its node's, for compare-and-set; `model` and `barrier` are that version's.
+    `agreed` is the newest version that all had joined. `highest` is the highest version of which anything
+    lies in ZooKeeper, published or not. `locality` is where each task ran last.
+    """
+
+    members: tuple[Member, ...] = ()
+    version: int = 0
+    revision: int = 0
+    agreed: int = 0
+    highest: int = 0
+    model: JobModel | None = None
+    barrier: Barrier | None = None
+    locality: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def leader(self) -> Member | None:
+        """The member that leads; None in an empty group."""
+        return self.members[0] if self.members else None
+
+    def work_of(self, processor_id: str) -> ContainerModel | None:
+        """The tasks that the newest version gives a processor; None: none."""
+        found = None if self.model is None else self.model.containers.get(processor_id)
+        return found if found is not None and found.tasks else None
+
+    def first_of(self, processor_id: str) -> Member | None:
+        """The member of that id that came first; a later one of the same id is a duplicate."""
+        return next((m for m in self.members if m.processor_id == processor_id), None)
+
+    @property
+    def has_duplicates(self) -> bool:
+        """Two members have one processor id: no JobModel is published meanwhile."""
+        return len({member.processor_id for member in self.members}) < len(self.members)

@@ -1,0 +1,70 @@
+"""From a job's tasks and its group to the next JobModel: what a leader publishes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from samza_dagster.assignment import Grouper, TaskLocality, group_by_partition
+from samza_dagster.assignment.contract import task_name
+from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
+from samza_dagster.model.naming import ANY_HOST, standby_task_name
+from samza_dagster.standalone.group import GroupView
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """One job: its inputs' partitions (topic → count) and systems, its standbys, and who groups."""
+
+    partition_counts: Mapping[str, int]
+    systems: Mapping[str, str]
+    replicas: int
+    grouper: Grouper
+
+    def model(self, group: GroupView) -> JobModel:
+        """The JobModel for the members of a group; its config is empty, as Samza's leader has it.
+
+        A task keeps its changelog partition, and goes where it was as far as the grouper has it so.
+        Each member has a container, be it without a task.
+        """
+        before = group.model.containers if group.model is not None else {}
+        tasks = self._tasks(before)
+        processors = {member.processor_id: member.location for member in group.members}
+        ran = {
+            name: TaskLocality(processor_id, group.locality.get(name, ANY_HOST))
+            for processor_id, container in before.items()
+            for name in container.tasks
+        }
+        lasting = {
+            name: TaskLocality("", location)
+            for name, location in group.locality.items()
+            if name not in ran
+        }
+        found = self.grouper(tasks, {**lasting, **ran}, processors)
+        idle = {each: ContainerModel(processor_id=each, tasks={}) for each in processors}
+        actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
+        return JobModel(
+            config={}, containers={**idle, **found}, max_change_log_stream_partitions=actives
+        )
+
+    def _tasks(self, before: Mapping[str, ContainerModel]) -> tuple[TaskModel, ...]:
+        known = {
+            task.task_name: task.changelog_partition
+            for container in before.values()
+            for task in container.tasks.values()
+            if task.task_mode is TaskMode.ACTIVE
+        }
+        actives = group_by_partition(
+            self.partition_counts, self.systems, changelog_partitions=known
+        )
+        standbys = (
+            task.model_copy(
+                update={
+                    "task_name": standby_task_name(task.task_name, replica),
+                    "task_mode": TaskMode.STANDBY,
+                }
+            )
+            for task in actives
+            for replica in range(self.replicas)
+        )
+        return tuple(sorted((*actives, *standbys), key=task_name))

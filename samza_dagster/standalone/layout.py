@@ -1,0 +1,109 @@
+"""Where a group's parts lie in ZooKeeper, and how they are written: Samza 1.8's own layout.
+
+What the design document of host affinity (SAMZA-1554) calls `localityData` and `barriers/{version}`
+was released as `taskLocality` and `versionBarriers/barrier_{version}`: the released names are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.standalone.group import Member
+
+PROTOCOL_VERSION = "1.0"
+_LAYOUT_VERSION = "2.0"
+_GENERATION = "jobModelGeneration"
+
+
+@dataclass(frozen=True)
+class GroupPaths:
+    """The nodes of one job's group, all below `root`."""
+
+    root: str
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> GroupPaths:
+        """Of a job by its config: `app.name`, `app.id`, `job.name`, `job.id`, as `ZkJobCoordinatorFactory` reads them.
+
+        Raises `InvalidInput` for a job without a name.
+        """
+        name, job_id = config.get("job.name", ""), config.get("job.id") or "1"
+        if not name:
+            raise InvalidInput("a group in ZooKeeper", seen="no job.name", fix="set job.name")
+        app = f"app-{config.get('app.name') or name}-{config.get('app.id') or job_id}"
+        return cls(f"/{app}/{name}-{job_id}-{_LAYOUT_VERSION}-coordinationData")
+
+    @property
+    def processors(self) -> str:
+        """Below it each registered processor has an ephemeral node, numbered by ZooKeeper."""
+        return f"{self.root}/processors"
+
+    @property
+    def version(self) -> str:
+        """Holds the newest version of the JobModel that was published."""
+        return f"{self.root}/{_GENERATION}/jobModelVersion"
+
+    @property
+    def agreed_version(self) -> str:
+        """Holds the newest version that the group has agreed on."""
+        return f"{self.root}/{_GENERATION}/activeJobModelVersion"
+
+    @property
+    def models(self) -> str:
+        """Below it each version's JobModel, in segments."""
+        return f"{self.root}/{_GENERATION}/jobModels"
+
+    @property
+    def barriers(self) -> str:
+        """Below it each version's barrier."""
+        return f"{self.root}/{_GENERATION}/jobModelUpgradeBarrier/versionBarriers"
+
+    @property
+    def task_locality(self) -> str:
+        """Below it the location of each task, by the task's name."""
+        return f"{self.root}/taskLocality"
+
+    @property
+    def standby_locality(self) -> str:
+        """The same of standby tasks: ours alone, as Samza has none."""
+        return f"{self.root}/standbyTaskLocality"
+
+    def barrier_state(self, version: int) -> str:
+        """`NEW`, `DONE` or `TIMED_OUT`."""
+        return f"{self.barriers}/barrier_{version}/barrier_state"
+
+    def barrier_participants(self, version: int) -> str:
+        """Below it each processor that has joined, by its id."""
+        return f"{self.barriers}/barrier_{version}/barrier_participants"
+
+
+def member_data(processor_id: str, location: str) -> bytes:
+    """What a processor's node holds. Raises `InvalidInput` for a space in either: Samza splits there."""
+    for name, value in (("processor id", processor_id), ("location", location)):
+        if not value or any(character.isspace() for character in value):
+            raise InvalidInput(
+                f"{name} of a standalone processor", seen=repr(value), fix="a name without spaces"
+            )
+    return f"{location} {processor_id}".encode()
+
+
+def member_of(sequence: str, data: bytes) -> Member:
+    """Reads a processor's node. Raises `MalformedRecord` for one that isn't of this form."""
+    parts = data.decode(errors="replace").split(" ")
+    if len(parts) != 2 or not all(parts):
+        raise MalformedRecord(
+            f"read the processor {sequence}", seen=repr(data), fix="<host name> <processor id>"
+        )
+    return Member(sequence, parts[1], parts[0])
+
+
+def version_of(data: bytes | None) -> int:
+    """A version as its node holds it; 0 without one. Raises `MalformedRecord` for no number."""
+    if not data:
+        return 0
+    text = data.decode(errors="replace")
+    if not text.isascii() or not text.isdigit():
+        raise MalformedRecord("read a version of the JobModel", seen=repr(text), fix="a number")
+    return int(text)

@@ -1,0 +1,281 @@
+"""What a standalone processor does next, as member of its group and as its leader. Pure.
+
+`step` looks at one reading of the group and says what follows. It is asked again after everything
+that happens, so a command that wasn't carried out, as somebody else was faster, is simply not
+repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java processors may be in the group:
+
+- The member with the lowest sequence leads. After a change of members, and when it begins to
+  lead, it waits until they have been the same for the debounce time, and publishes a new version.
+- A member whose work a version changes stops all of it, then joins that version's barrier; one whose
+  work is the same goes on and joins at once.
+- When all that were expected have joined, the version is agreed: each writes where its tasks are
+  and starts them. A barrier that isn't complete in time is given up, and the leader tries anew.
+- Nobody works on without ZooKeeper: work has stopped before the session can have expired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.standalone.group import BarrierState, GroupView, Member
+
+VERSIONS_KEPT = 10
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Times in ms: `job.debounce.time.ms`, `job.coordinator.zk.consensus.timeout.ms`, `…session.timeout.ms`.
+
+    `stop_ms` is how long the end of its containers may take at most: so much earlier than its
+    session can expire a processor that hears nothing of ZooKeeper begins to stop.
+    """
+
+    debounce_ms: int = 20_000
+    consensus_ms: int = 40_000
+    session_ms: int = 30_000
+    stop_ms: int = 10_000
+
+
+@dataclass(frozen=True)
+class Round:
+    """A version that this leader has published: who is expected at its barrier, and until when."""
+
+    version: int
+    expected: frozenset[str]
+    ends_ms: int
+
+
+@dataclass(frozen=True)
+class Processor:
+    """One processor, by its own clock.
+
+    `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when ZooKeeper
+    last answered. `found` is the version that it found when it registered: it may be nobody that this
+    one waits for. `work` runs, or is being stopped (`is_stopping`). `joined` is the newest version
+    whose barrier it has joined. Of a leader: `counted` are the members as it saw them
+    last, `plan_ms` when it publishes for them, `round` what it has published.
+    """
+
+    processor_id: str
+    location: str
+    settings: Settings
+    heard_ms: int
+    sequence: str | None = None
+    registered_ms: int = 0
+    found: int | None = None
+    work: ContainerModel | None = None
+    is_stopping: bool = False
+    joined: int = 0
+    counted: tuple[Member, ...] | None = None
+    plan_ms: int | None = None
+    round: Round | None = None
+
+
+@dataclass(frozen=True)
+class Register:
+    """Make an ephemeral, sequential node for this processor."""
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """Delete the own node and end: `why` is for a person."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class StopWork:
+    """End all containers of this processor, active and standby; `stopped` says when they have ended."""
+
+
+@dataclass(frozen=True)
+class JoinBarrier:
+    """Make the own node among the barrier's participants."""
+
+    version: int
+
+
+@dataclass(frozen=True)
+class StartWork:
+    """Write the locations of the tasks that the model gives this processor, then start them."""
+
+    version: int
+    work: ContainerModel
+    model: JobModel = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Write the model and a barrier of state NEW under `version`, then set the version.
+
+    The model's node must be new, and the version's still have `revision`: else another has
+    published, and nothing is set.
+    """
+
+    version: int
+    model: JobModel
+    revision: int
+
+
+@dataclass(frozen=True)
+class EndBarrier:
+    """Set the state of a barrier that is NEW; with DONE the version is the agreed one, and old ones go."""
+
+    version: int
+    state: BarrierState
+
+
+Command = Register | GiveUp | StopWork | JoinBarrier | StartWork | Publish | EndBarrier
+Grouper = Callable[[GroupView], JobModel]
+"""The JobModel for the members of a group, from where the tasks were before. Pure.
+
+It has a container for each member, without tasks where none are left: who is in it is expected.
+"""
+
+
+def registered(state: Processor, sequence: str, now_ms: int) -> Processor:
+    """Its node was made."""
+    return replace(state, sequence=sequence, registered_ms=now_ms, found=None)
+
+
+def expired(state: Processor) -> Processor:
+    """Its session is over: its node is gone, and whatever it led is led by another."""
+    return replace(state, sequence=None, joined=0, counted=None, plan_ms=None, round=None)
+
+
+def stopped(state: Processor) -> Processor:
+    """All its containers have ended."""
+    return replace(state, work=None, is_stopping=False)
+
+
+def step(
+    state: Processor, group: GroupView | None, now_ms: int, grouper: Grouper
+) -> tuple[Processor, tuple[Command, ...]]:
+    """What follows from one reading of the group; None where ZooKeeper doesn't answer.
+
+    `now_ms` is this processor's own clock, which never goes back.
+    """
+    if group is not None:
+        state = replace(state, heard_ms=now_ms)
+    if state.sequence is None or _is_silent(state, now_ms):
+        state, commands = without_work(state)
+        if group is not None and state.sequence is None and state.work is None:
+            commands = (*commands, Register())
+        return state, commands
+    if group is None or not any(m.sequence == state.sequence for m in group.members):
+        return state, ()
+    first = group.first_of(state.processor_id)
+    if first is not None and first.sequence != state.sequence:
+        return _as_duplicate(state, first, now_ms)
+    if state.found is None:
+        state = replace(state, found=group.version)
+    state, as_member = _as_member(state, group)
+    state, as_leader = _as_leader(state, group, now_ms, grouper)
+    return state, (*as_member, *as_leader)
+
+
+def wake_ms(state: Processor) -> int | None:
+    """When `step` has to be asked again though nothing happened; None: not by itself."""
+    due = [state.plan_ms] if state.plan_ms is not None else []
+    due += [state.round.ends_ms] if state.round is not None else []
+    if state.work is not None and not state.is_stopping:
+        due.append(_silent_from(state))
+    return min(due, default=None)
+
+
+def _silent_from(state: Processor) -> int:
+    return state.heard_ms + state.settings.session_ms - state.settings.stop_ms
+
+
+def _is_silent(state: Processor, now_ms: int) -> bool:
+    return now_ms >= _silent_from(state)
+
+
+def without_work(state: Processor) -> tuple[Processor, tuple[Command, ...]]:
+    """It stops what it runs, if that isn't being stopped."""
+    if state.work is None or state.is_stopping:
+        return state, ()
+    return replace(state, is_stopping=True), (StopWork(),)
+
+
+def _as_duplicate(
+    state: Processor, first: Member, now_ms: int
+) -> tuple[Processor, tuple[Command, ...]]:
+    if now_ms < state.registered_ms + 2 * state.settings.session_ms:
+        return state, ()
+    why = f"processor id {state.processor_id} is taken by {first.location} ({first.sequence})"
+    return state, (GiveUp(why),)
+
+
+def _as_member(state: Processor, group: GroupView) -> tuple[Processor, tuple[Command, ...]]:
+    barrier = group.barrier
+    if group.model is None or barrier is None:
+        return state, ()
+    work = group.work_of(state.processor_id)
+    is_changed = work != state.work
+    is_expected = state.processor_id in group.model.containers or state.found != group.version
+    if barrier.state is BarrierState.NEW and is_expected and state.joined < group.version:
+        if is_changed and state.work is not None:
+            return without_work(state)
+        return replace(state, joined=group.version), (JoinBarrier(group.version),)
+    has_joined = state.joined == group.version
+    if barrier.state is BarrierState.DONE and has_joined and is_changed and state.work is None:
+        assert work is not None
+        return replace(state, work=work), (StartWork(group.version, work, group.model),)
+    if barrier.state is BarrierState.DONE and is_changed:
+        return without_work(state)
+    return state, ()
+
+
+def _as_leader(
+    state: Processor, group: GroupView, now_ms: int, grouper: Grouper
+) -> tuple[Processor, tuple[Command, ...]]:
+    if group.members[0].sequence != state.sequence:
+        return replace(state, counted=None, plan_ms=None, round=None), ()
+    if state.counted != group.members:
+        plan_ms = now_ms + state.settings.debounce_ms
+        state = replace(state, counted=group.members, plan_ms=plan_ms)
+    state, ended = _with_round(state, group, now_ms)
+    if state.plan_ms is None and state.round is None and not _is_for(group):
+        state = _anew(state, now_ms)
+    if state.plan_ms is None or now_ms < state.plan_ms or group.has_duplicates:
+        return state, ended
+    version = max(group.version, group.highest) + 1
+    expected = frozenset(member.processor_id for member in group.members)
+    published = Round(version, expected, now_ms + state.settings.consensus_ms)
+    state = replace(state, plan_ms=None, round=published)
+    return state, (*ended, Publish(version, grouper(group), group.revision))
+
+
+def _with_round(
+    state: Processor, group: GroupView, now_ms: int
+) -> tuple[Processor, tuple[Command, ...]]:
+    own, barrier = state.round, group.barrier
+    if own is None:
+        return state, ()
+    is_seen = own.version == group.version and barrier is not None
+    if is_seen and barrier is not None and barrier.state is BarrierState.NEW:
+        if own.expected <= barrier.participants:
+            return replace(state, round=None), (EndBarrier(own.version, BarrierState.DONE),)
+        if now_ms < own.ends_ms:
+            return state, ()
+        ended: tuple[Command, ...] = (EndBarrier(own.version, BarrierState.TIMED_OUT),)
+        return _anew(state, now_ms), ended
+    if is_seen and barrier is not None and barrier.state is BarrierState.DONE:
+        return replace(state, round=None), ()
+    if group.version > own.version or now_ms >= own.ends_ms:
+        return _anew(state, now_ms), ()
+    return state, ()
+
+
+def _is_for(group: GroupView) -> bool:
+    """The newest version was made for these members: with a container for each, be it without a task."""
+    ids = {member.processor_id for member in group.members}
+    return group.model is not None and group.model.containers.keys() == ids
+
+
+def _anew(state: Processor, now_ms: int) -> Processor:
+    plan_ms = now_ms + state.settings.debounce_ms
+    return replace(state, round=None, plan_ms=plan_ms if state.plan_ms is None else state.plan_ms)

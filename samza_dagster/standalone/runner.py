@@ -1,0 +1,188 @@
+"""Runs one processor: a session with ZooKeeper, a clock and its work around `processor.step`."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from samza_dagster.agent.lease import Now, read_clocks
+from samza_dagster.errors import ActionFailed, Unreachable
+from samza_dagster.metadata.zookeeper import ZooKeeper
+from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.standalone import processor as rules
+from samza_dagster.standalone.group import GroupView
+from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.processor import Grouper, Processor, Settings
+from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
+
+_READINGS_A_SESSION = 6
+"""So often within a session's time the group is read though nothing was heard of it."""
+_LEASE_OF_SESSION = 0.95
+"""A warden ends what outlives this part of the session's time, whatever became of its processor."""
+_log = logging.getLogger(__name__)
+
+
+class Work(Protocol):
+    """What a processor runs: its containers."""
+
+    def renew(self, asked: Now, lease_s: float) -> None:
+        """Lets them live for so long from `asked`: without this word they end by themselves."""
+        ...
+
+    def start(self, work: ContainerModel, model: JobModel) -> None:
+        """Starts those of this processor's part of the model, and doesn't wait."""
+        ...
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """Tells them to end, and doesn't wait; `stopped` is called when all have ended."""
+        ...
+
+
+class ProcessorRunner:
+    """One processor of a group, until `leave`.
+
+    `grouper` makes the JobModel when this one leads. The session's own time-out is `settings.session_ms`.
+    """
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        paths: GroupPaths,
+        *,
+        processor_id: str,
+        location: str,
+        settings: Settings,
+        grouper: Grouper,
+        work: Work,
+    ) -> None:
+        self._group = ZooKeeperGroup(zookeeper, paths, self._wake)
+        self._grouper = grouper
+        self._work = work
+        self._state = Processor(processor_id, location, settings, _now_ms())
+        self._woken = threading.Event()
+        self._facts: list[Callable[[Processor], Processor]] = []
+        self._lock = threading.Lock()
+        self._is_leaving = False
+        self._failure = ""
+        zookeeper.add_listener(self._on_session)
+
+    @property
+    def state(self) -> Processor:
+        """As it stands after its newest step."""
+        return self._state
+
+    def run(self) -> None:
+        """Until `leave` was called and its work has ended.
+
+        Raises `ActionFailed` when it gives up: its id is another's.
+        """
+        self._group.prepare()
+        while True:
+            self._woken.clear()
+            self._take_facts()
+            if self._failure:
+                raise ActionFailed(
+                    f"run the processor {self._state.processor_id}", seen=self._failure
+                )
+            if self._is_leaving:
+                if self._has_left():
+                    return
+            else:
+                self._step()
+            self._woken.wait(self._wait_s())
+
+    def leave(self) -> None:
+        """A planned end: its work is stopped, then its node deleted, and nobody waits for its session."""
+        self._is_leaving = True
+        self._wake()
+
+    def _step(self) -> None:
+        before, group = self._state, self._read()
+        self._state, commands = rules.step(before, group, _now_ms(), self._grouper)
+        try:
+            for command in commands:
+                self._carry_out(command)
+        except Unreachable as error:  # all of them may be repeated, so it begins again there
+            _log.warning("%s", error)
+            self._state = before
+            return
+        if commands:
+            self._wake()
+
+    def _read(self) -> GroupView | None:
+        asked = read_clocks()
+        try:
+            group = self._group.view(self._state.sequence)
+        except Unreachable as error:
+            _log.warning("%s", error)
+            return None
+        self._work.renew(asked, self._state.settings.session_ms / 1_000 * _LEASE_OF_SESSION)
+        return group
+
+    def _carry_out(self, command: rules.Command) -> None:
+        state = self._state
+        _log.info("%s: %s", state.processor_id, type(command).__name__)
+        match command:
+            case rules.Register():
+                sequence = self._group.register(state.processor_id, state.location)
+                self._state = rules.registered(state, sequence, _now_ms())
+            case rules.StopWork():
+                self._work.stop(lambda: self._note(rules.stopped))
+            case rules.StartWork():
+                self._group.write_locality(command, state.location)
+                self._work.start(command.work, command.model)
+            case rules.JoinBarrier():
+                self._group.join(command, state.processor_id)
+            case rules.Publish():
+                self._group.publish(command)
+            case rules.EndBarrier():
+                self._group.end_barrier(command)
+            case rules.GiveUp():
+                if state.sequence is not None:
+                    self._group.leave(state.sequence)
+                self._failure = command.why
+
+    def _has_left(self) -> bool:
+        state = self._state
+        if state.work is not None:
+            if not state.is_stopping:
+                self._state, _ = rules.without_work(state)
+                self._work.stop(lambda: self._note(rules.stopped))
+            return False
+        if state.sequence is not None:
+            self._group.leave(state.sequence)
+        return True
+
+    def _on_session(self, session: str) -> None:
+        if session == "LOST":
+            self._note(rules.expired)
+        else:
+            self._wake()
+
+    def _note(self, fact: Callable[[Processor], Processor]) -> None:
+        with self._lock:
+            self._facts.append(fact)
+        self._wake()
+
+    def _take_facts(self) -> None:
+        with self._lock:
+            facts, self._facts = self._facts, []
+        for fact in facts:
+            self._state = fact(self._state)
+
+    def _wake(self) -> None:
+        self._woken.set()
+
+    def _wait_s(self) -> float:
+        due_ms = self._state.settings.session_ms / _READINGS_A_SESSION
+        wake_ms = rules.wake_ms(self._state)
+        if wake_ms is not None:
+            due_ms = min(due_ms, max(0, wake_ms - _now_ms()))
+        return due_ms / 1_000
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,229 @@
+"""A group as it lies in ZooKeeper: one reading of it, and what `processor.step` commands written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.zookeeper import ZooKeeper, make_path, reached
+from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, node_name
+from samza_dagster.model import JobModel, TaskMode
+from samza_dagster.standalone import layout
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.layout import PROTOCOL_VERSION, GroupPaths
+from samza_dagster.standalone.processor import (
+    VERSIONS_KEPT,
+    EndBarrier,
+    JoinBarrier,
+    Publish,
+    StartWork,
+)
+
+_MODELS = "jobModels"
+
+
+class ZooKeeperGroup:
+    """One job's group, in a session that whoever made it stops.
+
+    `on_change` is called, from kazoo's thread, when what the last `view` read has changed. Every
+    method raises `Unreachable` when ZooKeeper doesn't answer.
+    """
+
+    def __init__(
+        self, zookeeper: ZooKeeper, paths: GroupPaths, on_change: Callable[[], None]
+    ) -> None:
+        self._zookeeper = zookeeper
+        self._paths = paths
+        self._on_change = on_change
+        self._models = ZooKeeperMetadataStore(zookeeper, paths.models.rpartition("/")[0])
+        self._model: tuple[int, JobModel] | None = None
+        self._locality: tuple[tuple[object, ...], dict[str, str]] = ((), {})
+
+    def prepare(self) -> None:
+        """Makes the group's nodes where they are missing.
+
+        Raises `InvalidInput` for a group of another protocol version.
+        """
+        paths = self._paths
+        with reached(f"the group at {paths.root}"):
+            make_path(self._zookeeper, paths.root)
+            found, stat = self._zookeeper.get(paths.root)
+            if found is None:
+                with suppress(BadVersionError):
+                    self._zookeeper.set(paths.root, PROTOCOL_VERSION.encode(), stat.version)
+                found, _ = self._zookeeper.get(paths.root)
+            if found != PROTOCOL_VERSION.encode():
+                raise InvalidInput(
+                    f"join the group at {paths.root}",
+                    seen=f"protocol version {found!r}",
+                    fix=f"processors that speak {PROTOCOL_VERSION}",
+                )
+            for path in (
+                *(paths.processors, paths.version, paths.agreed_version),
+                *(paths.models, paths.barriers, paths.task_locality, paths.standby_locality),
+            ):
+                make_path(self._zookeeper, path)
+
+    def view(self, sequence: str | None) -> GroupView:
+        """The group now, for the processor whose node is `sequence`; watches what that one needs.
+
+        The leader watches all members and who joins the barrier; everybody else the one before it alone,
+        so that nobody's end wakes all (`on_change`).
+        """
+        zookeeper, paths = self._zookeeper, self._paths
+        with reached(f"read the group at {paths.root}"):
+            zookeeper.sync(paths.root)
+            version, stat = zookeeper.get(paths.version, watch=self._changed)
+            newest = layout.version_of(version)
+            agreed = layout.version_of(zookeeper.get(paths.agreed_version)[0])
+            numbers = self._versions()
+            barrier = self._barrier(newest)
+            members = self._members()
+            leads = bool(members) and members[0].sequence == sequence
+            self._watch(sequence, members, newest)
+            return GroupView(
+                members,
+                newest,
+                stat.version,
+                agreed,
+                max(numbers, default=0),
+                self._model_of(newest),
+                barrier,
+                self._locality_for(members, newest) if leads else {},
+            )
+
+    def register(self, processor_id: str, location: str) -> str:
+        """Makes the processor's ephemeral node; returns its sequence."""
+        data = layout.member_data(processor_id, location)
+        with reached(f"register {processor_id}"):
+            made: str = self._zookeeper.create(
+                f"{self._paths.processors}/", data, ephemeral=True, sequence=True
+            )
+        return made.rpartition("/")[2]
+
+    def leave(self, sequence: str) -> None:
+        """Deletes the processor's node: the others needn't wait for its session's end."""
+        with reached(f"delete the processor {sequence}"), suppress(NoNodeError):
+            self._zookeeper.delete(f"{self._paths.processors}/{sequence}")
+
+    def publish(self, command: Publish) -> None:
+        """As `Publish` says; silent when another processor has published meanwhile."""
+        zookeeper, paths, version = self._zookeeper, self._paths, command.version
+        with reached(f"publish version {version}"):
+            try:
+                zookeeper.create(f"{paths.models}/{version}", None)
+            except NodeExistsError:
+                return
+            self._models.put(_MODELS, str(version), command.model.to_json().encode())
+            make_path(zookeeper, paths.barrier_participants(version))
+            zookeeper.create(paths.barrier_state(version), BarrierState.NEW.value.encode())
+            with suppress(BadVersionError):
+                zookeeper.set(paths.version, str(version).encode(), command.revision)
+
+    def join(self, command: JoinBarrier, processor_id: str) -> None:
+        """Makes the processor's node among the participants of the barrier."""
+        path = f"{self._paths.barrier_participants(command.version)}/{node_name(processor_id)}"
+        with reached(f"join version {command.version}"), suppress(NodeExistsError, NoNodeError):
+            self._zookeeper.create(path, None)
+
+    def end_barrier(self, command: EndBarrier) -> None:
+        """As `EndBarrier` says; silent when it had ended before."""
+        zookeeper, path = self._zookeeper, self._paths.barrier_state(command.version)
+        with reached(f"end the barrier of version {command.version}"):
+            try:
+                state, stat = zookeeper.get(path)
+                if state != BarrierState.NEW.value.encode():
+                    return
+                zookeeper.set(path, command.state.value.encode(), stat.version)
+            except (BadVersionError, NoNodeError):
+                return
+            if command.state is BarrierState.DONE:
+                zookeeper.set(self._paths.agreed_version, str(command.version).encode())
+                self._delete_old()
+
+    def write_locality(self, command: StartWork, location: str) -> None:
+        """Writes where the tasks of the work run from now on; of standbys in a node that Samza doesn't read."""
+        nodes = {
+            TaskMode.ACTIVE: self._paths.task_locality,
+            TaskMode.STANDBY: self._paths.standby_locality,
+        }
+        with reached("write where the tasks run"):
+            for name, task in command.work.tasks.items():
+                path = f"{nodes[task.task_mode]}/{name}"
+                make_path(self._zookeeper, path)
+                self._zookeeper.set(path, location.encode())
+
+    def _changed(self, _: Any) -> None:
+        self._on_change()
+
+    def _watch(self, sequence: str | None, members: tuple[Member, ...], version: int) -> None:
+        before = [
+            member for member in members if sequence is not None and member.sequence < sequence
+        ]
+        if before:
+            path = f"{self._paths.processors}/{before[-1].sequence}"
+            if self._zookeeper.exists(path, watch=self._changed) is None:
+                self._on_change()
+            return
+        self._zookeeper.get_children(self._paths.processors, watch=self._changed)
+        with suppress(NoNodeError):
+            path = self._paths.barrier_participants(version)
+            self._zookeeper.get_children(path, watch=self._changed)
+
+    def _members(self) -> tuple[Member, ...]:
+        paths = self._paths.processors
+        names = sorted(self._zookeeper.get_children(paths))
+        found = [(name, self._zookeeper.get_async(f"{paths}/{name}")) for name in names]
+        members: list[Member] = []
+        for name, reading in found:
+            with suppress(NoNodeError):
+                members.append(layout.member_of(name, reading.get()[0] or b""))
+        return tuple(members)
+
+    def _barrier(self, version: int) -> Barrier | None:
+        try:
+            path = self._paths.barrier_state(version)
+            state, _ = self._zookeeper.get(path, watch=self._changed)
+            joined = self._zookeeper.get_children(self._paths.barrier_participants(version))
+        except NoNodeError:
+            return None
+        return Barrier(BarrierState((state or b"").decode()), frozenset(joined))
+
+    def _model_of(self, version: int) -> JobModel | None:
+        if version and (self._model is None or self._model[0] != version):
+            stored = self._models.get(_MODELS, str(version))
+            if stored is None:
+                return None
+            self._model = (version, JobModel.from_json(stored))
+        return None if self._model is None else self._model[1]
+
+    def _locality_for(self, *seen: object) -> dict[str, str]:
+        """Where each task ran last; read anew when the members or the version have changed."""
+        if self._locality[0] != seen:
+            found: dict[str, str] = {}
+            for path in (self._paths.task_locality, self._paths.standby_locality):
+                names = self._zookeeper.get_children(path)
+                asked = {name: self._zookeeper.get_async(f"{path}/{name}") for name in names}
+                read = {name: reading.get()[0] for name, reading in asked.items()}
+                found |= {name: data.decode() for name, data in read.items() if data}
+            self._locality = (seen, found)
+        return self._locality[1]
+
+    def _versions(self) -> set[int]:
+        models = self._zookeeper.get_children(self._paths.models)
+        barriers = self._zookeeper.get_children(self._paths.barriers)
+        numbers = [*models, *(name.rpartition("_")[2] for name in barriers)]
+        return {int(number) for number in numbers if number.isdigit()}
+
+    def _delete_old(self) -> None:
+        for version in sorted(self._versions())[:-VERSIONS_KEPT]:
+            for path in (
+                f"{self._paths.models}/{version}",
+                f"{self._paths.barriers}/barrier_{version}",
+            ):
+                with suppress(NoNodeError):
+                    self._zookeeper.delete(path, recursive=True)

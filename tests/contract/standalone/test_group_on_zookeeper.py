@@ -1,0 +1,172 @@
+"""Processors of one group over a real ZooKeeper; their work is a record of who owned which task, and when."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+
+import pytest
+
+from samza_dagster.agent.lease import Now
+from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
+from samza_dagster.model import ContainerModel, JobModel, TaskModel
+from samza_dagster.sandbox.zookeeper import ZooKeeperServer
+from samza_dagster.standalone.group import GroupView
+from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.processor import Settings
+from samza_dagster.standalone.runner import ProcessorRunner
+from tests.rig.pace import PACE
+
+pytestmark = pytest.mark.contract
+
+TASKS = tuple(f"Partition {number}" for number in range(6))
+SETTINGS = Settings(debounce_ms=300, consensus_ms=3_000, session_ms=2_000, stop_ms=500)
+DEADLINE_S = 20 * PACE
+
+
+def in_turn(group: GroupView) -> JobModel:
+    """Tasks in turn to processors in order of their ids."""
+    ids = sorted(member.processor_id for member in group.members)
+    containers = {
+        pid: ContainerModel(
+            processor_id=pid,
+            tasks={
+                name: TaskModel(
+                    task_name=name, system_stream_partitions=(), changelog_partition=number
+                )
+                for number, name in enumerate(TASKS)
+                if number % len(ids) == index
+            },
+        )
+        for index, pid in enumerate(ids)
+    }
+    return JobModel(config={}, containers=containers)
+
+
+@dataclass
+class Owners:
+    """Who runs which task now; `twice` is what two ran at once, `changes` how often any work began."""
+
+    lock: threading.Condition = field(default_factory=threading.Condition)
+    now: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    twice: list[str] = field(default_factory=list[str])
+    starts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def put(self, processor_id: str, tasks: frozenset[str]) -> None:
+        with self.lock:
+            self.now.pop(processor_id, None)
+            self.twice += [task for owned in self.now.values() for task in owned & tasks]
+            self.now[processor_id] = tasks
+            self.starts[processor_id] = self.starts.get(processor_id, 0) + bool(tasks)
+            self.lock.notify_all()
+
+    def wait_until(self, is_so: Callable[[dict[str, frozenset[str]]], bool]) -> None:
+        deadline = time.monotonic() + DEADLINE_S
+        with self.lock:
+            while not is_so({pid: tasks for pid, tasks in self.now.items() if tasks}):
+                left = deadline - time.monotonic()
+                assert left > 0, f"after {DEADLINE_S} s: {self.now}"
+                self.lock.wait(left)
+
+
+@dataclass
+class RecordedWork:
+    """Containers that take a fifth of a second to end."""
+
+    processor_id: str
+    owners: Owners
+
+    def renew(self, asked: Now, lease_s: float) -> None: ...
+
+    def start(self, work: ContainerModel, model: JobModel) -> None:
+        self.owners.put(self.processor_id, frozenset(work.tasks))
+
+    def stop(self, stopped: Callable[[], None]) -> None:
+        def end() -> None:
+            self.owners.put(self.processor_id, frozenset())
+            stopped()
+
+        threading.Timer(0.2, end).start()
+
+
+class Started:
+    """A processor in a thread, with a session of its own."""
+
+    def __init__(self, hosts: str, processor_id: str, owners: Owners) -> None:
+        address = ZooKeeperAddress(hosts, session_s=SETTINGS.session_ms / 1_000)
+        self.session: ZooKeeper = connect(address)
+        self.runner = ProcessorRunner(
+            self.session,
+            PATHS,
+            processor_id=processor_id,
+            location=f"host-of-{processor_id}",
+            settings=SETTINGS,
+            grouper=in_turn,
+            work=RecordedWork(processor_id, owners),
+        )
+        self.thread = threading.Thread(target=self.runner.run, daemon=True)
+        self.thread.start()
+
+    def leave(self) -> None:
+        self.runner.leave()
+        self.thread.join(DEADLINE_S)
+        assert not self.thread.is_alive()
+        self.session.stop()
+        self.session.close()
+
+
+PATHS = GroupPaths.of({"job.name": "orders_eu", "app.name": "orders"})
+
+
+@pytest.fixture
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ZooKeeperServer]:
+    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
+        yield server
+
+
+def all_tasks_at(*ids: str) -> Callable[[dict[str, frozenset[str]]], bool]:
+    """All tasks run, at exactly these processors."""
+
+    def is_so(now: dict[str, frozenset[str]]) -> bool:
+        return set(now) == set(ids) and sorted(
+            t for tasks in now.values() for t in tasks
+        ) == sorted(TASKS)
+
+    return is_so
+
+
+def test_processors_come_lead_and_go_and_no_task_has_two_owners(server: ZooKeeperServer) -> None:
+    """A leader's end, a planned leave, a server that is away longer than the sessions live."""
+    owners = Owners()
+    ids = ("p1", "p2", "p3")
+    group = {"p1": Started(server.hosts, "p1", owners)}
+    owners.wait_until(all_tasks_at("p1"))
+    for pid in ids[1:]:
+        group[pid] = Started(server.hosts, pid, owners)
+    owners.wait_until(all_tasks_at(*ids))
+    assert PATHS.root == "/app-orders-1/orders_eu-1-2.0-coordinationData"
+    judge = connect(ZooKeeperAddress(server.hosts))
+    locality = {t: judge.get(f"{PATHS.task_locality}/{t}")[0] for t in TASKS}
+    assert set(locality.values()) == {f"host-of-{pid}".encode() for pid in ids}
+
+    group.pop("p1").leave()  # the leader
+    owners.wait_until(all_tasks_at("p2", "p3"))
+    starts = dict(owners.starts)
+    assert judge.get(PATHS.version)[0] == judge.get(PATHS.agreed_version)[0]
+
+    group["p4"] = Started(server.hosts, "p4", owners)
+    owners.wait_until(all_tasks_at("p2", "p3", "p4"))
+    server.close()
+    owners.wait_until(lambda now: not now)
+    server.start()
+    owners.wait_until(all_tasks_at("p2", "p3", "p4"))
+    assert owners.twice == []
+    assert all(owners.starts[pid] > starts.get(pid, 0) for pid in group)
+    for processor in group.values():
+        processor.leave()
+    owners.wait_until(lambda now: not now)
+    assert judge.get_children(PATHS.processors) == []
+    judge.stop()
+    judge.close()

@@ -1,0 +1,176 @@
+"""Random histories of a group, and what the best result would be, computed in another way.
+
+The bound is a min-cost flow: each copy has a row, each processor a column for its first, second,
+… place, which costs more the more it has, and above that the moves. SciPy solves it exactly.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from samza_dagster.assignment import TaskLocality
+from samza_dagster.model import ContainerModel, SystemStreamPartition, TaskMode, TaskModel
+from samza_dagster.model.naming import active_task_of, standby_task_name
+
+Containers = Mapping[str, ContainerModel]
+LOAD, NEVER = 1_000_000.0, 1e12
+"""Of one place more on a processor, in moves; of what may not be."""
+
+
+def task(number: int, replica: int | None = None) -> TaskModel:
+    """An active, or one of its standbys."""
+    name = f"Partition {number}"
+    return TaskModel(
+        task_name=name if replica is None else standby_task_name(name, replica),
+        system_stream_partitions=(
+            SystemStreamPartition(system="k", stream="in", partition=number),
+        ),
+        changelog_partition=number,
+        task_mode=TaskMode.ACTIVE if replica is None else TaskMode.STANDBY,
+    )
+
+
+def tasks_of(count: int, replicas: int = 0) -> list[TaskModel]:
+    """Actives and the standbys of each."""
+    return [
+        task(number, replica) for number in range(count) for replica in (None, *range(replicas))
+    ]
+
+
+def locality_of(containers: Containers, processors: Mapping[str, str]) -> dict[str, TaskLocality]:
+    """What the containers leave behind."""
+    return {
+        name: TaskLocality(processor, processors[processor])
+        for processor, container in containers.items()
+        for name in container.tasks
+    }
+
+
+def placed(containers: Containers, mode: TaskMode) -> dict[str, str]:
+    """Task → processor, of one mode."""
+    return {
+        name: processor
+        for processor, container in containers.items()
+        for name, each in container.tasks.items()
+        if each.task_mode is mode
+    }
+
+
+@dataclass
+class History:
+    """A group that processors join and leave, tasks are added to, and locations return to."""
+
+    lots: random.Random
+    replicas: int
+    processors: dict[str, str] = field(default_factory=dict[str, str])
+    tasks: list[TaskModel] = field(default_factory=list[TaskModel])
+    locality: dict[str, TaskLocality] = field(default_factory=dict[str, TaskLocality])
+    born: int = 0
+
+    def __post_init__(self) -> None:
+        for _ in range(self.lots.randint(1, 6)):
+            self.join()
+        self.tasks = tasks_of(self.lots.randint(1, 14), self.replicas)
+
+    def join(self) -> None:
+        """A processor with a new id, at one of five locations."""
+        self.processors[f"p{self.born}"] = f"host-{self.lots.randint(1, 5)}"
+        self.born += 1
+
+    def change(self) -> str:
+        """What happens next."""
+        what = self.lots.choice(("join", "join", "leave", "crash", "add", "restart", "nothing"))
+        if what == "join" and len(self.processors) < 8:
+            self.join()
+        if what == "leave" and len(self.processors) > 1:
+            del self.processors[self.lots.choice(sorted(self.processors))]
+        if what == "crash":
+            gone = self.lots.choice(sorted(self.processors.values()))
+            left = {each: at for each, at in self.processors.items() if at != gone}
+            self.processors = left or self.processors
+        if what == "add":
+            have = len(self.tasks) // (1 + self.replicas)
+            self.tasks = tasks_of(have + self.lots.randint(1, 3), self.replicas)
+        if what == "restart":  # the same processor at another location: its state stayed behind
+            self.processors[self.lots.choice(sorted(self.processors))] = "host-6"
+        return what
+
+
+def sum_of_squares(loads: Mapping[str, int], processors: Mapping[str, str]) -> int:
+    """Smaller is evener; of a given number of tasks, it is least where no two loads differ by two."""
+    return sum(loads.get(each, 0) ** 2 for each in processors)
+
+
+def cold_starts(containers: Containers, history: History) -> int:
+    """Actives that have a live standby, or could start where one is, and start elsewhere."""
+    found = 0
+    for name, processor in placed(containers, TaskMode.ACTIVE).items():
+        warm = warm_locations(name, history)
+        found += warm is not None and history.processors[processor] not in warm
+    return found
+
+
+def warm_locations(active: str, history: History) -> set[str] | None:
+    """Where it may start with its state, when a standby of it is alive."""
+    alive = set(history.processors.values())
+    at = {
+        each.task_name: history.locality[each.task_name].location_id
+        for each in history.tasks
+        if active_task_of(each.task_name) == active and each.task_name in history.locality
+    }
+    standbys = {place for name, place in at.items() if name != active and place in alive}
+    return standbys | ({at[active]} & alive if active in at else set()) if standbys else None
+
+
+def best_actives(history: History) -> tuple[int, int]:
+    """The least sum of squares of the actives, and the fewest moves that it takes."""
+    rows = [each.task_name for each in history.tasks if each.task_mode is TaskMode.ACTIVE]
+    legal = [warm_locations(name, history) for name in rows]
+    return _best(rows, legal, {}, history, [{name} for name in rows])
+
+
+def best_standbys(containers: Containers, history: History) -> tuple[int, int]:
+    """The same for one standby of each, where the actives are as they are."""
+    actives = placed(containers, TaskMode.ACTIVE)
+    everywhere = set(history.processors.values())
+    rows = [each.task_name for each in history.tasks if each.task_mode is TaskMode.STANDBY]
+    if len(everywhere) == 1:
+        return sum_of_squares(Counter(actives.values()), history.processors), 0
+    legal = [everywhere - {history.processors[actives[active_task_of(name)]]} for name in rows]
+    # Where its active was, and no longer is, its state is too.
+    homes = [{name, active_task_of(name)} for name in rows]
+    return _best(rows, legal, Counter(actives.values()), history, homes)
+
+
+def stays(name: str, processor: str, history: History) -> bool:
+    """Whether the task was on this very processor, and its state is still there."""
+    known = history.locality.get(name)
+    return known == TaskLocality(processor, history.processors[processor])
+
+
+def _best(
+    rows: Sequence[str],
+    legal: Sequence[set[str] | None],
+    loads: Mapping[str, int],
+    history: History,
+    homes: Sequence[set[str]],
+) -> tuple[int, int]:
+    columns = [(each, place) for each in history.processors for place in range(len(rows))]
+    cost = np.empty((len(rows), len(columns)))
+    for row, places in enumerate(legal):
+        for column, (processor, place) in enumerate(columns):
+            if places is not None and history.processors[processor] not in places:
+                cost[row, column] = NEVER
+                continue
+            moved = not any(stays(name, processor, history) for name in homes[row])
+            cost[row, column] = LOAD * (2 * (loads.get(processor, 0) + place) + 1) + moved
+    chosen = linear_sum_assignment(cost)
+    total = round(cost[chosen].sum())
+    before = sum_of_squares(loads, history.processors)
+    return before + total // round(LOAD), total % round(LOAD)

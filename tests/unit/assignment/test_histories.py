@@ -1,0 +1,79 @@
+"""Random histories of a group: every aim holds after every step, and no other result has fewer moves."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+
+import pytest
+
+from samza_dagster.assignment import group, unplaced
+from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import active_task_of
+
+pytest.importorskip("scipy")
+from tests.unit.assignment import histories as of
+
+pytestmark = pytest.mark.unit
+
+HISTORIES = int(os.environ.get("HISTORIES", "900"))
+"""`make test-assignment` has 12,000."""
+STEPS = 4
+OFTEN = 0.995
+"""With standbys, of all steps those with no move too many; the others have one."""
+
+
+@pytest.mark.parametrize("replicas", [0, 1, 2])
+def test_every_aim_after_every_step(replicas: int) -> None:
+    """Legality, no start without a standby that is there, and evenness: none can be better.
+
+    Without standbys no other result has fewer moves either, and with them hardly ever.
+    """
+    more = Counter[int]()
+    for seed in range(HISTORIES // 3):
+        history = of.History(random.Random(f"{replicas} {seed}"), replicas)
+        for step in range(STEPS):
+            containers = group(history.tasks, history.locality, history.processors)
+            where = f"replicas {replicas}, seed {seed}, step {step}"
+            legal_and_warm(containers, history, where)
+            more[even(containers, history, where)] += 1
+            history.locality |= of.locality_of(containers, history.processors)
+            history.change()
+    assert set(more) <= ({0, 1} if replicas else {0})
+    assert more[0] >= OFTEN * more.total()
+
+
+def legal_and_warm(containers: of.Containers, history: of.History, where: str) -> None:
+    """Two copies never share a location, standbys are placed while there is one, none starts cold."""
+    tasks = of.placed(containers, TaskMode.ACTIVE) | of.placed(containers, TaskMode.STANDBY)
+    copies = Counter(
+        (active_task_of(name), history.processors[processor]) for name, processor in tasks.items()
+    )
+    assert max(copies.values()) == 1, where
+    places = len(set(history.processors.values()))
+    actives = len(history.tasks) // (1 + history.replicas)
+    lacking = actives * max(0, history.replicas - (places - 1))
+    assert len(unplaced(history.tasks, containers)) == lacking, where
+    assert of.cold_starts(containers, history) == 0, where
+
+
+def even(containers: of.Containers, history: of.History, where: str) -> int:
+    """Moves more than the fewest with which the loads can be as even as they can be."""
+    actives = of.placed(containers, TaskMode.ACTIVE)
+    loads = Counter(actives.values())
+    best, fewest = of.best_actives(history)
+    assert of.sum_of_squares(loads, history.processors) == best, where
+    more = sum(not of.stays(name, each, history) for name, each in actives.items()) - fewest
+    if history.replicas == 1:
+        standbys = of.placed(containers, TaskMode.STANDBY)
+        best, fewest = of.best_standbys(containers, history)
+        loads.update(standbys.values())
+        assert of.sum_of_squares(loads, history.processors) == best, where
+        more += sum(
+            not (of.stays(name, each, history) or of.stays(active_task_of(name), each, history))
+            for name, each in standbys.items()
+        )
+        more -= fewest
+    assert more >= 0, where
+    return more

@@ -1,0 +1,164 @@
+"""What a standalone processor does next: one scene for a rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from samza_dagster.model import ContainerModel, JobModel, TaskModel
+from samza_dagster.standalone import processor as rules
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.processor import (
+    EndBarrier,
+    GiveUp,
+    JoinBarrier,
+    Processor,
+    Publish,
+    Register,
+    Settings,
+    StartWork,
+    StopWork,
+    step,
+)
+
+pytestmark = pytest.mark.unit
+
+SETTINGS = Settings(debounce_ms=20, consensus_ms=40, session_ms=30, stop_ms=10)
+A, B, C = (Member(f"000{n}", name, f"h{n}") for n, name in enumerate(("a", "b", "c")))
+
+
+def container(processor_id: str, *tasks: str) -> ContainerModel:
+    made = {
+        name: TaskModel(task_name=name, system_stream_partitions=(), changelog_partition=0)
+        for name in tasks
+    }
+    return ContainerModel(processor_id=processor_id, tasks=made)
+
+
+def model(**tasks: str) -> JobModel:
+    """`a="1 2"`: the tasks of each processor."""
+    return JobModel(config={}, containers={p: container(p, *t.split()) for p, t in tasks.items()})
+
+
+def group(
+    *members: Member,
+    version: int = 0,
+    state: BarrierState = BarrierState.NEW,
+    joined: str = "",
+    **tasks: str,
+) -> GroupView:
+    barrier = Barrier(state, frozenset(joined.split())) if version else None
+    made = model(**tasks) if version else None
+    return GroupView(members, version, version, 0, version, made, barrier)
+
+
+def planned(group: GroupView) -> JobModel:
+    return model(**{member.processor_id: member.processor_id for member in group.members})
+
+
+def at(member: Member, **known: object) -> Processor:
+    """A registered processor, which found an empty group, at time 100."""
+    made = Processor(member.processor_id, member.location, SETTINGS, 100, member.sequence, found=0)
+    return replace(made, **known)  # pyright: ignore[reportArgumentType]
+
+
+def test_one_that_is_not_registered_registers_once_it_runs_nothing() -> None:
+    """After an expired session its work ends first: a new node would promise that it runs none."""
+    state = rules.expired(at(A, work=container("a", "1")))
+    state, commands = step(state, group(), 110, planned)
+    assert commands == (StopWork(),)
+    assert step(state, group(), 111, planned)[1] == ()
+    assert step(rules.stopped(state), group(), 112, planned)[1] == (Register(),)
+
+
+def test_a_leader_publishes_once_its_members_have_been_the_same_for_the_debounce_time() -> None:
+    """Each change begins it anew; the others do nothing."""
+    state, commands = step(at(A), group(A, B), 100, planned)
+    assert (commands, rules.wake_ms(state)) == ((), 120)
+    state, commands = step(state, group(A, B, C), 119, planned)
+    assert (commands, rules.wake_ms(state)) == ((), 139)
+    _, commands = step(state, group(A, B, C), 139, planned)
+    assert commands == (Publish(1, model(a="a", b="b", c="c"), 0),)
+    assert step(at(B), group(A, B), 500, planned)[1] == ()
+
+
+def test_no_version_while_two_have_one_id_and_the_later_gives_up_after_two_sessions() -> None:
+    """It names who has it."""
+    twice = Member("0009", "b", "h9")
+    state, _ = step(at(A), group(A, B, twice), 100, planned)
+    assert step(state, group(A, B, twice), 200, planned)[1] == ()
+    later = at(twice, registered_ms=100)
+    assert step(later, group(A, B, twice), 159, planned)[1] == ()
+    _, (given_up,) = step(later, group(A, B, twice), 160, planned)
+    assert isinstance(given_up, GiveUp)
+    assert "b is taken by h1" in given_up.why
+
+
+def test_whose_work_changes_stops_before_it_joins_and_the_others_go_on() -> None:
+    """A barrier is where everybody waits for those who give something up."""
+    seen = group(A, B, version=2, a="1", b="2")
+    assert step(at(B, work=container("b", "2"), joined=1), seen, 100, planned)[1] == (
+        JoinBarrier(2),
+    )
+    state, commands = step(at(B, work=container("b", "1 2"), joined=1), seen, 100, planned)
+    assert commands == (StopWork(),)
+    assert step(state, seen, 105, planned)[1] == ()
+    assert step(rules.stopped(state), seen, 106, planned)[1] == (JoinBarrier(2),)
+
+
+def test_work_starts_once_all_have_agreed() -> None:
+    """Not while the barrier is new, and not what a version gives that was given up."""
+    state = at(B, joined=2)
+    for barrier, commands in (
+        (BarrierState.NEW, ()),
+        (BarrierState.TIMED_OUT, ()),
+        (BarrierState.DONE, (StartWork(2, container("b", "2"), model()),)),
+    ):
+        seen = group(A, B, version=2, state=barrier, a="1", b="2")
+        assert step(state, seen, 100, planned)[1] == commands
+
+
+def test_who_came_after_a_version_was_published_is_not_awaited_and_joins_the_next() -> None:
+    """Unless it is named: then it came back under its id."""
+    seen = group(A, B, C, version=2, a="1", b="2")
+    state, commands = step(at(C, found=None), seen, 100, planned)
+    assert commands == ()
+    again = group(A, B, C, version=3, a="1", b="2", c="3")
+    assert step(state, again, 110, planned)[1] == (JoinBarrier(3),)
+    back = step(at(B, found=None), seen, 100, planned)[1]
+    assert back == (JoinBarrier(2),)
+
+
+def test_a_leader_ends_the_barrier_when_all_have_come_or_the_time_is_over() -> None:
+    """Then it tries anew, after the debounce time."""
+    state, _ = step(at(A), group(A, B), 100, planned)
+    state, _ = step(state, group(A, B), 120, planned)
+    waiting = group(A, B, version=1, joined="a", a="a", b="b")
+    state, commands = step(state, waiting, 130, planned)
+    assert commands == (JoinBarrier(1),)
+    complete = group(A, B, version=1, joined="a b", a="a", b="b")
+    assert step(state, complete, 140, planned)[1] == (EndBarrier(1, BarrierState.DONE),)
+    late, commands = step(state, waiting, 160, planned)
+    assert commands == (EndBarrier(1, BarrierState.TIMED_OUT),)
+    given_up = group(A, B, version=1, state=BarrierState.TIMED_OUT, joined="a", a="a", b="b")
+    _, (published,) = step(late, given_up, 180, planned)
+    assert isinstance(published, Publish)
+    assert published.version == 2
+
+
+def test_work_has_ended_before_the_session_can_be_over() -> None:
+    """By the processor's own clock, from when ZooKeeper answered last."""
+    state = at(B, work=container("b", "2"), joined=1)
+    assert rules.wake_ms(state) == 120
+    assert step(state, None, 119, planned)[1] == ()
+    state, commands = step(state, None, 120, planned)
+    assert commands == (StopWork(),)
+    assert step(rules.stopped(state), None, 125, planned)[1] == ()
+
+
+def test_a_leader_whose_newest_version_is_for_other_members_plans_anew() -> None:
+    """An older leader's last version gave tasks to one who is gone: nobody else would see to them."""
+    seen = group(B, version=3, state=BarrierState.DONE, a="1", b="2")
+    state, _ = step(at(B, counted=(B,), joined=3, work=container("b", "2")), seen, 100, planned)
+    assert rules.wake_ms(state) == 120
