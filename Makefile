@@ -19,6 +19,7 @@ MOVES ?=
 SIZES ?=
 FREEZES ?=
 REQUESTS ?= 100
+HISTORIES ?= 12000
 SHARE ?=
 RESULT ?=
 JSON ?=
@@ -32,7 +33,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate small-world mutants operators release-check lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate test-assignment small-world mutants operators release-check lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -71,6 +72,9 @@ bench-response: $(STAMP) java ## request to first response, against Samza's reco
 
 bench-reducer: $(STAMP) ## cost of a step of the heart
 	@$(BIN)/python -m benchmarks.reducer_speed --json $(or $(RESULT),$(RESULTS)/reducer_speed.json)
+
+bench-assignment: $(STAMP) java ## grouping of tasks beside Samza's GroupByContainerIds and Kafka Streams' assignors (10 minutes)
+	@$(BIN)/python -m benchmarks.assignment --json $(or $(RESULT),$(RESULTS)/assignment.json)
 
 bench-failover: $(STAMP) java ## an active's death heard of to the start that replaces it
 	@$(BIN)/python -m benchmarks.failover_reaction --json $(or $(RESULT),$(RESULTS)/failover_reaction.json)
@@ -138,6 +142,9 @@ simulate: $(STAMP) ## 5,000,000 events that change the state (of EVENTS in all),
 
 mutants: $(STAMP) ## each planted bug against the simulator alone
 	@$(BIN)/python -m tests.mutants --json $(or $(RESULT),$(RESULTS)/mutants.json)
+
+test-assignment: $(STAMP) ## HISTORIES of a group, each step held against an exact bound (1 minute)
+	@HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/unit/assignment -q
 
 small-world: $(STAMP) ## a million STATES of two actives, two standbys and three hosts, every order (24 minutes)
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/small_world.json))

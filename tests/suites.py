@@ -170,6 +170,7 @@ SUITES = (
     Suite(
         "small world", 240, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
     ),
+    Suite("grouping of tasks", 60, ("make", "test-assignment")),
     Suite("planted bugs", 260, ("make", "mutants"), "mutants.json", _caught),
 )
 """Those that a week sees. The sizes of tests rotate by the day, so that more weeks see more."""

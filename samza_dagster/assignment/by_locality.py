@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
@@ -24,9 +25,9 @@ def by_locality(
 
     - Legality: two copies of a task are never at one location. A standby for which no location
       is left has no container.
-    - Fewest tasks started without their standby: an active that has standbys starts where one of
-      them was or where it ran itself. So a processor that joins gets standbys first, and actives
-      once these are there.
+    - Fewest tasks started without their standby: an active that is to have standbys starts where
+      a copy of it was, as long as one is left. So a processor that joins gets standbys first, and
+      actives once these are there.
     - The loads are as even as that allows: actives among themselves, then all copies together.
     - Fewest moves from the previous processor; who moves stays at the location where possible.
 
@@ -47,13 +48,9 @@ def by_locality(
     spread.spread(actives)
     placed = {copy.name: copy.at for copy in actives}
     if standbys:
-        copies = [
-            copy
-            for active in actives
-            for copy in group.standbys(active, standbys.get(active.name, ()))
-        ]
-        Spread(group.locations, spread.loads).spread(copies)
-        placed |= {copy.name: copy.at for copy in copies}
+        copies = [group.standbys(each, standbys.get(each.name, ())) for each in actives]
+        Spread(group.locations, spread.loads).spread(group.apart(actives, copies))
+        placed |= {copy.name: copy.at for of_one in copies for copy in of_one}
     grouped: dict[str, list[TaskModel]] = {each: [] for each in group.processors}
     for task in tasks:
         if task.task_name in placed:
@@ -91,13 +88,13 @@ class _Group:
             self.locations.append(location)
 
     def active(self, name: str, standbys: Iterable[str]) -> Copy:
-        """An active that starts at one of its warm locations, if a standby is at one of them."""
+        """An active; one that is to have standbys starts where a copy of it was, if one is left."""
         home, near = self._last(name)
-        warm = {place for place in (self._last(each)[1] for each in standbys) if place is not None}
+        warm = {self._last(each)[1] for each in standbys}
         allowed = None
         if warm:
-            warm |= set() if near is None else {near}
-            allowed = [each for place in sorted(warm) for each in self._members[place]]
+            places = sorted(place for place in {near, *warm} if place is not None)
+            allowed = [each for place in places for each in self._members[place]] or None
         return Copy(name, self._weights.get(name, 1), home, near, allowed)
 
     def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:
@@ -125,6 +122,23 @@ class _Group:
             home, near = own.get(name) or (spare.pop() if spare else (None, None))
             copies.append(Copy(name, active.weight, home, near, taken=taken))
         return copies
+
+    def apart(self, actives: Sequence[Copy], standbys: Sequence[Sequence[Copy]]) -> list[Copy]:
+        """The standbys in an order in which new ones of a processor's tasks go to many others.
+
+        Then its death is many others' work: the first task of each processor has its standby on
+        the next one, the second on the one after that, and so on.
+        """
+        others = max(1, len(self.processors) - 1)
+        ranks = Counter[int]()
+        ordered: list[tuple[int, int, Copy]] = []
+        for active, copies in zip(actives, standbys, strict=True):
+            for replica, copy in enumerate(copies):
+                step = 1 + (ranks[active.at] + replica) % others
+                target = (active.at + step) % len(self.processors)
+                ordered.append((ranks[active.at], target, copy))
+            ranks[active.at] += 1
+        return [copy for _, _, copy in sorted(ordered, key=lambda each: each[:2])]
 
     def _last(self, name: str) -> tuple[int | None, int | None]:
         """The previous processor and location, as far as they are there."""

@@ -108,7 +108,7 @@ def sum_of_squares(loads: Mapping[str, int], processors: Mapping[str, str]) -> i
 
 
 def cold_starts(containers: Containers, history: History) -> int:
-    """Actives that have a live standby, or could start where one is, and start elsewhere."""
+    """Actives that are to have standbys, and start where no copy was though one is left."""
     found = 0
     for name, processor in placed(containers, TaskMode.ACTIVE).items():
         warm = warm_locations(name, history)
@@ -117,15 +117,13 @@ def cold_starts(containers: Containers, history: History) -> int:
 
 
 def warm_locations(active: str, history: History) -> set[str] | None:
-    """Where it may start with its state, when a standby of it is alive."""
+    """Where it may start with its state, if it is to have standbys and a copy is left."""
     alive = set(history.processors.values())
-    at = {
-        each.task_name: history.locality[each.task_name].location_id
-        for each in history.tasks
-        if active_task_of(each.task_name) == active and each.task_name in history.locality
-    }
-    standbys = {place for name, place in at.items() if name != active and place in alive}
-    return standbys | ({at[active]} & alive if active in at else set()) if standbys else None
+    copies = [each for each in history.tasks if active_task_of(each.task_name) == active]
+    known = [
+        history.locality[each.task_name] for each in copies if each.task_name in history.locality
+    ]
+    return {each.location_id for each in known} & alive or None if len(copies) > 1 else None
 
 
 def best_actives(history: History) -> tuple[int, int]:

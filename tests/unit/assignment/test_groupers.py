@@ -253,6 +253,19 @@ class TestByLocality:
         third = group(made, locality(second, processors), processors)
         assert [name for name in third["c"].tasks if not name.startswith("Standby-")] != []
 
+    def test_a_dead_processors_tasks_start_on_many_others(self) -> None:
+        """Its standbys were on all of them, so nobody has much more to do and nothing moves."""
+        made = tasks(36, 1)
+        processors = {f"p{number}": f"h{number}" for number in range(4)}
+        containers = group(made, {}, processors)
+        known = locality(containers, processors)
+        del processors["p0"]
+        after = group(made, known, processors)
+        for processor, container in after.items():
+            actives = [name for name in container.tasks if not name.startswith("Standby-")]
+            assert len(actives) == 12
+            assert all(known[name].processor_id in ("p0", processor) for name in actives)
+
     def test_a_rolling_upgrade_moves_two_tasks_for_each_that_is_down(self) -> None:
         """Each of 5 processors leaves and comes back at its location: 4 tasks out, 4 back home."""
         made = tasks(20)
