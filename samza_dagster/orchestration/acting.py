@@ -22,7 +22,7 @@ from samza_dagster.orchestration.operations.verify import Expected, Verification
 from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import (
+from samza_dagster.orchestration.show.tables import (
     first_commit_seconds,
     phase_seconds,
     timeline_shown,

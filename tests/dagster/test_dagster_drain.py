@@ -30,9 +30,9 @@ from samza_dagster.client.views import HostView, ProcessorProgress
 from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import CatchUp
-from samza_dagster.orchestration.operations.progress import Limits
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.operations.steps import Kind, Step, Unit
+from samza_dagster.orchestration.plans.several import Limits
+from samza_dagster.orchestration.plans.units import Kind, Step, Unit
 from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.orchestration.waits.conditions import Met
 from samza_dagster.orchestration.waits.waiting import MET

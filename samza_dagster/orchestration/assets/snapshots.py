@@ -13,12 +13,12 @@ from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history.events import GROUP, HISTORY
-from samza_dagster.orchestration.map_picture import HostCell, natural, shown_map
 from samza_dagster.orchestration.names import asset_key, asset_path, named
-from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.show.map_picture import HostCell, natural, shown_map
+from samza_dagster.orchestration.show.pictures import lag_svg, picture
+from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import job_tags
 
 LOCALITY = "container_locality"

@@ -23,9 +23,7 @@ from samza_dagster.orchestration.bounce.record import (
     measured,
 )
 from samza_dagster.orchestration.bounce.row import Result
-from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
-from samza_dagster.orchestration.map_picture import natural
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import End
@@ -40,7 +38,9 @@ from samza_dagster.orchestration.planning import (
 )
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import hosts_table, map_shown
+from samza_dagster.orchestration.show.bounce import summary, summary_metadata
+from samza_dagster.orchestration.show.map_picture import natural
+from samza_dagster.orchestration.show.tables import hosts_table, map_shown
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
-from samza_dagster.orchestration.bounce.order import busy_groups, not_running, paced
 from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.progress import Ledger, ProgressLog
 from samza_dagster.orchestration.bounce.restart import Restart, on_record
@@ -22,6 +21,7 @@ from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result
 from samza_dagster.orchestration.operations.loop import End, Loop, Verdict
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, Position, Stand
 from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.plans.order import busy_groups, not_running, paced
 from samza_dagster.orchestration.requests import StepRequest, standing
 from samza_dagster.orchestration.ticks import elapsed_ms
 

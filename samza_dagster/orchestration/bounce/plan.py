@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce.config import RollingBounceConfig
-from samza_dagster.orchestration.bounce.order import order_of, paced
 from samza_dagster.orchestration.bounce.row import Bounced, Patience
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.moves import HostRow, host_map
-from samza_dagster.orchestration.operations.schedule import Batch, Schedule
-from samza_dagster.orchestration.pictures import in_words
+from samza_dagster.orchestration.plans.order import Batch, Schedule, order_of, paced
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.show.pictures import in_words
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView

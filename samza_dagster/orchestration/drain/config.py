@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from samza_dagster.orchestration.config import HOST_PATTERN, Names
-from samza_dagster.orchestration.operations.plan import SeveralConfig
+from samza_dagster.orchestration.plans.several import SeveralConfig
 
 
 class DrainHostConfig(SeveralConfig):

@@ -13,7 +13,6 @@ from samza_dagster.orchestration.acting import wait_for
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.drain.beside import drained_beside
 from samza_dagster.orchestration.drain.config import DrainHostConfig
-from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units, still_on
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations.ops import (
@@ -26,8 +25,9 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     told_plan,
 )
-from samza_dagster.orchestration.operations.plan import UnitsPlan
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
+from samza_dagster.orchestration.plans.drain import DrainRules, Sight, drain_units, still_on
+from samza_dagster.orchestration.plans.several import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.waits.conditions import lags_by_processor

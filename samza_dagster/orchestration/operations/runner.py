@@ -23,24 +23,23 @@ from samza_dagster.orchestration.operations import loop
 from samza_dagster.orchestration.operations.control import RunControl, goes_on_with_another
 from samza_dagster.orchestration.operations.loop import Ended, Loop, Verdict
 from samza_dagster.orchestration.operations.progress import (
-    Limits,
     Progress,
+    Progressed,
     any_of,
     progress_text,
     subject,
 )
-from samza_dagster.orchestration.operations.progressed import Progressed
 from samza_dagster.orchestration.operations.schedule import (
     NEVER,
-    Batch,
     Next,
     Position,
-    Schedule,
     Stand,
 )
-from samza_dagster.orchestration.operations.steps import NEW, Kind, State, Step, Unit
 from samza_dagster.orchestration.operations.verify import Expected, Verification
 from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.plans.order import Batch, Schedule
+from samza_dagster.orchestration.plans.several import Limits
+from samza_dagster.orchestration.plans.units import NEW, Kind, State, Step, Unit
 from samza_dagster.orchestration.requests import STOPPING, Outcome, details_of
 from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
 from samza_dagster.orchestration.ticks import elapsed_ms

@@ -12,16 +12,15 @@ from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units
 from samza_dagster.orchestration.operations.schedule import (
     NEVER,
-    Batch,
     Position,
-    Schedule,
     Stand,
     what_next,
 )
-from samza_dagster.orchestration.operations.steps import NEW, Kind, Step, Unit
+from samza_dagster.orchestration.plans.drain import DrainRules, Sight, drain_units
+from samza_dagster.orchestration.plans.order import Batch, Schedule
+from samza_dagster.orchestration.plans.units import NEW, Kind, Step, Unit
 
 pytestmark = pytest.mark.unit
 NAMES = [f"h{n}" for n in range(6)]

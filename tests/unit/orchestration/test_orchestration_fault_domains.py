@@ -10,10 +10,10 @@ from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units
 from samza_dagster.orchestration.moves import host_for_standby
-from samza_dagster.orchestration.operations.steps import NEW, Kind, Unit
-from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
+from samza_dagster.orchestration.plans.drain import DrainRules, Sight, drain_units
+from samza_dagster.orchestration.plans.reconcile import Wanted, reconcile
+from samza_dagster.orchestration.plans.units import NEW, Kind, Unit
 
 pytestmark = pytest.mark.unit
 RACKS = {"h1": "A", "h2": "A", "h3": "B", "h4": "B"}

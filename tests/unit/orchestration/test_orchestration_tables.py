@@ -6,7 +6,7 @@ import pytest
 
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.requests import Moment, Outcome
-from samza_dagster.orchestration.tables import (
+from samza_dagster.orchestration.show.tables import (
     map_markdown,
     map_table,
     phase_seconds,

@@ -10,7 +10,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from samza_dagster.orchestration.map_picture import (
+from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.show.map_picture import (
     HEIGHT,
     WIDTH,
     HostCell,
@@ -20,8 +21,8 @@ from samza_dagster.orchestration.map_picture import (
     shown_map,
     shown_maps,
 )
-from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.pictures import MOST_BYTES, lag_svg, picture, timeline_svg
+from samza_dagster.orchestration.show.pictures import MOST_BYTES, lag_svg, picture
+from samza_dagster.orchestration.show.timeline import timeline_svg
 
 pytestmark = pytest.mark.unit
 SVG = "{http://www.w3.org/2000/svg}"

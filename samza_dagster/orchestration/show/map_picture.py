@@ -18,7 +18,7 @@ from html import escape
 from itertools import accumulate, takewhile
 
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.pictures import MOST_BYTES, picture, svg_of
+from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture, svg_of
 
 WIDTH, HEIGHT = 1920, 1080
 LARGEST_FONT, SMALLEST_FONT = 18, 6

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from samza_dagster.orchestration.operations.picture import DOWN, Bar, Line, lines_svg
-from samza_dagster.orchestration.operations.plan import UnitsPlan
 from samza_dagster.orchestration.operations.progress import Progress
-from samza_dagster.orchestration.operations.steps import Kind, State
-from samza_dagster.orchestration.pictures import clock, picture, timeline_svg
-from samza_dagster.orchestration.tables import lines_within, map_markdown, table_within
+from samza_dagster.orchestration.plans.several import UnitsPlan
+from samza_dagster.orchestration.plans.units import Kind, State
+from samza_dagster.orchestration.show.pictures import clock, picture
+from samza_dagster.orchestration.show.tables import lines_within, map_markdown, table_within
+from samza_dagster.orchestration.show.timeline import DOWN, Bar, Line, lines_svg, timeline_svg
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView

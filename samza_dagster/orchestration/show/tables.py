@@ -8,10 +8,11 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.map_picture import cells_of, shown_map, shown_maps
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.pictures import picture, timeline_svg
 from samza_dagster.orchestration.requests import STOPPING, Moment, Outcome
+from samza_dagster.orchestration.show.map_picture import cells_of, shown_map, shown_maps
+from samza_dagster.orchestration.show.pictures import picture
+from samza_dagster.orchestration.show.timeline import timeline_svg
 
 MOST_OF_MAP = 190_000
 """Bytes of the map, pictures and text; with its table and the rest of an event below 300 kB."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
-from samza_dagster.orchestration.decisions import require_told_lag
 from samza_dagster.orchestration.moves import (
     LAST_SEEN_STATE,
     LOST,
@@ -21,7 +20,8 @@ from samza_dagster.orchestration.moves import (
     knows_domains,
     require_named_hosts,
 )
-from samza_dagster.orchestration.operations.steps import NEW, Kind, Step, Unit, standby_placed
+from samza_dagster.orchestration.plans.decisions import require_told_lag
+from samza_dagster.orchestration.plans.units import NEW, Kind, Step, Unit, standby_placed
 from samza_dagster.orchestration.waits.conditions import behind
 
 if TYPE_CHECKING:
