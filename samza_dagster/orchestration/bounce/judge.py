@@ -9,7 +9,7 @@ import dagster as dg
 from dagster_shared.check import CheckError
 
 from samza_dagster.errors import InvalidInput, some_of
-from samza_dagster.orchestration.bounce.plan import Judge
+from samza_dagster.orchestration.plans.bounce import Judge
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
-from samza_dagster.orchestration.bounce.plan import BouncePlan
+from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.bounce.progress import Ledger, ProgressLog
 from samza_dagster.orchestration.bounce.restart import Restart, on_record
-from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result
+from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result, planned
 from samza_dagster.orchestration.operations.loop import End, Loop, Verdict
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, Position, Stand
 from samza_dagster.orchestration.own_commits import OwnCommits
@@ -94,7 +94,7 @@ class Bounce:
     def result(self, end: End, because: str) -> Result:
         """All rows in the order of the plan, as they are now."""
         return Result(
-            end, because, tuple(self._rows.get(p, self._plan.row(p)) for p in self._plan.processors)
+            end, because, tuple(self._rows.get(p, planned(self._plan, p)) for p in self._plan.processors)
         )
 
     def give_back(self) -> None:
@@ -115,7 +115,7 @@ class Bounce:
         """Each processor where its requests say that it stands."""
         view = self._client.view()
         there = on_record(self._client, view)
-        rows = {p: self._plan.row(p) for p in self._plan.processors}
+        rows = {p: planned(self._plan, p) for p in self._plan.processors}
         for p, row in rows.items():
             known, failed = self._known.get(p), self._failed.get(p)
             if p not in view.processors:

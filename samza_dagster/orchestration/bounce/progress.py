@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
-from samza_dagster.orchestration.bounce.plan import (
+from samza_dagster.orchestration.plans.bounce import (
     BouncePlan,
     expected_s,
     mode_of,

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured, mode_of
+from samza_dagster.orchestration.plans.bounce import BouncePlan, Judge, Measured, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key

@@ -17,7 +17,8 @@ from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import Reservation, write
-from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
+from samza_dagster.orchestration.bounce.row import Bounced, Lags
+from samza_dagster.orchestration.plans.bounce import Patience
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
 from samza_dagster.orchestration.operations.verify import (
     Expected,

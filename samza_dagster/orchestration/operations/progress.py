@@ -126,7 +126,7 @@ def any_of(waits: Sequence[Wait]) -> Wait:
 
 
 @dataclass(frozen=True)
-class Progressed:
+class ChainRequests:
     """What the runs of one chain have asked for its units.
 
     `prefix` begins the names of their steps, of which uuids are made; `is_again`: this run is

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,7 @@ from samza_dagster.orchestration.operations.control import RunControl, goes_on_w
 from samza_dagster.orchestration.operations.loop import Ended, Loop, Verdict
 from samza_dagster.orchestration.operations.progress import (
     Progress,
-    Progressed,
+    ChainRequests,
     any_of,
     progress_text,
     subject,
@@ -45,7 +44,7 @@ from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.conditions import Met, Reported, Wait
 from samza_dagster.orchestration.waits.continuation import seen_before
-from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 if TYPE_CHECKING:
@@ -78,20 +77,19 @@ class Runner:
         *,
         apart: bool = False,
         control: RunControl | None = None,
-        sleep: Callable[[float], None] = time.sleep,
         now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._context = context
         self._client = client
         self._root = root_run_id(context)
-        self._chain = Progressed(client, self._root, prefix, goes_on_with_another(context.run))
+        self._chain = ChainRequests(client, self._root, prefix, goes_on_with_another(context.run))
         self._limits = limits
         self._apart = apart
         self._control = control
-        self._sleep, self._now_ms = sleep, now_ms
+        self._now_ms = now_ms
         self._seen: Met | None = seen_before(context)
         self._commits = OwnCommits.of_run(context)
-        self._beats = Heartbeats(context.log.info, now_ms)
+        self._beats: dict[str, Heartbeat] = {}
         self._lags = Reported.by(())
         self._lags_at_ms: int | None = None
         self._quiet_since_ms = now_ms()
@@ -113,7 +111,6 @@ class Runner:
             control=self._control.order if self._control is not None else lambda: "",
             patience_s=self._limits.timeout_s,
             log=self._context.log.info,
-            sleep=self._sleep,
             now_ms=self._now_ms,
         ).run()
 
@@ -254,7 +251,7 @@ class Runner:
             one.at, one.step_done_ms = one.at + 1, self._now_ms()
             return
         one.request = Outcome.of(step.name, asked, step.destination)
-        self._beats.of(one.unit.processor).begin(step.name)
+        self._beat(one).begin(step.name)
         one.deadline_ms = self._now_ms() + round(self._limits.timeout_s * 1000)
         one.stopped_at_ms = None
         if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
@@ -306,7 +303,7 @@ class Runner:
             self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {warm.line}")
         else:
             state = "behind" if warm.steady_ms is None else "steady"
-            self._beats.of(one.unit.processor)(f"{step.name}: {state}", warm.line)
+            self._beat(one)(f"{step.name}: {state}", warm.line)
             return False
         return True
 
@@ -351,7 +348,11 @@ class Runner:
             left = time_left((one.deadline_ms - self._now_ms()) / 1000)
             return f"{one.unit.processor}: {step.name}: waiting: {what}; {seen}; {left}"
 
-        self._beats.of(one.unit.processor)(step.name, line)
+        self._beat(one)(step.name, line)
+
+    def _beat(self, one: Progress) -> Heartbeat:
+        made = Heartbeat(self._context.log.info, self._now_ms)
+        return self._beats.setdefault(one.unit.processor, made)
 
     def _look(self, now_ms: int) -> Reported:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 from dagster import serialize_value
 
-from samza_dagster.orchestration.bounce.plan import BouncePlan
+from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced, Result
 from samza_dagster.orchestration.follow import Metadata
 from samza_dagster.orchestration.moves import HostRow

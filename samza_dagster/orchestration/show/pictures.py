@@ -14,6 +14,7 @@ from html import escape
 
 MOST_BYTES = 300_000
 """Of one metadata entry."""
+_LAG = "records behind"
 _DOTTED = 60  # samples: one alone draws no line
 _STYLE = (
     "<style>text{font-family:ui-monospace,Menlo,Consolas,monospace;fill:#1b2430}"
@@ -36,18 +37,13 @@ def picture(svg: str, alt: str = "picture") -> str:
 
 
 def lag_svg(
-    series: Mapping[str, Sequence[tuple[int, float]]],
-    *,
-    title: str = "records behind",
-    limit: float | None = None,
+    series: Mapping[str, Sequence[tuple[int, float]]], *, limit: float | None = None
 ) -> str:
-    """Lines over time, (ms since the epoch, value) each; `limit` is drawn across."""
+    """Records behind over time, (ms since the epoch, records) of each; `limit` is drawn across."""
     wide, high, left, top, bottom = 960, 360, 90, 44, 40
     points = [p for line in series.values() for p in line]
     if not points:
-        return svg_of(
-            wide, high, f'<text x="20" y="60" font-size="16">{escape(title)}: no sample</text>'
-        )
+        return svg_of(wide, high, f'<text x="20" y="60" font-size="16">{_LAG}: no sample</text>')
     first, last = min(at for at, _ in points), max(at for at, _ in points)
     most = max([value for _, value in points] + ([limit] if limit is not None else []) + [1])
 
@@ -56,7 +52,7 @@ def lag_svg(
         y = top + (1 - value / most) * (high - top - bottom)
         return f"{x:.1f},{y:.1f}"
 
-    drawn = [f'<text x="20" y="26" font-size="16">{escape(title)}</text>']
+    drawn = [f'<text x="20" y="26" font-size="16">{_LAG}</text>']
     for share in (0.0, 0.5, 1.0):
         y = top + (1 - share) * (high - top - bottom)
         drawn.append(f'<path class="x" d="M{left} {y:.0f}H{wide - 20}"/>')

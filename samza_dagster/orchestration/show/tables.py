@@ -59,12 +59,10 @@ def map_table(
     return table_within(rows, columns, most_bytes)
 
 
-def hosts_table(
-    hosts: Sequence[HostRow], most_bytes: int = MOST_OF_MAP_TABLE
-) -> dg.TableMetadataValue:
+def hosts_table(hosts: Sequence[HostRow]) -> dg.TableMetadataValue:
     """Hosts as they are: host, state, containers; the table in which a container is found."""
     rows = [{"host": r.host, "state": r.state, "containers": _cell(r)} for r in hosts]
-    return table_within(rows, ("host", "state", "containers"), most_bytes)
+    return table_within(rows, ("host", "state", "containers"), MOST_OF_MAP_TABLE)
 
 
 def map_shown(

@@ -179,7 +179,6 @@ def _followed(
         status="CREATED",  # so that one which ended already is read, and has a timeline
         message="",
         destination=response.destination_host if response else "STANDBY",
-        asked=False,
     )
     deadline = time.monotonic() + config.timeout_s
     while True:
