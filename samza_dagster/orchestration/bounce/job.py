@@ -12,10 +12,8 @@ import dagster as dg
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce import alone
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
-from samza_dagster.orchestration.plans.bounce import BouncePlan, asked, describe, make_plan
 from samza_dagster.orchestration.bounce.record import (
     RunLedger,
     failed_before,
@@ -36,6 +34,8 @@ from samza_dagster.orchestration.planning import (
     plan_outs,
     require_commits_readable,
 )
+from samza_dagster.orchestration.plans.bounce import BouncePlan, asked, describe, make_plan
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.bounce import summary, summary_metadata

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
-from samza_dagster.orchestration.bounce.progress import Ledger, ProgressLog
+from samza_dagster.orchestration.bounce.progress import ProgressLog
 from samza_dagster.orchestration.bounce.restart import AT_WORK, Restart, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result, planned
 from samza_dagster.orchestration.operations.loop import End, Loop, Verdict
@@ -27,6 +27,7 @@ from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ReplicaLag
+    from samza_dagster.orchestration.bounce.record import RunLedger
 
 LOOK_MS = 1_000
 LAG_MS = 2_000
@@ -44,7 +45,7 @@ class Bounce:
         client: PlacementClient,
         plan: BouncePlan,
         root: str,
-        ledger: Ledger,
+        ledger: RunLedger,
         holds: dict[str, str],
         *,
         known: Mapping[str, Bounced] | None = None,

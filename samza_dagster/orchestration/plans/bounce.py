@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, is_standby
-from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.moves import HostRow, host_map
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.plans.order import Batch, Schedule, order_of, paced
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.show.pictures import in_words

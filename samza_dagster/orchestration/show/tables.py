@@ -10,7 +10,7 @@ import dagster as dg
 
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.requests import STOPPING, Moment, Outcome
-from samza_dagster.orchestration.show.map_picture import cells_of, shown_map, shown_maps
+from samza_dagster.orchestration.show.map_picture import shown_map, shown_maps
 from samza_dagster.orchestration.show.pictures import picture
 from samza_dagster.orchestration.show.timeline import timeline_svg
 
@@ -77,7 +77,7 @@ def map_shown(
     table alone, with the number of hosts that it leaves out.
     """
     text = map_markdown(before, after)
-    drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after, most_bytes)
+    drawn = shown_map(before) if after is None else shown_maps(before, after, most_bytes)
     rooms = {f"{drawn}\n\n{text}": most_bytes, drawn: max(most_bytes, most_of_one)}
     for shown, room in rooms.items():
         if len(json.dumps(shown)) <= room:

@@ -13,7 +13,6 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.plans.bounce import expected_s, time_in_words
 from samza_dagster.orchestration.operations.schedule import (
     UNDER_WAY,
     Phase,
@@ -21,6 +20,7 @@ from samza_dagster.orchestration.operations.schedule import (
     Stand,
     what_next,
 )
+from samza_dagster.orchestration.plans.bounce import expected_s, time_in_words
 from samza_dagster.orchestration.plans.order import (
     CONTAINERS,
     HOSTS,
