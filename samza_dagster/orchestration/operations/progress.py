@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.orchestration.asking import cancel
 from samza_dagster.orchestration.operations.verify import Verification
 from samza_dagster.orchestration.plans.units import NEW, Kind, State, Step, Unit
 from samza_dagster.orchestration.requests import Outcome, StepRequest, standing
@@ -201,3 +203,12 @@ class ChainRequests:
                 continue
             if self.asked(one, step).by_state and self.is_so(one, step, now_ms):
                 one.at = at + 1
+
+    def cancel(self, uuid: str) -> str:
+        """Asks that a request ends of which nothing is stopped yet; what becomes of it, for a person."""
+        try:
+            if not cancel(self.client, self.root_run_id, uuid):
+                return f"request {uuid} goes on: Samza's wire has no cancel"
+        except SamzaDagsterError as error:
+            return f"request {uuid} goes on: {error}"
+        return f"asked that request {uuid} ends: nothing of it was stopped yet"
