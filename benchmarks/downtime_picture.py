@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.downtime_judgement import COLD, Results, summary
-from samza_dagster.orchestration.pictures import svg_of
+from samza_dagster.orchestration.show.pictures import svg_of
 
 BAR = 30
 WIDTH = 130

@@ -22,19 +22,18 @@ from samza_dagster.orchestration.operations.verify import Expected, Verification
 from samza_dagster.orchestration.phases import Phases
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import (
+from samza_dagster.orchestration.show.tables import (
     first_commit_seconds,
     phase_seconds,
     timeline_shown,
     timeline_table,
 )
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
+from samza_dagster.orchestration.ticks import elapsed_ms
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left, wait_for
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ProcessorView
     from samza_dagster.orchestration.refusing import Row
-
-POLL_S = 0.5
 
 
 @dg.op(out=dg.Out(Outcome, description="The standby's request, or the one of the whole move."))
@@ -161,25 +160,6 @@ def _on_its_host(processor: "ProcessorView", plan: MovePlan) -> "ProcessorView":
     return processor
 
 
-def wait_for(
-    true: Callable[[], bool],
-    *,
-    timeout_s: float,
-    beat: Callable[[float], None] = lambda _: None,
-    sleep: Callable[[float], None] = time.sleep,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> bool:
-    """Whether the condition came true within `timeout_s`; `beat` gets the seconds left at each look."""
-    deadline = monotonic() + timeout_s
-    while not true():
-        now = monotonic()
-        if now >= deadline:
-            return False
-        beat(deadline - now)
-        sleep(POLL_S)
-    return True
-
-
 def _expected(plan: MovePlan, there: "ProcessorView") -> Expected:
     """Where Samza's AM has launched a standby elsewhere, its own word shows that it is there."""
     moved = there.host not in (None, plan.source_host) and not plan.any_host
@@ -212,7 +192,7 @@ def _verified(
     # A run of a former release left no place: it runs, so what is committed from now on is its own.
     place = client.checkpoints_end() if since is None and expected.is_active else since or 0
     verification = Verification(client, expected, lambda: place)
-    beat = Heartbeat(context.log.info, lambda: round(time.monotonic() * 1000))
+    beat = Heartbeat(context.log.info, elapsed_ms)
 
     def tell(left_s: float) -> None:
         def line() -> str:

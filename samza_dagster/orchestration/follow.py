@@ -11,7 +11,7 @@ import dagster as dg
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves import HostRow, host_map
 from samza_dagster.orchestration.requests import Moment, Outcome
-from samza_dagster.orchestration.tables import (
+from samza_dagster.orchestration.show.tables import (
     hosts_table,
     map_shown,
     map_table,

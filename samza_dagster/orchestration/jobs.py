@@ -17,6 +17,7 @@ from samza_dagster.orchestration.acting import (
 )
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.steering import control_bounce_job
+from samza_dagster.orchestration.cancel_waiting import cancel_waiting_graph
 from samza_dagster.orchestration.choices import choices_for
 from samza_dagster.orchestration.drain.job import drain_host_graph
 from samza_dagster.orchestration.operations.control import STEERED_JOBS
@@ -33,7 +34,6 @@ from samza_dagster.orchestration.reconcile.job import reconcile_graph
 from samza_dagster.orchestration.spinning_up import spin_up, wait_until_warm
 from samza_dagster.orchestration.tags import job_tags
 from samza_dagster.orchestration.via_standby import move_via_new_standby_graph
-from samza_dagster.orchestration.waits.cancel import cancel_waiting_graph
 
 
 def _carry_out(planned: Any) -> None:

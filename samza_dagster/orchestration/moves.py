@@ -38,6 +38,12 @@ class HostRow:
     state: str
     containers: tuple[str, ...]
 
+    @property
+    def cells(self) -> tuple[tuple[str, bool, str], ...]:
+        """Its containers as (processor id, active, state)."""
+        words = [(*text.split(" "), "", "")[:3] for text in self.containers]
+        return tuple((ident, mode == "active", state) for ident, mode, state in words)
+
 
 @dataclass(frozen=True)
 class CatchUp:

@@ -58,7 +58,8 @@ from samza_dagster.orchestration.requests import (
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import refuse_beside_another, spun_up_there
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat
+from samza_dagster.orchestration.ticks import elapsed_ms
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat, wait_for
 from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ if TYPE_CHECKING:
 RELOCATE = "relocate_standby"
 MOVE = "move"
 SPIN_UP = "spin_up"
-POLL_S = 0.3
 IN_PROCESS = ("in_process", "execute_in_process_executor")
 HOLDS = "asks: holds the destination until op stop commits"
 COMMITS = "asks: commits what op reserve holds"
@@ -84,9 +84,6 @@ class Phases:
         context: dg.OpExecutionContext,
         samza: SamzaClientResource,
         plan: MovePlan,
-        *,
-        sleep: Callable[[float], None] = time.sleep,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._context = context
         self._samza = samza
@@ -95,8 +92,6 @@ class Phases:
         self._root = root_run_id(context)
         self._client = samza.client
         self._can = capabilities(plan.coordinator)
-        self._sleep = sleep
-        self._monotonic = monotonic
         self.role = ""
 
     def room_made(self) -> Outcome:
@@ -274,7 +269,6 @@ class Phases:
                 former_stage="" if request.asked_ms is not None else self._stage(request.uuid),
                 beat=log_waiting(self._context, self._client, whom, request.uuid),
                 on_notice=self._context.log.warning,
-                monotonic=self._monotonic,
             )
         except DeadlineExceeded as error:
             ends = (
@@ -304,20 +298,24 @@ class Phases:
 
     def _seen_dead(self, request: Outcome) -> Outcome:
         """Waits until our coordinator says that the action is past its stop, or has ended."""
-        deadline = self._monotonic() + self._plan.timeout_s
-        beat = Heartbeat(self._context.log.info, lambda: round(self._monotonic() * 1000))
+        if request.ended or not self._can.tells_what_runs:
+            return request
+        beat = Heartbeat(self._context.log.info, elapsed_ms)
         beat.begin(STOPPING)
 
-        def line() -> str:
-            left_s, at = deadline - self._monotonic(), f"{request.status}: {request.message}"
-            told = waiting_line(self._client, self._plan.processor, request.uuid, at, left_s)
-            return f"{self._op}: {told}"
+        def tell(left_s: float) -> None:
+            def line() -> str:
+                at = f"{request.status}: {request.message}"
+                seen = waiting_line(self._client, self._plan.processor, request.uuid, at, left_s)
+                return f"{self._op}: {seen}"
 
-        while not request.ended and self._can.tells_what_runs:
-            if self._stage(request.uuid) != STOPPING or self._monotonic() >= deadline:
-                break
             beat(STOPPING, line)
-            self._sleep(POLL_S)
+
+        wait_for(
+            lambda: self._stage(request.uuid) != STOPPING,
+            timeout_s=self._plan.timeout_s,
+            beat=tell,
+        )
         return request
 
     def _stage(self, uuid: str) -> str:
@@ -368,5 +366,4 @@ def nothing(step: str, host: str | None) -> Outcome:
         status="SUCCEEDED",
         message="nothing to ask",
         destination=host or "",
-        asked=False,
     )

@@ -16,7 +16,6 @@ import dagster as dg
 from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration import decisions
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.config import (
     FailOverConfig,
@@ -39,11 +38,12 @@ from samza_dagster.orchestration.moves import (
     host_for_standby,
 )
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, former_plan, kept
+from samza_dagster.orchestration.plans import decisions
+from samza_dagster.orchestration.plans.via_new_standby import steps_after_warm
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import hosts_table, lines_within, map_shown
+from samza_dagster.orchestration.show.tables import hosts_table, lines_within, map_shown
 from samza_dagster.orchestration.tags import ACTION, JOB, tags_from_run_config
-from samza_dagster.orchestration.via_config import steps_after_warm
 from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
 if TYPE_CHECKING:

@@ -99,7 +99,7 @@ class Outcome:
     """A step's request as far as it was followed; each op hands it to the next.
 
     `destination` is what was asked for; `hold`: it stops nothing before its commit.
-    `asked`: this run wrote it. `since` is where the checkpoint topic ended once the request had
+    `since` is where the checkpoint topic ended once the request had
     succeeded: the former process was dead, so what stands there or behind is its successor's.
     `since_ms` is when the run read that, by its own clock. `started` is the processor that was
     started for it, on `host`; None also in what a run of an older release has handed on.
@@ -111,9 +111,7 @@ class Outcome:
     status: str
     message: str
     destination: str
-    seconds: float = 0.0
     timeline: tuple[Moment, ...] = ()
-    asked: bool = True
     hold: bool = False
     asked_ms: int | None = None
     since: int | None = None
@@ -141,7 +139,6 @@ class Outcome:
             status=response.status_code.value if response else "CREATED",
             message=response.response_message if response else "",
             destination=destination,
-            asked=asked.destination is None,
             hold=hold,
             asked_ms=asked_ms,
             started=details.started,
@@ -336,7 +333,7 @@ def follow(
     """
     if request.has_reached(until):
         return request
-    started, now = monotonic(), request
+    now = request
 
     def see(response: PlacementResponse) -> None:
         nonlocal now
@@ -359,4 +356,4 @@ def follow(
         on_notice=on_notice,
         monotonic=monotonic,
     )
-    return replace(now, seconds=request.seconds + monotonic() - started)
+    return now

@@ -14,16 +14,16 @@ from samza_dagster.orchestration.extra_standby import Leaving, settled, start_se
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, root_run_id
 from samza_dagster.orchestration.moves import CatchUp, MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
-from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests import Outcome, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.pictures import lag_svg, picture
+from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.spun_up import (
     note_spin_up,
     started_anew,
     started_standby,
 )
-from samza_dagster.orchestration.tables import table
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.conditions import Reported
 from samza_dagster.orchestration.waits.continuation import seen_before, suspend

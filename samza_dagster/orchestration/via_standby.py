@@ -25,14 +25,14 @@ from samza_dagster.orchestration.follow import (
 from samza_dagster.orchestration.moves import LOST, PLACE, RUNNING, MovePlan, host_map
 from samza_dagster.orchestration.phases import SPIN_UP, Phases
 from samza_dagster.orchestration.planning import PLAN, plan_op
-from samza_dagster.orchestration.requests import Outcome, last_success
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.spinning_up import require_own, spin_up, wait_until_warm
-from samza_dagster.orchestration.via_config import (
+from samza_dagster.orchestration.plans.via_new_standby import (
     MoveViaNewStandbyConfig,
     move_via_new_standby,
     renewed,
 )
+from samza_dagster.orchestration.requests import Outcome, last_success
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.spinning_up import require_own, spin_up, wait_until_warm
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient

@@ -12,9 +12,9 @@ from playwright.sync_api import Browser
 
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.assets.snapshots import snapshot_assets
-from samza_dagster.orchestration.pictures import MOST_BYTES
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.pictures import MOST_BYTES
 from tests.browser.cockpit import Cockpit
 from tests.browser.stage import Stage
 

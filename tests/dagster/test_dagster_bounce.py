@@ -11,10 +11,10 @@ from fake_bounce import bounce, in_virtual_time, log_of, metadata, tags_of
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce.order import order_of
 from samza_dagster.orchestration.bounce.record import KEY, recorded
 from samza_dagster.orchestration.operations.control import PROGRESS
 from samza_dagster.orchestration.plan_record import former_plan
+from samza_dagster.orchestration.plans.order import order_of
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_restart
 

@@ -15,9 +15,9 @@ from dagster._core.events import DagsterEvent
 from fake_bounce import bounce, in_virtual_time, metadata
 
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.bounce.plan import Judge
 from samza_dagster.orchestration.bounce.record import check_result
 from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.plans.bounce import Judge
 from samza_dagster.orchestration.watch.check_events import latest
 from tests.rig.bounce_world import BounceWorld
 

@@ -17,13 +17,13 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce import job as bouncing
-from samza_dagster.orchestration.bounce.config import BlackoutWindow
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.schedules import (
     ScheduledBounce,
     bounce_schedules,
 )
 from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster

@@ -11,7 +11,7 @@ from served_errands import drained_world
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 
-from samza_dagster.orchestration.waits import cancel
+from samza_dagster.orchestration import cancel_waiting
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     WAITING,
@@ -153,7 +153,7 @@ def test_a_run_that_is_launched_while_the_wait_is_given_up_is_not_disturbed(
             begun.append(launched(instance, request))
         return found
 
-    monkeypatch.setattr(cancel, "continued_by", look)
+    monkeypatch.setattr(cancel_waiting, "continued_by", look)
     config = {"ops": {"give_up": {"config": {}}}}
     done, first = execute(instance, job=fake_cancel_waiting, config=config)
     assert not done

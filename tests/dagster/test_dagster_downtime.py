@@ -9,9 +9,9 @@ import pytest
 from fake_placement import World
 from test_dagster_jobs import run
 
-from samza_dagster.orchestration.acting import POLL_S
 from samza_dagster.orchestration.downtime import last_downtime
-from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
+from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
+from samza_dagster.orchestration.waits.heartbeat import POLL_S
 
 pytestmark = pytest.mark.dagster
 MOVE = {"processor": "1", "destination": "host-1"}

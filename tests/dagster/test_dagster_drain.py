@@ -27,12 +27,15 @@ from test_dagster_reexecution import execute, from_failure
 from waiting_runs import continued, requested, tick
 
 from samza_dagster.client.views import HostView, ProcessorProgress
-from samza_dagster.errors import Refused, Unreachable
+from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import CatchUp
-from samza_dagster.orchestration.operations.progress import Limits
+from samza_dagster.orchestration.operations import loop
+from samza_dagster.orchestration.operations.control import RunControl
+from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.operations.steps import Kind, Step, Unit
+from samza_dagster.orchestration.plans.several import Limits
+from samza_dagster.orchestration.plans.units import Kind, Step, Unit
 from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.orchestration.waits.conditions import Met
 from samza_dagster.orchestration.waits.waiting import MET
@@ -485,6 +488,36 @@ def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby
     wait = runner.run([Unit("1", "", "", steps), Unit("0", "", "", known)], at_once=2).wait
     assert wait is not None
     assert wait.left_ms == {"1-0": 60_000, "0-0": 1}
+
+
+def test_a_look_takes_no_longer_at_many_requests_than_at_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was waited for: an order to pause sixty-four was heard after sixteen seconds."""
+    waited: list[float] = []
+
+    def silent(_: FakeClient, uuid: str, *, timeout_s: float, **__: object) -> None:
+        waited.append(timeout_s)
+        raise DeadlineExceeded(f"the outcome of {uuid}", seen="nobody answers")
+
+    monkeypatch.setattr(FakeClient, "wait", silent)
+    monkeypatch.setattr(FakeClient, "response", lambda *_: None)
+    ran = SimpleNamespace(run_id="r", tags={}, parent_run_id=None, root_run_id=None)
+    log = SimpleNamespace(info=lambda _: None, warning=lambda _: None)
+    runner = Runner(
+        cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
+        FakeClient(world),
+        "drain_host",
+        Limits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0),
+        control=cast(
+            "RunControl",
+            SimpleNamespace(order=lambda: "abort" if waited else "", progress=lambda _: None),
+        ),
+    )
+    units = [Unit(p, "", "", (Step("move", Kind.PLACE, p, "host-6"),)) for p in ("0", "1", "2")]
+    assert runner.run(units, at_once=3).end is End.ABORTED
+    assert len(world.asked) == 3
+    assert sum(waited) <= loop.POLL_S
 
 
 def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(

@@ -20,12 +20,8 @@ MOVE = {"processor": "0", "destination": "host-2"}
 def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "EVERY_S", 0.0)
     monkeypatch.setattr(heartbeat, "EVERY_MS", 0)
-    for module, name in (
-        ("phases", "POLL_S"),
-        ("acting", "POLL_S"),
-        ("operations.loop", "POLL_S"),
-    ):
-        monkeypatch.setattr(f"samza_dagster.orchestration.{module}.{name}", 0.01)
+    for module in ("waits.heartbeat", "operations.loop"):
+        monkeypatch.setattr(f"samza_dagster.orchestration.{module}.POLL_S", 0.01)
 
 
 @pytest.mark.longdagster

@@ -18,8 +18,8 @@ import dagster as dg
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.operations.plan import UnitsPlan
 from samza_dagster.orchestration.planning import PLAN
+from samza_dagster.orchestration.plans.several import UnitsPlan
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.chaos.am_judge import LOOK_MS, Claim, Fault, Outcome, Process, Rest, Stream, Word

@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Sequence
 
 from samza_dagster.orchestration.bounce import record as bounce_record
-from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from tests.rig.cockpit import Cockpit
 from tests.rig.stream_times import Placed
 

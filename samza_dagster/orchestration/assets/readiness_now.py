@@ -11,9 +11,9 @@ import dagster as dg
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.show.pictures import lag_svg, picture
+from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.waits.heartbeat import EVERY_S
 from samza_dagster.orchestration.watch import invariants, names
 from samza_dagster.orchestration.watch.check_events import evaluation

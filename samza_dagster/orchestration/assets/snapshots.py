@@ -13,12 +13,13 @@ from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history.events import GROUP, HISTORY
-from samza_dagster.orchestration.map_picture import HostCell, natural, shown_map
+from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.names import asset_key, asset_path, named
-from samza_dagster.orchestration.pictures import lag_svg, picture
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.show.map_picture import natural, shown_map
+from samza_dagster.orchestration.show.pictures import lag_svg, picture
+from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import job_tags
 
 LOCALITY = "container_locality"
@@ -157,15 +158,19 @@ def snapshot_pictures(
     return {}
 
 
-def host_cells(rows: Sequence[Mapping[str, Any]]) -> list[HostCell]:
+def host_cells(rows: Sequence[Mapping[str, Any]]) -> list[HostRow]:
     """Hosts with their containers, from rows of `container_locality`."""
-    here: dict[str, list[tuple[str, bool, str]]] = defaultdict(list)
+    here: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for row in rows:
         processor, host = str(row["processor_id"]), row.get("host")
         state = "last-seen" if host else "unknown"
-        here[str(host or NOWHERE)].append((processor, "-" not in processor, state))
+        here[str(host or NOWHERE)].append(
+            (processor, "standby" if "-" in processor else "active", state)
+        )
     return [
-        HostCell(host, "last-seen", tuple(sorted(here[host], key=lambda c: _order(c[0]))))
+        HostRow(
+            host, "last-seen", tuple(map(" ".join, sorted(here[host], key=lambda c: _order(c[0]))))
+        )
         for host in sorted(here, key=natural)
     ]
 
@@ -177,8 +182,8 @@ def map_metadata_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         {
             "host": cell.host,
             "containers": len(cell.containers),
-            "actives": ", ".join(p for p, active, _ in cell.containers if active),
-            "standbys": ", ".join(p for p, active, _ in cell.containers if not active),
+            "actives": ", ".join(p for p, active, _ in cell.cells if active),
+            "standbys": ", ".join(p for p, active, _ in cell.cells if not active),
         }
         for cell in cells
     ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.show.tables import table
 
 if TYPE_CHECKING:
     from samza_dagster.metadata.resource_manager import Cluster

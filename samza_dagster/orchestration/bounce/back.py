@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY, group_of
-from samza_dagster.orchestration.bounce.order import not_running
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.plans.order import not_running
 from samza_dagster.orchestration.requests import details_of
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.back import not_itself
-from samza_dagster.orchestration.bounce.order import not_running
-from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.loop import Verdict
+from samza_dagster.orchestration.plans.bounce import BouncePlan
+from samza_dagster.orchestration.plans.order import not_running
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient

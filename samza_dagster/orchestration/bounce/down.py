@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import is_standby
-from samza_dagster.orchestration.bounce.order import not_running
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.plans.order import not_running
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient

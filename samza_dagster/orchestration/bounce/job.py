@@ -12,10 +12,8 @@ import dagster as dg
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.bounce import alone
-from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
-from samza_dagster.orchestration.bounce.plan import BouncePlan, asked, describe, make_plan
 from samza_dagster.orchestration.bounce.record import (
     RunLedger,
     failed_before,
@@ -23,9 +21,7 @@ from samza_dagster.orchestration.bounce.record import (
     measured,
 )
 from samza_dagster.orchestration.bounce.row import Result
-from samza_dagster.orchestration.bounce.tables import summary, summary_metadata
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
-from samza_dagster.orchestration.map_picture import natural
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import End
@@ -38,9 +34,13 @@ from samza_dagster.orchestration.planning import (
     plan_outs,
     require_commits_readable,
 )
+from samza_dagster.orchestration.plans.bounce import BouncePlan, asked, describe, make_plan
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import hosts_table, map_shown
+from samza_dagster.orchestration.show.bounce import summary, summary_metadata
+from samza_dagster.orchestration.show.map_picture import natural
+from samza_dagster.orchestration.show.tables import hosts_table, map_shown
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from datetime import UTC, datetime
 
 import dagster as dg
 from dagster_shared.check import CheckError
 
 from samza_dagster.errors import InvalidInput, some_of
-from samza_dagster.orchestration.bounce.plan import Judge
+from samza_dagster.orchestration.plans.bounce import Judge
+from samza_dagster.orchestration.show.pictures import clock
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 
 
@@ -26,7 +26,7 @@ def looked_up(context: dg.OpExecutionContext, judge: Judge) -> list[str]:
     name = f"check `{judge.check}` of asset `{judge.asset}`"
     evaluated = newest_evaluation(context.instance, key)
     if evaluated is not None:
-        at = datetime.fromtimestamp(evaluated[1], UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+        at = f"{clock(int(evaluated[1] * 1000))} UTC"
         return [f"{name} isn't known to this code location; it was last evaluated at {at}"]
     if there is None:
         return [

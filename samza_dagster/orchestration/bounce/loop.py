@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING
 from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.down import Down
-from samza_dagster.orchestration.bounce.order import busy_groups, not_running, paced
-from samza_dagster.orchestration.bounce.plan import BouncePlan
-from samza_dagster.orchestration.bounce.progress import Ledger, ProgressLog
-from samza_dagster.orchestration.bounce.restart import Restart, on_record
-from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result
+from samza_dagster.orchestration.bounce.progress import ProgressLog
+from samza_dagster.orchestration.bounce.restart import AT_WORK, Restart, on_record
+from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result, planned
 from samza_dagster.orchestration.operations.loop import End, Loop, Verdict
-from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, Position, Stand
+from samza_dagster.orchestration.operations.schedule import Next, Position, Stand
 from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.plans.bounce import BouncePlan
+from samza_dagster.orchestration.plans.order import busy_groups, not_running, paced
 from samza_dagster.orchestration.requests import StepRequest, standing
 from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ReplicaLag
+    from samza_dagster.orchestration.bounce.record import RunLedger
 
 LOOK_MS = 1_000
 LAG_MS = 2_000
@@ -44,7 +45,7 @@ class Bounce:
         client: PlacementClient,
         plan: BouncePlan,
         root: str,
-        ledger: Ledger,
+        ledger: RunLedger,
         holds: dict[str, str],
         *,
         known: Mapping[str, Bounced] | None = None,
@@ -60,7 +61,6 @@ class Bounce:
         self._holds = holds
         self._known = known or {}
         self._failed = failed or {}
-        self._commits = commits or OwnCommits()
         self._loop = Loop(
             self,
             plan.units,
@@ -72,9 +72,20 @@ class Bounce:
             now_ms=now_ms,
         )
         self._began_ms = now_ms()
-        self._rows: dict[str, Bounced] = {}
         self._asked: dict[str, StepRequest] = {}
-        self._restarts: dict[str, Restart] = {}
+        self._restarts = {
+            p: Restart(
+                client,
+                root,
+                planned(plan, p),
+                plan.patience,
+                holds,
+                former=plan.executions.get(p),
+                coordinator=plan.coordinator,
+                commits=commits,
+            )
+            for p in plan.processors
+        }
         self._lags: Lags | None = None
         self._view: JobView | None = None
         self._since = Since()
@@ -88,14 +99,12 @@ class Bounce:
     def run(self) -> Result:
         """Goes on until the end; what is only held is given back however that comes."""
         ended = self._loop.run()
-        self._progress.tell(self._rows)
+        self._progress.tell(self._rows())
         return self.result(ended.end, ended.because)
 
     def result(self, end: End, because: str) -> Result:
         """All rows in the order of the plan, as they are now."""
-        return Result(
-            end, because, tuple(self._rows.get(p, self._plan.row(p)) for p in self._plan.processors)
-        )
+        return Result(end, because, tuple(self._rows().values()))
 
     def give_back(self) -> None:
         """Releases what was asked and hasn't stopped anything; tells what is in flight."""
@@ -104,33 +113,32 @@ class Bounce:
         for restart in held:
             self._holds[restart.row.uuid] = mine[restart.row.uuid]
             self._ledger.log(f"{restart.row.processor}: {restart.give_back()}")
-            self._rows[restart.row.processor] = restart.row
-        for row in self._rows.values():
-            if row.stand in (Stand.STUCK, *UNDER_WAY):
+        for row in self._rows().values():
+            if row.stand in AT_WORK:
                 self._ledger.log(
                     f"{row.processor}: request {row.uuid} is in flight, the coordinator goes on with it"
                 )
 
     def take_up(self, now_ms: int) -> None:
-        """Each processor where its requests say that it stands."""
+        """Each processor where its requests say that it is."""
         view = self._client.view()
-        there = on_record(self._client, view)
-        rows = {p: self._plan.row(p) for p in self._plan.processors}
-        for p, row in rows.items():
+        there, idle = on_record(self._client, view), not_running(view)
+        for p, restart in self._restarts.items():
             known, failed = self._known.get(p), self._failed.get(p)
             if p not in view.processors:
-                rows[p] = replace(row, stand=Stand.GONE, why="it is no longer in the job")
+                restart.leave()
             elif known is not None:
-                rows[p] = self._still_back(known, view, now_ms)
-            else:
+                restart.row = known
+                if why := not_itself(known, view.processors[p], idle):
+                    self._ledger.log(f"{p} was back, and now {why}: it is verified again")
+                    restart.begin_again(now_ms)
+            elif restart.row.stand is Stand.WAITING:
                 asked = standing(self._client, self._root, f"bounce/{p}", p, on_record=there)
                 self._asked[p] = asked
-                rows[p] = failed or replace(row, attempt=asked.attempt, uuid=asked.uuid)
-        for p, asked in self._asked.items():
-            if asked.destination is not None and rows[p].stand is Stand.WAITING:
-                self._ledger.log(f"{p}: request {asked.uuid} was asked before: following it")
-                rows[p] = self._restart(p, rows[p], now_ms)
-        self._rows = rows
+                restart.row = failed or replace(restart.row, attempt=asked.attempt, uuid=asked.uuid)
+                if asked.destination is not None and failed is None:
+                    self._ledger.log(f"{p}: request {asked.uuid} was asked before: following it")
+                    restart.begin(asked, now_ms)
 
     def look(self, now_ms: int) -> None:
         """Looks at each request, and once a second at what runs."""
@@ -139,82 +147,60 @@ class Bounce:
 
     def position(self, now_ms: int) -> Position:
         """Where each stands, and whom nobody is to touch now."""
-        view = self._job()
-        stands = {p: self._rows[p].stand for p in self._plan.processors}
+        view, rows = self._job(), self._rows()
+        stands = {p: row.stand for p, row in rows.items()}
         waiting = {p: b for p, b in paced(view).items() if stands.get(p) is Stand.WAITING}
         self._progress.waits_until_ms = {p: b.free_at_ms or now_ms for p, b in waiting.items()}
         return Position(
             stands=stands,
-            back_at_ms=self._back_at_ms(),
+            back_at_ms=self._back_at_ms(rows),
             judged=self._canary.passed,
             busy=busy_groups(view, self._ours()),
-            down=self._down.among(view, self._rows, now_ms),
+            down=self._down.among(view, rows, now_ms),
             unsettled=self._since.unsettled,
             paced=waiting,
         )
 
     def judge(self, now_ms: int) -> Verdict:
         """The word on the canary, after its bake."""
-        return self._canary.judge(self._job(), self._rows, now_ms)
+        return self._canary.judge(self._job(), self._rows(), now_ms)
 
     def begin(self, key: str, now_ms: int) -> None:
         """Asks for the restart of a processor."""
-        self._rows[key] = self._restart(key, self._rows[key], now_ms)
-        self._progress.changed(self._rows[key], self._rows)
+        self._restarts[key].begin(self._asked[key], now_ms)
+        self._tell(self._restarts[key])
 
     def decided(self, todo: Next, now_ms: int) -> None:
         """Tells what the bounce is at."""
-        self._progress.heartbeat(todo, self._rows, now_ms)
-
-    def _still_back(self, known: Bounced, view: JobView, now_ms: int) -> Bounced:
-        """Who isn't the process that an earlier run saw is verified again, and not restarted."""
-        p = known.processor
-        why = not_itself(known, view.processors[p], not_running(view))
-        if not why:
-            return known
-        self._ledger.log(f"{p} was back, and now {why}: it is verified again")
-        restart = self._restarts[p] = self._made(p, known)
-        restart.begin_again(now_ms)
-        return restart.row
+        self._progress.heartbeat(todo, self._rows(), now_ms)
 
     def _since_back(self, now_ms: int) -> Since:
         """Who died after it was back has failed, who was restarted by somebody else has not."""
-        since = self._back.look(self._job(), self._rows, self._ours(), now_ms)
+        since = self._back.look(self._job(), self._rows(), self._ours(), now_ms)
         for p, found in since.renewed.items():
-            host, execution = found.host or "", found.execution_id or ""
-            self._rows[p] = replace(self._rows[p], now_on=host, execution=execution)
+            restart, host, execution = self._restarts[p], found.host or "", found.execution_id or ""
+            restart.row = replace(restart.row, now_on=host, execution=execution)
             self._ledger.log(f"{p} runs as {execution} on {host}: somebody else has asked for that")
         for p, seen in since.died.items():
-            why = f"it was back and died since: {seen}"
-            self._rows[p] = replace(self._rows[p], stand=Stand.FAILED, why=why)
-            self._progress.changed(self._rows[p], self._rows)
+            restart, why = self._restarts[p], f"it was back and died since: {seen}"
+            restart.row = replace(restart.row, stand=Stand.FAILED, why=why)
+            self._tell(restart)
         return since
 
-    def _ours(self) -> set[str]:
-        return {row.uuid for row in self._rows.values()}
+    def _rows(self) -> dict[str, Bounced]:
+        return {p: restart.row for p, restart in self._restarts.items()}
 
-    def _back_at_ms(self) -> dict[str, int]:
+    def _tell(self, restart: Restart) -> None:
+        self._progress.changed(restart.row, self._rows())
+
+    def _ours(self) -> set[str]:
+        return {restart.row.uuid for restart in self._restarts.values()}
+
+    def _back_at_ms(self, rows: Mapping[str, Bounced]) -> dict[str, int]:
         """By this run's clock: who was back before counts as back since it began to watch."""
-        told = {p: r.back_ms for p, r in self._rows.items() if r.back_ms is not None}
+        told = {p: r.back_ms for p, r in rows.items() if r.back_ms is not None}
         before = {p: known.back_ms for p, known in self._known.items()}
         return {p: self._began_ms if before.get(p) == at else at for p, at in told.items()}
-
-    def _made(self, p: str, row: Bounced) -> Restart:
-        return Restart(
-            self._client,
-            self._root,
-            row,
-            self._plan.patience,
-            self._holds,
-            former=self._plan.executions.get(p),
-            coordinator=self._plan.coordinator,
-            commits=self._commits,
-        )
-
-    def _restart(self, p: str, row: Bounced, now_ms: int) -> Bounced:
-        restart = self._restarts[p] = self._made(p, row)
-        restart.begin(self._asked[p], now_ms)
-        return restart.row
 
     def _job(self) -> JobView:
         if self._view is None:
@@ -228,25 +214,21 @@ class Bounce:
         view, changed = self._job(), False
         for p, restart in self._restarts.items():
             row = restart.row
-            if row.stand not in (Stand.STUCK, *UNDER_WAY):
+            if row.stand not in AT_WORK:
                 continue
             if p not in view.processors:
-                restart.row = replace(row, stand=Stand.GONE, why="it is no longer in the job")
-                self._changed(p, restart)
+                restart.leave()
+                self._tell(restart)
                 continue
             if row.in_ms is not None:
                 if not look:
                     continue
                 self._read_lags(now_ms)
             if restart.step(view, self._lags, now_ms):
-                self._changed(p, restart)
+                self._tell(restart)
                 changed = changed or restart.row.stand is not row.stand
         if changed:  # a place is free: what is decided now goes by the job as it is now
             self._view = self._client.view()
-
-    def _changed(self, p: str, restart: Restart) -> None:
-        self._rows[p] = restart.row
-        self._progress.changed(restart.row, self._rows)
 
     def _read_lags(self, now_ms: int) -> None:
         if not self._plan.patience.lag_s or not self._is_due("lag", LAG_MS, now_ms):

@@ -3,49 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from samza_dagster.orchestration.bounce.plan import (
+from samza_dagster.orchestration.bounce.row import Bounced
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, Stand
+from samza_dagster.orchestration.plans.bounce import (
     BouncePlan,
     expected_s,
     mode_of,
     time_in_words,
 )
-from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, Stand
 from samza_dagster.orchestration.waits.heartbeat import EVERY_MS
 
-
-class Ledger(Protocol):
-    """Where a bounce is told and recorded, and where its orders come from."""
-
-    def log(self, text: str) -> None:
-        """One line for who watches the run."""
-        ...
-
-    def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:
-        """Records a processor that is back, or has failed; `rows` are all of the bounce."""
-        ...
-
-    def progress(self, text: str) -> None:
-        """How far it is, in a few words."""
-        ...
-
-    def control(self) -> str:
-        """`pause`, `abort`, or nothing."""
-        ...
-
-    def check_passed(self) -> bool | None:
-        """What the plan's asset check has found since this was asked first, when the canary's bake was
-        over; None while it has found nothing.
-        """
-        ...
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.bounce.record import RunLedger
 
 
 class ProgressLog:
     """Tells a ledger what changes, and every 30 s what it sees."""
 
-    def __init__(self, ledger: Ledger, plan: BouncePlan, now_ms: Callable[[], int]) -> None:
+    def __init__(self, ledger: RunLedger, plan: BouncePlan, now_ms: Callable[[], int]) -> None:
         self._ledger = ledger
         self._plan = plan
         self._now_ms = now_ms

@@ -10,16 +10,16 @@ from typing import Any, cast
 
 import dagster as dg
 
-from samza_dagster.orchestration.bounce.picture import bounce_svg
-from samza_dagster.orchestration.bounce.plan import BouncePlan, Judge, Measured, mode_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.picture import DRAWN_AT_MOST
 from samza_dagster.orchestration.operations.schedule import Stand
-from samza_dagster.orchestration.pictures import picture
 from samza_dagster.orchestration.plan_record import plan_records
+from samza_dagster.orchestration.plans.bounce import BouncePlan, Judge, Measured, mode_of
+from samza_dagster.orchestration.show.bounce import bounce_svg
+from samza_dagster.orchestration.show.pictures import picture
+from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
 
 BOUNCES = "bounce_history"
@@ -95,7 +95,7 @@ class RunLedger:
         return self._control.order()
 
     def check_passed(self) -> bool | None:
-        """What the plan's asset check has found since this was asked first in this bounce."""
+        """What the plan's asset check has found since this was asked first, when the bake was over."""
         return None if self._plan.judge is None else check_result(self._context, self._plan.judge)
 
 

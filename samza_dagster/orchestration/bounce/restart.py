@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import Reservation, write
-from samza_dagster.orchestration.bounce.row import Bounced, Lags, Patience
+from samza_dagster.orchestration.bounce.row import Bounced, Lags
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
 from samza_dagster.orchestration.operations.verify import (
     Expected,
@@ -27,6 +27,7 @@ from samza_dagster.orchestration.operations.verify import (
     not_running,
 )
 from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.plans.bounce import Patience
 from samza_dagster.orchestration.requests import (
     HELD,
     StepRequest,
@@ -37,6 +38,10 @@ from samza_dagster.orchestration.requests import (
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView
+
+
+AT_WORK = (Stand.STUCK, *UNDER_WAY)
+"""Asked, and without an end yet."""
 
 
 def on_record(client: PlacementClient, view: JobView) -> set[str]:
@@ -96,8 +101,16 @@ class Restart:
         """Asks, unless an earlier run did; the request is then taken as it stands.
 
         Raises what the client raises; `InvalidInput` and `Refused` are a failure of this
-        processor alone.
+        processor alone. After `Unreachable` it is as if it hadn't begun.
         """
+        before = self.row
+        try:
+            self._begin(asked, now_ms)
+        except Unreachable:
+            self.row = before
+            raise
+
+    def _begin(self, asked: StepRequest, now_ms: int) -> None:
         self._began_ms = now_ms
         self.row = replace(
             self.row,
@@ -142,6 +155,10 @@ class Restart:
             self._reservation.forget()
             self._fail(str(error))
 
+    def leave(self) -> None:
+        """The processor has left the job."""
+        self.row = replace(self.row, stand=Stand.GONE, why="it is no longer in the job")
+
     def begin_again(self, now_ms: int) -> None:
         """Verifies one that was back and is another process by now; asks nothing.
 
@@ -161,7 +178,7 @@ class Restart:
         before = self.row
         if self.row.in_ms is None:
             self._follow(view, now_ms)
-        if self.row.in_ms is not None and self.row.stand in (Stand.STUCK, *UNDER_WAY):
+        if self.row.in_ms is not None and self.row.stand in AT_WORK:
             self._verify(view, lags, now_ms)
         return self.row != before
 

@@ -6,30 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.plans.bounce import BouncePlan, mode_of
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
-
-
-@dataclass(frozen=True)
-class Patience:
-    """Seconds that a restart may take, and the lag in records that it must come back to.
-
-    `verify_s` 0 doesn't wait for processing, `lag_s` 0 not for lag.
-    """
-
-    expiry_s: float
-    request_s: float
-    verify_s: float
-    lag_s: float
-    lag_limit: int
-
-    def is_told_by_work(self, processor_id: str) -> bool:
-        """Whether its lag needs no report: an active processes only with its stores restored."""
-        return self.verify_s > 0 and not is_standby(processor_id)
 
 
 @dataclass(frozen=True)
@@ -68,6 +50,11 @@ class Bounced:
     def has_died(self) -> bool:
         """It was back and died: its times were told before."""
         return self.stand is Stand.FAILED and self.back_ms is not None
+
+
+def planned(plan: BouncePlan, processor_id: str) -> Bounced:
+    """A processor whose bounce hasn't begun."""
+    return Bounced(processor_id, plan.hosts[processor_id], mode_of(processor_id))
 
 
 @dataclass(frozen=True)

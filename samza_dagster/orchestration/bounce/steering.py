@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
+from pydantic import Field
 
-from samza_dagster.orchestration.bounce.config import ControlBounceConfig
+from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.follow import ROOT as CHAIN
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.operations import control
@@ -30,6 +31,26 @@ from samza_dagster.orchestration.waits.continuation import LaunchingSensor
 CONTROL_JOB = "control_bounce"
 RESUME_SENSOR = "bounce_resume"
 _KEPT = (WHO, WHY, TICKET, STEERED, control.PROGRESS, PARTITION)
+
+
+class ControlBounceConfig(SaidConfig):
+    """Which bounce, what to do with it, who wants that and why."""
+
+    action: control.BounceAction = Field(
+        description="pause: what is in flight is finished, then the run ends and can be resumed; "
+        "resume: a new run goes on with it; abort: nothing more is asked, holds are given back."
+    )
+    run_id: str = Field(
+        default="",
+        max_length=64,
+        description="The run, or the first characters of its id: of a bounce, a drain or a "
+        "reconciliation. Empty: the newest bounce that "
+        "the action fits.",
+    )
+    dry_run: bool = Field(
+        default=False,
+        description="Print which bounce is meant and what would happen; tell it nothing.",
+    )
 
 
 @dg.op(out=dg.Out(str, description="What happens now."))

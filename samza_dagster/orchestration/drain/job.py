@@ -4,16 +4,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import dagster as dg
+from pydantic import Field
 
 from samza_dagster.errors import ActionFailed, Refused
-from samza_dagster.orchestration.acting import wait_for
 from samza_dagster.orchestration.choices import chosen
+from samza_dagster.orchestration.config import HOST_PATTERN, Names
 from samza_dagster.orchestration.drain.beside import drained_beside
-from samza_dagster.orchestration.drain.config import DrainHostConfig
-from samza_dagster.orchestration.drain.order import DrainRules, Sight, drain_units, still_on
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations.ops import (
@@ -26,11 +25,13 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     told_plan,
 )
-from samza_dagster.orchestration.operations.plan import UnitsPlan
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
+from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units, still_on
+from samza_dagster.orchestration.plans.several import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
+from samza_dagster.orchestration.waits.heartbeat import wait_for
 from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
 if TYPE_CHECKING:
@@ -38,6 +39,34 @@ if TYPE_CHECKING:
 
 ACTION = "drain_host"
 SETTLES_S = 10.0
+
+
+class DrainHostConfig(SeveralConfig):
+    """Which host is emptied, and how."""
+
+    host: str = Field(
+        default="",
+        max_length=255,
+        pattern=rf"^$|{HOST_PATTERN}",
+        description="Host to empty of this job's containers. Empty: the partition that is chosen "
+        "in the Launchpad; another one than that is refused.",
+    )
+    destinations: Names = Field(
+        default_factory=list,
+        description="The only hosts to go to; standbys only to those of them that the component "
+        "has too, if it names any. Empty: the component's, else any of the job.",
+    )
+    exclude: Names = Field(default_factory=list, description="Hosts that nothing goes to.")
+    cold: bool = Field(
+        default=False,
+        description="Off: an active without a warm standby gets one for the move, which is gone "
+        "after it. On: it moves as it is and restores its state at its destination.",
+    )
+    if_it_fails: Literal["keep", "remove"] = Field(
+        default="keep",
+        description="What becomes of a standby that was spun up for a move which then fails: keep "
+        "it, so that the run can be re-executed from failure, or remove it.",
+    )
 
 
 @dg.op(out=OUTS)
@@ -87,13 +116,13 @@ def plan_drain_host(
                 cold=config.cold,
                 drained=drained_beside(context, ACTION),
             )
-            sight = Sight(lags_by_processor(client.lag()), limits.catch_up.lag_limit)
+            known = KnownLags(lags_by_processor(client.lag()), limits.catch_up.lag_limit)
             plan = UnitsPlan(
                 what=ACTION,
                 subject=host,
                 job=f"{view.job_name}/{view.job_id}",
                 coordinator=view.coordinator,
-                units=tuple(drain_units(view, host, sight, rules)),
+                units=tuple(drain_units(view, host, known, rules)),
                 at_once=config.at_once,
                 limits=limits,
                 before=host_map(view),

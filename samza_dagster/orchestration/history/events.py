@@ -21,9 +21,10 @@ from samza_dagster.orchestration.history.open_requests import (
     InFlight,
     Status,
 )
-from samza_dagster.orchestration.pictures import picture, timeline_svg
 from samza_dagster.orchestration.requests import details_of
-from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.show.pictures import picture
+from samza_dagster.orchestration.show.tables import table
+from samza_dagster.orchestration.show.timeline import timeline_svg
 from samza_dagster.orchestration.versioned import Versioned
 
 HISTORY = "placement_history"

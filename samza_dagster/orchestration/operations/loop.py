@@ -15,14 +15,13 @@ from typing import Protocol
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.operations.schedule import (
     UNDER_WAY,
-    Batch,
     Next,
     Phase,
     Position,
-    Schedule,
     Stand,
     what_next,
 )
+from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.conditions import Wait
 

@@ -21,11 +21,17 @@ from samza_dagster.orchestration.follow import (
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import End, Ended
-from samza_dagster.orchestration.operations.plan import UnitsPlan
 from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.operations.steps import Kind, State, Step, Unit
-from samza_dagster.orchestration.operations.tables import (
+from samza_dagster.orchestration.planning import (
+    plan_output,
+    plan_outs,
+    require_commits_readable,
+)
+from samza_dagster.orchestration.plans.several import UnitsPlan
+from samza_dagster.orchestration.plans.units import Kind, State, Step, Unit
+from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
+from samza_dagster.orchestration.show.units import (
     failures_text,
     outcomes_table,
     pictures,
@@ -34,12 +40,6 @@ from samza_dagster.orchestration.operations.tables import (
     standby_cost,
     steps_table,
 )
-from samza_dagster.orchestration.planning import (
-    plan_output,
-    plan_outs,
-    require_commits_readable,
-)
-from samza_dagster.orchestration.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.tags import ACTION, JOB, names_within
 from samza_dagster.orchestration.waits.continuation import suspend
 

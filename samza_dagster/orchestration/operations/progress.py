@@ -1,30 +1,25 @@
-"""One unit as far as it is carried out, and the bounds that it is held to."""
+"""How far a unit is: by its requests, and where those are cleaned up by the state of the job."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from samza_dagster.orchestration.moves import CatchUp
-from samza_dagster.orchestration.operations.steps import NEW, State, Step, Unit
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.orchestration.asking import cancel
 from samza_dagster.orchestration.operations.verify import Verification
-from samza_dagster.orchestration.requests import Outcome
+from samza_dagster.orchestration.plans.units import NEW, Kind, State, Step, Unit
+from samza_dagster.orchestration.requests import Outcome, StepRequest, standing
+from samza_dagster.orchestration.spun_up import newest_starts, spun_up_there, started_standby
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.warm_up import WarmUp
 
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
+
 MOST_NAME_BYTES = 1_700
 """What standbys' names and times may take of a run tag (`MOST_TAG_BYTES`); the rest is its text."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Bounds of the work, in seconds; `in_run_s` is how long a run waits before it ends."""
-
-    request_expiry_s: float
-    timeout_s: float
-    verify_timeout_s: float
-    catch_up: CatchUp
-    in_run_s: float
 
 
 @dataclass(frozen=True)
@@ -130,3 +125,90 @@ def any_of(waits: Sequence[Wait]) -> Wait:
         left_ms[name] = ms
     steady_s = max(wait.steady_s for wait in waits)
     return Wait(dict(sorted(left_ms.items())), waits[0].limit, steady_s, 0, "")
+
+
+@dataclass(frozen=True)
+class ChainRequests:
+    """What the runs of one chain have asked for its units.
+
+    `prefix` begins the names of their steps, of which uuids are made; `is_again`: this run is
+    a re-execution.
+    """
+
+    client: PlacementClient
+    root_run_id: str
+    prefix: str
+    is_again: bool
+
+    def asked(self, one: Progress, step: Step) -> StepRequest:
+        """Where the step's request stands.
+
+        A re-execution passes over a standby that was started, is gone or somebody else's by
+        now, and never gave its place: it starts another one.
+        """
+        name, processor = f"{self.prefix}/{one.unit.processor}/{step.name}", subject(one, step)
+        if step.processor == NEW:
+            name = named(name, one)
+
+        def fits(destination: str) -> bool:
+            return step.kind is Kind.STOP_STANDBY or destination == step.destination
+
+        def newest(first: int = 0) -> StepRequest:
+            root = self.root_run_id
+            return standing(self.client, root, name, processor, first=first, fits=fits)
+
+        asked = newest()
+        if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
+            while self.is_again and self._is_lost(one, asked):
+                asked = newest(asked.attempt + 1)
+            one.attempt = asked.attempt
+        return asked
+
+    def _is_lost(self, one: Progress, asked: StepRequest) -> bool:
+        standby = started_standby(asked.response)
+        if standby is None:
+            return False
+        started = replace(one, standby=standby, attempt=asked.attempt)
+        gives = next(step for step in one.unit.steps if step.kind is Kind.STOP_STANDBY)
+        given = self.asked(started, gives)
+        if given.destination is not None or given.forgotten:
+            return False
+        newest = newest_starts(self.client).get(standby)
+        there = standby in self.client.view().processors
+        return not there or (newest is not None and newest.uuid != asked.uuid)
+
+    def is_so(self, one: Progress, step: Step, now_ms: int) -> bool:
+        """Whether what a step wanted is so; `one` then knows what the answer would have told."""
+        if step.kind is Kind.START_STANDBY:
+            there = spun_up_there(self.client, step.processor, step.destination)
+            if there is not None:
+                one.standby = there[0]
+            return there is not None
+        found = self.client.view().processors.get(subject(one, step))
+        if step.kind is Kind.STOP_STANDBY:
+            one.standby_until_ms = now_ms if found is None else None
+            return found is None
+        arrived = found is not None and found.host == step.destination
+        if arrived and step.processor == one.unit.processor:
+            one.moved_at_ms = now_ms
+        return arrived
+
+    def pass_what_is_done(self, one: Progress, now_ms: int) -> None:
+        """Goes to what comes after the unit's own move, if that was asked and is so.
+
+        What came before it was for the move alone: a standby that gave its place isn't started anew.
+        """
+        for at, step in enumerate(one.unit.steps):
+            if step.kind is not Kind.PLACE or step.processor != one.unit.processor:
+                continue
+            if self.asked(one, step).by_state and self.is_so(one, step, now_ms):
+                one.at = at + 1
+
+    def cancel(self, uuid: str) -> str:
+        """Asks that a request ends of which nothing is stopped yet; what becomes of it, for a person."""
+        try:
+            if not cancel(self.client, self.root_run_id, uuid):
+                return f"request {uuid} goes on: Samza's wire has no cancel"
+        except SamzaDagsterError as error:
+            return f"request {uuid} goes on: {error}"
+        return f"asked that request {uuid} ends: nothing of it was stopped yet"

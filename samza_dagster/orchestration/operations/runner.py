@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,36 +17,35 @@ from samza_dagster.errors import (
 )
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.asking import cancel, write
+from samza_dagster.orchestration.asking import write
 from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.operations import loop
 from samza_dagster.orchestration.operations.control import RunControl, goes_on_with_another
 from samza_dagster.orchestration.operations.loop import Ended, Loop, Verdict
 from samza_dagster.orchestration.operations.progress import (
-    Limits,
+    ChainRequests,
     Progress,
     any_of,
     progress_text,
     subject,
 )
-from samza_dagster.orchestration.operations.progressed import Progressed
 from samza_dagster.orchestration.operations.schedule import (
     NEVER,
-    Batch,
     Next,
     Position,
-    Schedule,
     Stand,
 )
-from samza_dagster.orchestration.operations.steps import NEW, Kind, State, Step, Unit
 from samza_dagster.orchestration.operations.verify import Expected, Verification
 from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.plans.order import Batch, Schedule
+from samza_dagster.orchestration.plans.several import Limits
+from samza_dagster.orchestration.plans.units import NEW, Kind, State, Step, Unit
 from samza_dagster.orchestration.requests import STOPPING, Outcome, details_of
 from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
 from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.conditions import Met, Reported, Wait
 from samza_dagster.orchestration.waits.continuation import seen_before
-from samza_dagster.orchestration.waits.heartbeat import Heartbeats, seen_now, time_left
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 if TYPE_CHECKING:
@@ -79,23 +78,24 @@ class Runner:
         *,
         apart: bool = False,
         control: RunControl | None = None,
-        sleep: Callable[[float], None] = time.sleep,
         now_ms: Callable[[], int] = elapsed_ms,
     ) -> None:
         self._context = context
         self._client = client
         self._root = root_run_id(context)
-        self._chain = Progressed(client, self._root, prefix, goes_on_with_another(context.run))
+        self._chain = ChainRequests(client, self._root, prefix, goes_on_with_another(context.run))
         self._limits = limits
         self._apart = apart
         self._control = control
-        self._sleep, self._now_ms = sleep, now_ms
+        self._now_ms = now_ms
         self._seen: Met | None = seen_before(context)
         self._commits = OwnCommits.of_run(context)
-        self._beats = Heartbeats(context.log.info, now_ms)
+        self._beats = defaultdict[str, Heartbeat](lambda: Heartbeat(context.log.info, now_ms))
         self._lags = Reported.by(())
         self._lags_at_ms: int | None = None
         self._quiet_since_ms = now_ms()
+        self._looks = 0
+        self._waited_for: Progress | None = None
         self.goes_on = False
         self.progress: list[Progress] = []
 
@@ -114,7 +114,6 @@ class Runner:
             control=self._control.order if self._control is not None else lambda: "",
             patience_s=self._limits.timeout_s,
             log=self._context.log.info,
-            sleep=self._sleep,
             now_ms=self._now_ms,
         ).run()
 
@@ -124,7 +123,10 @@ class Runner:
     def look(self, now_ms: int) -> None:
         """Looks at each unit that is under way."""
         self.goes_on = False
-        for one in self._running():
+        running = self._running()
+        self._looks += 1
+        self._waited_for = running[self._looks % len(running)] if running else None
+        for one in running:
             self.goes_on = self._advance(one) or self.goes_on
 
     def position(self, now_ms: int) -> Position:
@@ -174,7 +176,7 @@ class Runner:
         for one in self._running():
             told_of = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
             if one.request is not None:
-                told_of = self._cancel(one.request.uuid)
+                told_of = self._chain.cancel(one.request.uuid)
             self._context.log.warning(f"cancelled: {one.unit.processor}: {told_of}")
 
     def _running(self) -> list[Progress]:
@@ -209,26 +211,17 @@ class Runner:
         if one.request is None:
             return True
 
-        def see(response: PlacementResponse) -> None:
-            self._see(one, step, response)
-
-        try:
-            response = self._client.wait(
-                one.request.uuid,
-                timeout_s=min(loop.POLL_S, self._limits.timeout_s),
-                on_response=see,
-                on_notice=self._context.log.warning,
+        response = self._answer(one, one.request, step)
+        if response is None:
+            if self._now_ms() < one.deadline_ms:
+                self._still(one, step, f"request {one.request.uuid} is {one.request.said}")
+                return False
+            self._fail(
+                one,
+                f"{step.name}: request {one.request.uuid} hasn't ended in {self._limits.timeout_s:g} s;"
+                " the coordinator goes on with it: re-execute this run from failure to follow",
             )
-        except DeadlineExceeded:
-            if self._now_ms() >= one.deadline_ms:
-                self._fail(
-                    one,
-                    f"{step.name}: request {one.request.uuid} hasn't ended in {self._limits.timeout_s:g} s;"
-                    " the coordinator goes on with it: re-execute this run from failure to follow",
-                )
-                return True
-            self._still(one, step, f"request {one.request.uuid} is {one.request.said}")
-            raise
+            return True
         ended = self._see(one, step, response)
         one.request, at_ms = None, response.timestamp
         one.end(step, at_ms, ended.status, ended.message, ended.uuid)
@@ -246,6 +239,26 @@ class Runner:
         one.at, one.step_done_ms, one.deadline_ms = one.at + 1, self._now_ms(), 0
         return True
 
+    def _answer(self, one: Progress, request: Outcome, step: Step) -> PlacementResponse | None:
+        """The end of a request, if it is there. One of them is waited for at each look, in turn."""
+        newest = self._client.response(request.uuid)
+        is_news = newest is not None and request.seen(newest) is not request
+        if one is not self._waited_for and not is_news:
+            return None
+
+        def see(response: PlacementResponse) -> None:
+            self._see(one, step, response)
+
+        try:
+            return self._client.wait(
+                request.uuid,
+                timeout_s=min(loop.POLL_S, self._limits.timeout_s),
+                on_response=see,
+                on_notice=self._context.log.warning,
+            )
+        except DeadlineExceeded:
+            return None
+
     def _ask(self, one: Progress, step: Step) -> None:
         processor, asked = subject(one, step), self._chain.asked(one, step)
         if asked.by_state and self._chain.is_so(one, step, self._now_ms()):
@@ -255,7 +268,7 @@ class Runner:
             one.at, one.step_done_ms = one.at + 1, self._now_ms()
             return
         one.request = Outcome.of(step.name, asked, step.destination)
-        self._beats.of(one.unit.processor).begin(step.name)
+        self._beats[one.unit.processor].begin(step.name)
         one.deadline_ms = self._now_ms() + round(self._limits.timeout_s * 1000)
         one.stopped_at_ms = None
         if step.kind is Kind.START_STANDBY and one.unit.is_for_a_move:
@@ -307,7 +320,7 @@ class Runner:
             self._fail(one, f"{step.name}: not warm in {limits.timeout_s:g} s: {warm.line}")
         else:
             state = "behind" if warm.steady_ms is None else "steady"
-            self._beats.of(one.unit.processor)(f"{step.name}: {state}", warm.line)
+            self._beats[one.unit.processor](f"{step.name}: {state}", warm.line)
             return False
         return True
 
@@ -346,13 +359,12 @@ class Runner:
         """The heartbeat of a step that is waited for, until the unit's deadline."""
 
         def line() -> str:
-            seen = seen_now(
-                self._client, subject(one, step), one.request.uuid if one.request else ""
-            )
+            uuid = one.request.uuid if one.request else ""
+            seen = seen_now(self._client, subject(one, step), uuid)
             left = time_left((one.deadline_ms - self._now_ms()) / 1000)
             return f"{one.unit.processor}: {step.name}: waiting: {what}; {seen}; {left}"
 
-        self._beats.of(one.unit.processor)(step.name, line)
+        self._beats[one.unit.processor](step.name, line)
 
     def _look(self, now_ms: int) -> Reported:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
@@ -371,14 +383,6 @@ class Runner:
         for one in running:
             one.state, one.warm_up, self.goes_on = State.WAITING, None, True
             self._context.log.info(f"{one.unit.processor}: left waiting: {because}")
-
-    def _cancel(self, uuid: str) -> str:
-        try:
-            if not cancel(self._client, self._root, uuid):
-                return f"request {uuid} goes on: Samza's wire has no cancel"
-        except SamzaDagsterError as error:
-            return f"request {uuid} goes on: {error}"
-        return f"asked that request {uuid} ends: nothing of it was stopped yet"
 
     def _see(self, one: Progress, step: Step, response: PlacementResponse) -> Outcome:
         """The unit's request with one more status, which is logged when it is new."""

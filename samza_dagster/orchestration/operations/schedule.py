@@ -12,13 +12,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.pictures import clock
+from samza_dagster.orchestration.plans.order import HOSTS, Batch, Schedule
+from samza_dagster.orchestration.show.pictures import clock
 
 if TYPE_CHECKING:
     from samza_dagster.client.stop_budget import StopBudget
 
-CONTAINERS = "containers"
-HOSTS = "hosts"
 NEVER = 10**9
 """As `stop_after`: a failure ends the work on its group alone."""
 
@@ -48,25 +47,6 @@ class Phase(StrEnum):
     JUDGING = "judging"
     FINISHING = "finishing"
     ENDED = "ended"
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A container, or a host with all its containers, in the order in which they go."""
-
-    name: str
-    members: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """`at_once` containers; `canaries` batches alone, then `bake_ms`; `stop_after` failures."""
-
-    unit: str = CONTAINERS
-    at_once: int = 1
-    canaries: int = 0
-    bake_ms: int = 0
-    stop_after: int = 1
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.config import LONGEST_REASON, LONGEST_WHO
+from samza_dagster.orchestration.show.pictures import clock
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES, STEERED, TICKET, WHO, WHY
 
 _WHY_KEPT = 300
@@ -44,10 +44,9 @@ class Steering:
 
     def __str__(self) -> str:
         """For a person."""
-        at = datetime.fromtimestamp(self.at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
         who = f" by {self.who}" if self.who else ""
         why = f": {self.why}" if self.why else ""
-        return f"{self.action} at {at}{who}{why}{f' ({self.ticket})' if self.ticket else ''}"
+        return f"{self.action} at {clock(self.at_ms)} UTC{who}{why}{f' ({self.ticket})' if self.ticket else ''}"
 
 
 def steerings(tags: Mapping[str, str]) -> list[Steering]:

@@ -23,16 +23,16 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     told_plan,
 )
-from samza_dagster.orchestration.operations.plan import SeveralConfig, UnitsPlan
-from samza_dagster.orchestration.operations.steps import Unit
-from samza_dagster.orchestration.operations.tables import MOST_OF_ONE
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
+from samza_dagster.orchestration.plans.findings import Finding
+from samza_dagster.orchestration.plans.reconcile import Wanted, reconcile
+from samza_dagster.orchestration.plans.several import SeveralConfig, UnitsPlan
+from samza_dagster.orchestration.plans.units import Unit
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.reconcile.findings import Finding
 from samza_dagster.orchestration.reconcile.left_over import left_over
-from samza_dagster.orchestration.reconcile.steps import Wanted, reconcile
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table_within
+from samza_dagster.orchestration.show.tables import table_within
+from samza_dagster.orchestration.show.units import MOST_OF_ONE
 from samza_dagster.orchestration.tags import job_tag
 
 if TYPE_CHECKING:

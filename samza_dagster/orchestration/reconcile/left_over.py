@@ -16,7 +16,7 @@ from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.deploy.submission import is_never_submitted
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.reconcile.findings import Finding
+from samza_dagster.orchestration.plans.findings import Finding
 from samza_dagster.orchestration.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.waiting import CANCELLED

@@ -152,13 +152,11 @@ def look(
     return Watched(since, now_ms, waited_ms, reports)
 
 
-def met(
-    wait: Wait, watched: Watched, processors: Iterable[str], wanted_now: str = ""
-) -> Met | None:
+def met(wait: Wait, watched: Watched, processors: Iterable[str]) -> Met | None:
     """Why the run is to be continued now; None while it is to wait on.
 
     A run is continued too when its time is over or a standby is gone: it then ends
-    with the true reason. `wanted_now` is a reason from outside.
+    with the true reason.
     """
     left_ms = watched.left_ms(wait)
     steady = {
@@ -173,8 +171,6 @@ def met(
         why = f"{_some_of(gone)} isn't in the job any more"
     elif min(left_ms.values(), default=0) == 0:
         why = "its time is over"
-    elif wanted_now:
-        why = wanted_now
     else:
         return None
     return Met(steady, left_ms, why)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 EVERY_S = 30.0
 EVERY_MS = 30_000
+POLL_S = 0.5
 
 
 class Heartbeat:
@@ -37,19 +38,6 @@ class Heartbeat:
             return
         self._state, self._at_ms = state, now_ms
         self._log(line if isinstance(line, str) else line())
-
-
-class Heartbeats:
-    """A heartbeat for each of several that are waited for at once."""
-
-    def __init__(self, log: Callable[[str], None], now_ms: Callable[[], int]) -> None:
-        self._log = log
-        self._now_ms = now_ms
-        self._of: dict[str, Heartbeat] = {}
-
-    def of(self, name: str) -> Heartbeat:
-        """The one of this name."""
-        return self._of.setdefault(name, Heartbeat(self._log, self._now_ms))
 
 
 def seen_now(client: PlacementClient, processor_id: str, request: str = "") -> str:
@@ -80,6 +68,25 @@ def seen_now(client: PlacementClient, processor_id: str, request: str = "") -> s
 def time_left(seconds: float) -> str:
     """How long till the deadline, for a line of the log."""
     return f"{max(0.0, seconds):.0f} s left"
+
+
+def wait_for(
+    true: Callable[[], bool],
+    *,
+    timeout_s: float,
+    beat: Callable[[float], None] = lambda _: None,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> bool:
+    """Whether the condition came true within `timeout_s`; `beat` gets the seconds left at each look."""
+    deadline = monotonic() + timeout_s
+    while not true():
+        now = monotonic()
+        if now >= deadline:
+            return False
+        beat(deadline - now)
+        sleep(POLL_S)
+    return True
 
 
 def wait_for_answer(

@@ -28,7 +28,7 @@ from samza_dagster.orchestration.moves import FAIL_OVER, host_map
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.requests import ENDED, Outcome, follow
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import GROUP, WHO, WHY, group_tag, job_tags
 
 if TYPE_CHECKING:
@@ -179,7 +179,6 @@ def _followed(
         status="CREATED",  # so that one which ended already is read, and has a timeline
         message="",
         destination=response.destination_host if response else "STANDBY",
-        asked=False,
     )
     deadline = time.monotonic() + config.timeout_s
     while True:

@@ -9,7 +9,7 @@ from typing import cast
 
 import dagster as dg
 
-from samza_dagster.orchestration.tables import table
+from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 from samza_dagster.orchestration.watch.findings import (
     CheckMemory,

@@ -15,8 +15,8 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.pictures import clock, in_words, picture, svg_of
-from samza_dagster.orchestration.tables import table_within
+from samza_dagster.orchestration.show.pictures import clock, in_words, picture, svg_of
+from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.watch.cases import NOTHING
 from samza_dagster.orchestration.watch.outcomes import Resolution

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.bounce.blackout import DAY_MIN, WEEKDAYS, Window, which, window
+from samza_dagster.orchestration.plans.blackout import DAY_MIN, WEEKDAYS, Window, which, window
 
 pytestmark = pytest.mark.unit
 FRIDAY = datetime(2026, 11, 27, tzinfo=UTC)

@@ -19,8 +19,9 @@ from samza_dagster.client.views import (
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode, TaskMode
 from samza_dagster.orchestration.bounce.back import SETTLES_MS, BackWatch, Since
 from samza_dagster.orchestration.bounce.restart import Restart
-from samza_dagster.orchestration.bounce.row import Bounced, Patience
+from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.plans.bounce import Patience
 from samza_dagster.orchestration.requests import StepRequest
 from samza_dagster.placement import texts
 

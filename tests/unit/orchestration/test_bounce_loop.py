@@ -11,13 +11,13 @@ import pytest
 from samza_dagster.client.views import ActionView, CoordinatorKind
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.bounce.loop import Bounce
-from samza_dagster.orchestration.bounce.plan import BouncePlan, make_plan
 from samza_dagster.orchestration.bounce.row import Bounced, Result
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.plans.bounce import BouncePlan, make_plan
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_restart

@@ -13,18 +13,22 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.bounce.order import busy_groups, order_of, paced
-from samza_dagster.orchestration.bounce.plan import expected_s, time_in_words
 from samza_dagster.orchestration.operations.schedule import (
-    CONTAINERS,
-    HOSTS,
     UNDER_WAY,
-    Batch,
     Phase,
     Position,
-    Schedule,
     Stand,
     what_next,
+)
+from samza_dagster.orchestration.plans.bounce import expected_s, time_in_words
+from samza_dagster.orchestration.plans.order import (
+    CONTAINERS,
+    HOSTS,
+    Batch,
+    Schedule,
+    busy_groups,
+    order_of,
+    paced,
 )
 
 pytestmark = pytest.mark.unit

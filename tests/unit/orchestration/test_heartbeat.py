@@ -14,7 +14,6 @@ from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.orchestration.requests import ENDED, Moment, Outcome, follow
 from samza_dagster.orchestration.waits.heartbeat import (
     Heartbeat,
-    Heartbeats,
     seen_now,
     wait_for_answer,
 )
@@ -185,12 +184,12 @@ def test_a_line_is_made_when_it_is_due_and_of_each_that_is_waited_for() -> None:
         made.append("x")
         return "looked"
 
-    beats = Heartbeats(lines.append, lambda: now_ms)
-    beats.of("0").begin("stopping")
+    first, second = (Heartbeat(lines.append, lambda: now_ms) for _ in range(2))
+    first.begin("stopping")
     for at_ms in range(0, 61_000, 300):
         now_ms = at_ms
-        beats.of("0")("stopping", line)
-        beats.of("1")("behind", "1 is behind")
+        first("stopping", line)
+        second("behind", "1 is behind")
     assert len(made) == 2
     assert lines.count("looked") == 2
     assert lines.count("1 is behind") == 3

@@ -7,8 +7,8 @@ import pytest
 from samza_dagster.client.checks import expiry_ms
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS
-from samza_dagster.orchestration.bounce.config import RollingBounceConfig
 from samza_dagster.orchestration.config import RunConfig
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 
 pytestmark = pytest.mark.unit

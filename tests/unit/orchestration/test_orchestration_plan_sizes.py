@@ -11,21 +11,21 @@ from dagster import serialize_value
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.bounce.tables import _map_and_tables
 from samza_dagster.orchestration.moves import CatchUp, HostRow, host_map
-from samza_dagster.orchestration.operations.plan import UnitsPlan
-from samza_dagster.orchestration.operations.progress import EndedStep, Limits, Progress
-from samza_dagster.orchestration.operations.tables import (
+from samza_dagster.orchestration.operations.progress import EndedStep, Progress
+from samza_dagster.orchestration.plan_record import kept, unpacked
+from samza_dagster.orchestration.plans.reconcile import Finding, Wanted, reconcile
+from samza_dagster.orchestration.plans.several import Limits, UnitsPlan
+from samza_dagster.orchestration.reconcile.job import _findings_table
+from samza_dagster.orchestration.show.bounce import _map_and_tables
+from samza_dagster.orchestration.show.pictures import MOST_BYTES
+from samza_dagster.orchestration.show.units import (
     outcomes_table,
     pictures,
     plan_markdown,
     plan_table,
     steps_table,
 )
-from samza_dagster.orchestration.pictures import MOST_BYTES
-from samza_dagster.orchestration.plan_record import kept, unpacked
-from samza_dagster.orchestration.reconcile.job import _findings_table
-from samza_dagster.orchestration.reconcile.steps import Finding, Wanted, reconcile
 
 pytestmark = pytest.mark.unit
 LIMITS = Limits(120, 600, 120, CatchUp(1, 30, 3_600), 120)

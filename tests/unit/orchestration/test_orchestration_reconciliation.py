@@ -12,8 +12,7 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.operations.steps import Kind, Unit
-from samza_dagster.orchestration.reconcile.steps import (
+from samza_dagster.orchestration.plans.reconcile import (
     LEFT_OVER,
     MISSING,
     PINNED,
@@ -21,6 +20,7 @@ from samza_dagster.orchestration.reconcile.steps import (
     Wanted,
     reconcile,
 )
+from samza_dagster.orchestration.plans.units import Kind, Unit
 
 pytestmark = pytest.mark.unit
 HOSTS = [f"h{n}" for n in range(6)]

@@ -6,7 +6,7 @@ import pytest
 
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.requests import Moment, Outcome
-from samza_dagster.orchestration.tables import (
+from samza_dagster.orchestration.show.tables import (
     map_markdown,
     map_table,
     phase_seconds,
@@ -24,7 +24,7 @@ def moment(message: str, ms: int, stage: str = "") -> Moment:
 
 
 def outcome(*moments: Moment) -> Outcome:
-    return Outcome("move", "u", 0, "SUCCEEDED", "", "b", 1.0, moments)
+    return Outcome("move", "u", 0, "SUCCEEDED", "", "b", moments)
 
 
 def test_the_map_marks_what_changed() -> None:

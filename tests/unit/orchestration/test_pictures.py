@@ -10,18 +10,17 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from samza_dagster.orchestration.map_picture import (
+from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.show.map_picture import (
     HEIGHT,
     WIDTH,
-    HostCell,
-    cells_of,
     map_svg,
     shared_domain,
     shown_map,
     shown_maps,
 )
-from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.pictures import MOST_BYTES, lag_svg, picture, timeline_svg
+from samza_dagster.orchestration.show.pictures import MOST_BYTES, lag_svg, picture
+from samza_dagster.orchestration.show.timeline import timeline_svg
 
 pytestmark = pytest.mark.unit
 SVG = "{http://www.w3.org/2000/svg}"
@@ -30,13 +29,13 @@ SVG = "{http://www.w3.org/2000/svg}"
 DOMAIN = ".prod.dc1.example.com"
 
 
-def fleet(hosts: int, containers: int = 1_000, domain: str = "") -> list[HostCell]:
-    of: list[list[tuple[str, bool, str]]] = [[] for _ in range(hosts)]
+def fleet(hosts: int, containers: int = 1_000, domain: str = "") -> list[HostRow]:
+    of: list[list[str]] = [[] for _ in range(hosts)]
     for number in range(containers):
         standby = number % 2
         ident = f"{number // 2}-0" if standby else f"{number // 2}"
-        of[number % hosts].append((ident, not standby, "running"))
-    return [HostCell(f"host-{n}{domain}", "alive", tuple(here)) for n, here in enumerate(of)]
+        of[number % hosts].append(f"{ident} {'standby' if standby else 'active'} running")
+    return [HostRow(f"host-{n}{domain}", "alive", tuple(here)) for n, here in enumerate(of)]
 
 
 def letters(svg: str) -> int:
@@ -62,7 +61,7 @@ def test_a_thousand_containers_are_on_one_view_and_each_is_found_by_its_text(hos
     names = [text for text, _, _ in texts]
     for cell in cells:
         assert names.count(cell.host) == 1
-        for ident, _, _ in cell.containers:
+        for ident, _, _ in cell.cells:
             assert names.count(ident) == 1
     assert all(0 <= x <= wide and 0 <= y <= high for _, x, y in texts)
     assert len(shown_map(cells)) < MOST_BYTES
@@ -146,7 +145,7 @@ def test_both_colour_schemes_have_ground_and_text() -> None:
 
 def test_names_are_escaped() -> None:
     """A host may be named anything."""
-    svg = map_svg([HostCell("<b>&", "lost", (('"<x', True, "running"),))])
+    svg = map_svg([HostRow("<b>&", "lost", ('"<x active running',))])
     texts = [t.text for t in ET.fromstring(svg).iter(f"{SVG}text")]
     assert "<b>& lost" in texts
     assert '"<x' in texts
@@ -169,10 +168,8 @@ def test_lag_lines_lie_within_their_axes() -> None:
 
 def test_a_run_s_map_is_drawn_as_it_is_told() -> None:
     """The same rows as its table: `<id> <mode> <state>`."""
-    rows = (HostRow("h1", "alive", ("0 active running", "1-0 standby starting")),)
-    assert cells_of(rows) == [
-        HostCell("h1", "alive", (("0", True, "running"), ("1-0", False, "starting")))
-    ]
+    row = HostRow("h1", "alive", ("0 active running", "1-0 standby starting"))
+    assert row.cells == (("0", True, "running"), ("1-0", False, "starting"))
 
 
 def test_a_large_map_is_as_wide_as_its_dialog_and_a_small_one_as_it_is() -> None:

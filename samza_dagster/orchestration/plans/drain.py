@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import group_of, is_standby, one_more_of
-from samza_dagster.orchestration.decisions import require_told_lag
 from samza_dagster.orchestration.moves import (
     LAST_SEEN_STATE,
     LOST,
@@ -21,7 +20,8 @@ from samza_dagster.orchestration.moves import (
     knows_domains,
     require_named_hosts,
 )
-from samza_dagster.orchestration.operations.steps import NEW, Kind, Step, Unit, standby_placed
+from samza_dagster.orchestration.plans.decisions import require_told_lag
+from samza_dagster.orchestration.plans.units import NEW, Kind, Step, Unit, standby_placed
 from samza_dagster.orchestration.waits.conditions import behind
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class DrainRules:
 
 
 @dataclass(frozen=True)
-class Sight:
+class KnownLags:
     """What of the job decides how each container leaves.
 
     `lags`: records that each processor is behind in its worst store, None unknown; a
@@ -76,7 +76,7 @@ class Sight:
         return lag is not None and lag <= self.lag_limit
 
 
-def drain_units(view: JobView, host: str, sight: Sight, rules: DrainRules) -> list[Unit]:
+def drain_units(view: JobView, host: str, known: KnownLags, rules: DrainRules) -> list[Unit]:
     """What is done for each container on the host, in the order in which it begins.
 
     Standbys leave first, then actives whose standby is warm, then those without state,
@@ -97,7 +97,7 @@ def drain_units(view: JobView, host: str, sight: Sight, rules: DrainRules) -> li
             fix="wait until they run or are gone; samza-dagster status shows why not",
         )
     placing = Placing(view)
-    how = {p.processor_id: _how(view, placing, p, host, sight, rules) for p in leaving}
+    how = {p.processor_id: _how(view, placing, p, host, known, rules) for p in leaving}
     where = _destinations(view, placing, host, how, rules)
     units = [_unit(view, p, how[p.processor_id], where[p.processor_id], host) for p in leaving]
     return sorted(units, key=lambda unit: (_ORDER.index(unit.what), unit.processor))
@@ -120,7 +120,7 @@ def _how(
     placing: Placing,
     processor: ProcessorView,
     host: str,
-    sight: Sight,
+    known: KnownLags,
     rules: DrainRules,
 ) -> _How:
     pid = processor.processor_id
@@ -137,18 +137,18 @@ def _how(
         if p.host not in (None, host)
         and p.state in (RUNNING, LAST_SEEN_STATE)
         and not _is_gone(view, str(p.host))
-        and sight.is_warm(p.processor_id)
+        and known.is_warm(p.processor_id)
         and _is_allowed(str(p.host), rules)
         and placing.violation(pid, str(p.host), in_place_of=p.processor_id) is None
     ]
     if warm and (not rules.cold or _has_next_place(view, placing, pid, host, rules)):
-        best = min(warm, key=lambda p: (sight.lags.get(p.processor_id) or 0, p.processor_id))
-        lag = sight.lags[best.processor_id]
+        best = min(warm, key=lambda p: (known.lags.get(p.processor_id) or 0, p.processor_id))
+        lag = known.lags[best.processor_id]
         return _How(SWAP, f"standby {best.processor_id} is warm: {lag:,} records behind", best)
-    if not sight.is_stateful(pid):
+    if not known.is_stateful(pid):
         return _How(MOVE, "it has no state to restore")
     lags = ", ".join(
-        f"{p.processor_id} {behind(sight.lags.get(p.processor_id))}{_no_use(view, p.host, rules)}"
+        f"{p.processor_id} {behind(known.lags.get(p.processor_id))}{_no_use(view, p.host, rules)}"
         for p in standbys
     )
     seen = f"its standbys: {lags}" if lags else "it has no standby"
@@ -202,30 +202,24 @@ def _no_use(view: JobView, host: str | None, rules: DrainRules) -> str:
 
 def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str) -> Unit:
     pid = processor.processor_id
+    if how.what == RELOCATE:
+        return Unit(pid, how.what, how.why, standby_placed(view, Step("move", Kind.PLACE, pid, to)))
+    place, before = to, tuple[Step, ...]()
     if how.what == SWAP and how.standby is not None:
         standby, place = how.standby.processor_id, str(how.standby.host)
-        steps = (
+        before = (
             Step("warm", Kind.WAIT_WARM, standby),
             *standby_placed(view, Step("away", Kind.PLACE, standby, to)),
-            Step("move", Kind.PLACE, pid, place),
-            Step("processes", Kind.WAIT_PROCESSING, pid),
         )
     elif how.what == VIA_NEW:
-        steps = (
+        before = (
             Step("spin_up", Kind.START_STANDBY, pid, to),
             Step("warm", Kind.WAIT_WARM, NEW),
             Step("gives_place", Kind.STOP_STANDBY, NEW),
-            Step("move", Kind.PLACE, pid, to),
-            Step("processes", Kind.WAIT_PROCESSING, pid),
         )
-    elif how.what == MOVE:
-        steps = (
-            Step("move", Kind.PLACE, pid, to),
-            Step("processes", Kind.WAIT_PROCESSING, pid),
-        )
-    else:
-        steps = standby_placed(view, Step("move", Kind.PLACE, pid, to))
-    return Unit(pid, how.what, how.why, steps)
+    move = Step("move", Kind.PLACE, pid, place)
+    verified = Step("processes", Kind.WAIT_PROCESSING, pid)
+    return Unit(pid, how.what, how.why, (*before, move, verified))
 
 
 def _destinations(

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
 from dagster import serialize_value
 
-from samza_dagster.orchestration.bounce.picture import bounce_svg
-from samza_dagster.orchestration.bounce.plan import BouncePlan
 from samza_dagster.orchestration.bounce.row import Bounced, Result
 from samza_dagster.orchestration.follow import Metadata
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
-from samza_dagster.orchestration.pictures import MOST_BYTES, in_words, picture
-from samza_dagster.orchestration.tables import map_shown, map_table, table_within
+from samza_dagster.orchestration.plans.bounce import BouncePlan
+from samza_dagster.orchestration.show.pictures import MOST_BYTES, clock, in_words, picture
+from samza_dagster.orchestration.show.tables import map_shown, map_table, table_within
+from samza_dagster.orchestration.show.timeline import DOWN, Bar, Line, lines_svg
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.operations.steered import Steering
@@ -39,6 +38,7 @@ _TOLD = {
 }
 _WHY = 160
 _WHY_TOLD = 500
+_BAD = (Stand.FAILED, Stand.STUCK)
 
 
 def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -> str:
@@ -133,10 +133,10 @@ def _cells(row: Bounced) -> dict[str, object]:
         "processor": row.processor,
         "mode": row.mode,
         "outcome": row.stand.value,
-        "asked": _clock(row.asked_ms),
+        "asked": None if row.asked_ms is None else clock(row.asked_ms),
         "down_seconds": row.down_s,
         "seconds": row.seconds,
-        "back_at": _clock(row.back_ms),
+        "back_at": None if row.back_ms is None else clock(row.back_ms),
         "host": f"{row.host} → {row.now_on}" if moved else row.host,
         "lag": row.lag,
         "attempt": row.attempt + 1,
@@ -144,13 +144,31 @@ def _cells(row: Bounced) -> dict[str, object]:
     }
 
 
-def _clock(ms: int | None) -> str | None:
-    if ms is None:
-        return None
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
 def _names(rows: Sequence[Bounced]) -> str:
     names = [row.processor for row in rows]
     more = f" and {len(names) - 100} more" if len(names) > 100 else ""
     return (", ".join(names[:100]) + more) or "nobody"
+
+
+def bounce_svg(rows: Iterable[Bounced]) -> str:
+    """By the coordinator's clock; who isn't asked for yet has a line without a bar."""
+    known = list(rows)
+    back = sum(r.stand is Stand.BACK for r in known)
+    bad = sum(r.stand in _BAD for r in known)
+    flying = sum(r.stand in UNDER_WAY for r in known)
+    title = f"{back} of {len(known)} back"
+    title += (f", {flying} in flight" if flying else "") + (f", {bad} failed" if bad else "")
+    kinds = (("s", "back"), ("o", "in flight"), DOWN)
+    return lines_svg(title, [_restart(r) for r in known], kinds)
+
+
+def _restart(row: Bounced) -> Line:
+    bars: list[Bar] = []
+    if row.asked_ms is not None:
+        kind = "s" if row.stand is Stand.BACK else "d" if row.stand in _BAD else "o"
+        bars.append(Bar(kind, row.asked_ms, row.back_ms))
+        if row.stop_ms is not None:
+            bars.append(Bar("d", row.stop_ms, row.in_ms or row.back_ms, is_inner=True))
+    down = f"{row.down_s:.1f} s down" if bars and row.down_s is not None else ""
+    pressing = bool(bars) and row.stand is not Stand.BACK
+    return Line(row.processor, row.now_on or row.host, bars, down or row.stand.value, pressing)

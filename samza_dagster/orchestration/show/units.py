@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from samza_dagster.orchestration.operations.picture import DOWN, Bar, Line, lines_svg
-from samza_dagster.orchestration.operations.plan import UnitsPlan
 from samza_dagster.orchestration.operations.progress import Progress
-from samza_dagster.orchestration.operations.steps import Kind, State
-from samza_dagster.orchestration.pictures import clock, picture, timeline_svg
-from samza_dagster.orchestration.tables import lines_within, map_markdown, table_within
+from samza_dagster.orchestration.plans.several import UnitsPlan
+from samza_dagster.orchestration.plans.units import Kind, State
+from samza_dagster.orchestration.show.pictures import clock, picture
+from samza_dagster.orchestration.show.tables import lines_within, map_markdown, table_within
+from samza_dagster.orchestration.show.timeline import DOWN, Bar, Line, lines_svg, timeline_svg
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -34,7 +34,7 @@ def plan_markdown(plan: UnitsPlan) -> str:
         lines += ["| | container | what | why | steps |", "|---|---|---|---|---|"]
     rows: list[str] = []
     for number, unit in enumerate(plan.units, start=1):
-        steps = "; ".join(step.told() for step in unit.steps)
+        steps = "; ".join(step.text() for step in unit.steps)
         rows.append(f"| {number} | {unit.processor} | {unit.what} | {unit.why} | {steps} |")
     lines += lines_within(rows, MOST_OF_ONE, "| … | and {} more | | | |")
     catch_up = plan.limits.catch_up
@@ -66,7 +66,7 @@ def plan_table(plan: UnitsPlan) -> dg.TableMetadataValue:
             "container": unit.processor,
             "what": unit.what,
             "why": unit.why,
-            "steps": "; ".join(step.told() for step in unit.steps),
+            "steps": "; ".join(step.text() for step in unit.steps),
         }
         for unit in plan.units
     ]
@@ -81,7 +81,7 @@ def steps_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:
             "seconds": (ended.end_ms - ended.begin_ms) / 1000,
             "container": one.unit.processor,
             "step": ended.step.name,
-            "what": ended.step.told(),
+            "what": ended.step.text(),
             "status": ended.status,
             "message": ended.message,
             "request": ended.request or None,

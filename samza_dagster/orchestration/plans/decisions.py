@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.capabilities import capabilities
@@ -31,6 +32,7 @@ from samza_dagster.orchestration.config import (
 )
 from samza_dagster.orchestration.moves import (
     FAIL_OVER,
+    PLACE,
     START_STANDBY,
     CatchUp,
     MovePlan,
@@ -46,10 +48,50 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
 
+Config = TypeVar("Config", bound=PlacementConfig)
 
-def move_container(
-    view: JobView, config: MoveContainerConfig, policies: PlacementPolicies, hosts: Sequence[str]
-) -> MovePlan:
+
+@dataclass(frozen=True)
+class Choice:
+    """What an action decides beyond its config: where to, the standby that makes room, what is asked."""
+
+    destination: str
+    standby: ProcessorView | None = None
+    kind: str = PLACE
+
+
+def _decides(
+    choose: Callable[[JobView, Config, Sequence[str]], Choice],
+) -> Callable[[JobView, Config, PlacementPolicies, Sequence[str]], MovePlan]:
+    """The plan of the action that `choose` is named after, within the bounds of config and policies."""
+
+    @functools.wraps(choose)
+    def decide(
+        view: JobView, config: Config, policies: PlacementPolicies, hosts: Sequence[str]
+    ) -> MovePlan:
+        choice = choose(view, config, hosts)
+        standby = choice.standby
+        return MovePlan(
+            job=f"{view.job_name}/{view.job_id}",
+            action=choose.__name__,
+            deployment_id=view.deployment_id or "",
+            processor=config.processor,
+            source_host=find_processor(view, config.processor).host,
+            destination=choice.destination,
+            standby=standby.processor_id if standby else None,
+            standby_host=standby.host if standby else None,
+            kind=choice.kind,
+            before=host_map(view),
+            coordinator=view.coordinator,
+            any_host=view.takes_any_host,
+            **_bounds(config, policies, hosts),
+        )
+
+    return decide
+
+
+@_decides
+def move_container(view: JobView, config: MoveContainerConfig, hosts: Sequence[str]) -> Choice:
     """The processor goes where the config says; the coordinator decides the rest.
 
     Raises `Refused` for a standby's destination outside the component's hosts, and for
@@ -64,19 +106,19 @@ def move_container(
             seen="with STANDBY the coordinator chooses a host for it",
             fix="move_with_standby, which names one",
         )
-    return _plan(view, "move_container", config, policies, hosts, destination=destination)
+    return Choice(destination)
 
 
+@_decides
 def restart_container(
-    view: JobView, config: RestartContainerConfig, policies: PlacementPolicies, hosts: Sequence[str]
-) -> MovePlan:
+    view: JobView, config: RestartContainerConfig, hosts: Sequence[str]
+) -> Choice:
     """The processor starts anew where it was last seen."""
-    return _plan(view, "restart_container", config, policies, hosts, destination=LAST_SEEN)
+    return Choice(LAST_SEEN)
 
 
-def relocate_standby(
-    view: JobView, config: RelocateStandbyConfig, policies: PlacementPolicies, hosts: Sequence[str]
-) -> MovePlan:
+@_decides
+def relocate_standby(view: JobView, config: RelocateStandbyConfig, hosts: Sequence[str]) -> Choice:
     """The standby goes where the config says, else to the legal host with most room.
 
     Raises `Refused` for an active, for a host that isn't one of the component's, and when no
@@ -90,15 +132,12 @@ def relocate_standby(
             fix="move_container, or move_with_standby",
         )
     if config.destination is None:
-        destination = _legal_host(view, standby, hosts)
-    else:
-        destination = _chosen(view, "relocate_standby", standby, config.destination, hosts)
-    return _plan(view, "relocate_standby", config, policies, hosts, destination=destination)
+        return Choice(_legal_host(view, standby, hosts))
+    return Choice(_chosen(view, "relocate_standby", standby, config.destination, hosts))
 
 
-def spin_up_standby(
-    view: JobView, config: SpinUpStandbyConfig, policies: PlacementPolicies, hosts: Sequence[str]
-) -> MovePlan:
+@_decides
+def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[str]) -> Choice:
     """One more standby of the active; which host ANY_HOST is, the coordinator decides.
 
     Where the component has hosts for standbys, ANY_HOST is the legal one of them with most
@@ -112,20 +151,11 @@ def spin_up_standby(
     if destination == ANY_HOST and hosts:
         new, source = f"{active.processor_id}-new", active.host or ""
         destination = host_for_standby(view, new, source, source, hosts)
-    return _plan(
-        view,
-        "spin_up_standby",
-        config,
-        policies,
-        hosts,
-        destination=destination,
-        kind=START_STANDBY,
-    )
+    return Choice(destination, kind=START_STANDBY)
 
 
-def fail_over(
-    view: JobView, config: FailOverConfig, policies: PlacementPolicies, hosts: Sequence[str]
-) -> MovePlan:
+@_decides
+def fail_over(view: JobView, config: FailOverConfig, hosts: Sequence[str]) -> Choice:
     """The active takes the place of the standby soonest ready, which gives way at once.
 
     Which one that is, the coordinator decides. Raises `Refused` for a standby, an active
@@ -133,23 +163,11 @@ def fail_over(
     """
     active = find_processor(view, config.processor)
     standby_for(view, active, None)
-    only = _only(standbys_of(view, active))
-    return _plan(
-        view,
-        "fail_over",
-        config,
-        policies,
-        hosts,
-        destination=STANDBY,
-        standby=only.processor_id if only else None,
-        standby_host=only.host if only else None,
-        kind=FAIL_OVER,
-    )
+    return Choice(STANDBY, _only(standbys_of(view, active)), kind=FAIL_OVER)
 
 
-def move_with_standby(
-    view: JobView, config: MoveWithStandbyConfig, policies: PlacementPolicies, hosts: Sequence[str]
-) -> MovePlan:
+@_decides
+def move_with_standby(view: JobView, config: MoveWithStandbyConfig, hosts: Sequence[str]) -> Choice:
     """The active takes the host of a standby, which leaves first.
 
     On our coordinator one request does both, unless the config or the component bounds
@@ -172,27 +190,8 @@ def move_with_standby(
     bounded = _is_bounded(view, hosts)
     own = capabilities(view.coordinator).has_own_requests
     if own and destination == host and not bounded and (only or not named):
-        chosen = standby if only else None
-        return _plan(
-            view,
-            "move_with_standby",
-            config,
-            policies,
-            hosts,
-            destination=STANDBY,
-            standby=chosen.processor_id if chosen else None,
-            standby_host=chosen.host if chosen else None,
-        )
-    return _plan(
-        view,
-        "move_with_standby",
-        config,
-        policies,
-        hosts,
-        destination=destination,
-        standby=standby.processor_id,
-        standby_host=host,
-    )
+        return Choice(STANDBY, standby if only else None)
+    return Choice(destination, standby)
 
 
 def require_among_hosts(action: str, destination: str, hosts: Sequence[str]) -> None:
@@ -271,31 +270,6 @@ def renewed(
 
 def _only(standbys: list[ProcessorView]) -> ProcessorView | None:
     return standbys[0] if len(standbys) == 1 else None
-
-
-def _plan(
-    view: JobView,
-    action: str,
-    config: PlacementConfig,
-    policies: PlacementPolicies,
-    hosts: Sequence[str],
-    *,
-    destination: str,
-    **more: Any,
-) -> MovePlan:
-    return MovePlan(
-        job=f"{view.job_name}/{view.job_id}",
-        action=action,
-        deployment_id=view.deployment_id or "",
-        processor=config.processor,
-        source_host=find_processor(view, config.processor).host,
-        destination=destination,
-        before=host_map(view),
-        coordinator=view.coordinator,
-        any_host=view.takes_any_host,
-        **_bounds(config, policies, hosts),
-        **more,
-    )
 
 
 def _bounds(

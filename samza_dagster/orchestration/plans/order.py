@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.map_picture import natural
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING
-from samza_dagster.orchestration.operations.schedule import CONTAINERS, Batch
+from samza_dagster.orchestration.show.map_picture import natural
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
     from samza_dagster.client.stop_budget import StopBudget
 
+CONTAINERS = "containers"
+HOSTS = "hosts"
 LEAVING = "leaving"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A container, or a host with all its containers, in the order in which they go."""
+
+    name: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`at_once` containers; `canaries` batches alone, then `bake_ms`; `stop_after` failures."""
+
+    unit: str = CONTAINERS
+    at_once: int = 1
+    canaries: int = 0
+    bake_ms: int = 0
+    stop_after: int = 1
 
 
 def order_of(

@@ -10,9 +10,9 @@ from pydantic import Field
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
-from samza_dagster.orchestration import decisions
 from samza_dagster.orchestration.config import DAY_S, HOST_PATTERN, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves import MovePlan, find_processor, host_for_standby
+from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.policies import PlacementPolicies
 
 if TYPE_CHECKING:

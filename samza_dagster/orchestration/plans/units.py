@@ -53,7 +53,7 @@ class Step:
     processor: str
     destination: str = ""
 
-    def told(self) -> str:
+    def text(self) -> str:
         """For a person."""
         if self.kind is Kind.PLACE:
             return f"`{self.processor}` → `{self.destination}`"

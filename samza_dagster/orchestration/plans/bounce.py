@@ -9,20 +9,36 @@ from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, is_standby
-from samza_dagster.orchestration.bounce.config import RollingBounceConfig
-from samza_dagster.orchestration.bounce.order import order_of, paced
-from samza_dagster.orchestration.bounce.row import Bounced, Patience
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.moves import HostRow, host_map
-from samza_dagster.orchestration.operations.schedule import Batch, Schedule
-from samza_dagster.orchestration.pictures import in_words
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.plans.order import Batch, Schedule, order_of, paced
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.show.pictures import in_words
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
 
 ACTIVE, STANDBY = "active", "standby"
 NOT_MEASURED = "not measured yet"
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Seconds that a restart may take, and the lag in records that it must come back to.
+
+    `verify_s` 0 doesn't wait for processing, `lag_s` 0 not for lag.
+    """
+
+    expiry_s: float
+    request_s: float
+    verify_s: float
+    lag_s: float
+    lag_limit: int
+
+    def is_told_by_work(self, processor_id: str) -> bool:
+        """Whether its lag needs no report: an active processes only with its stores restored."""
+        return self.verify_s > 0 and not is_standby(processor_id)
 
 
 @dataclass(frozen=True)
@@ -64,10 +80,6 @@ class BouncePlan:
     def processors(self) -> tuple[str, ...]:
         """All that are to be bounced, in their order."""
         return tuple(p for unit in self.units for p in unit.members)
-
-    def row(self, processor_id: str) -> Bounced:
-        """A processor whose bounce hasn't begun."""
-        return Bounced(processor_id, self.hosts[processor_id], mode_of(processor_id))
 
     def record(self) -> dict[str, Any]:
         """What a later run of the chain needs of it, as JSON."""

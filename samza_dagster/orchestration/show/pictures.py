@@ -1,4 +1,4 @@
-"""Pictures as SVG text: lag over time, a request's timeline; what all pictures share. Pure.
+"""Pictures as SVG text: lag over time; what all pictures share. Pure.
 
 The UI shows an image of a `data:` address in Markdown. An image can't know the page's theme,
 so each has a ground of its own, and follows the reader's colour scheme with ground and text
@@ -14,6 +14,7 @@ from html import escape
 
 MOST_BYTES = 300_000
 """Of one metadata entry."""
+_LAG = "records behind"
 _DOTTED = 60  # samples: one alone draws no line
 _STYLE = (
     "<style>text{font-family:ui-monospace,Menlo,Consolas,monospace;fill:#1b2430}"
@@ -36,18 +37,13 @@ def picture(svg: str, alt: str = "picture") -> str:
 
 
 def lag_svg(
-    series: Mapping[str, Sequence[tuple[int, float]]],
-    *,
-    title: str = "records behind",
-    limit: float | None = None,
+    series: Mapping[str, Sequence[tuple[int, float]]], *, limit: float | None = None
 ) -> str:
-    """Lines over time, (ms since the epoch, value) each; `limit` is drawn across."""
+    """Records behind over time, (ms since the epoch, records) of each; `limit` is drawn across."""
     wide, high, left, top, bottom = 960, 360, 90, 44, 40
     points = [p for line in series.values() for p in line]
     if not points:
-        return svg_of(
-            wide, high, f'<text x="20" y="60" font-size="16">{escape(title)}: no sample</text>'
-        )
+        return svg_of(wide, high, f'<text x="20" y="60" font-size="16">{_LAG}: no sample</text>')
     first, last = min(at for at, _ in points), max(at for at, _ in points)
     most = max([value for _, value in points] + ([limit] if limit is not None else []) + [1])
 
@@ -56,14 +52,14 @@ def lag_svg(
         y = top + (1 - value / most) * (high - top - bottom)
         return f"{x:.1f},{y:.1f}"
 
-    drawn = [f'<text x="20" y="26" font-size="16">{escape(title)}</text>']
+    drawn = [f'<text x="20" y="26" font-size="16">{_LAG}</text>']
     for share in (0.0, 0.5, 1.0):
         y = top + (1 - share) * (high - top - bottom)
         drawn.append(f'<path class="x" d="M{left} {y:.0f}H{wide - 20}"/>')
         drawn.append(f'<text x="8" y="{y + 4:.0f}" font-size="12">{_short(most * share)}</text>')
     drawn.append(
         f'<text x="{left}" y="{high - 14}" font-size="12">{in_words((last - first) / 1000)} before</text>'
-        f'<text x="{wide - 20}" y="{high - 14}" font-size="12" text-anchor="end">{_utc(last)}</text>'
+        f'<text x="{wide - 20}" y="{high - 14}" font-size="12" text-anchor="end">{clock(last)} UTC</text>'
     )
     if limit is not None:
         ends = f"{spot(first, limit)} {spot(last, limit)}"
@@ -86,29 +82,6 @@ def lag_svg(
     return svg_of(wide, high, "".join(drawn))
 
 
-def timeline_svg(moments: Sequence[tuple[str, str, int]]) -> str:
-    """A request's statuses, (stage, status, ms since the epoch): a bar until the next one."""
-    wide, row = 960, 26
-    high = 50 + row * max(1, len(moments))
-    if not moments:
-        return svg_of(wide, high, '<text x="20" y="40" font-size="16">no status was seen</text>')
-    first, last = moments[0][2], max(at for _, _, at in moments)
-    span = max(1, last - first)
-    drawn = [f'<text x="20" y="26" font-size="16">{span / 1000:,.2f} s from first to last</text>']
-    for number, (stage, status, at) in enumerate(moments):
-        until = moments[number + 1][2] if number + 1 < len(moments) else at
-        x = 380 + (at - first) / span * 540
-        width = max(4.0, (until - at) / span * 540)
-        kind = {"SUCCEEDED": "s", "FAILED": "d", "BAD_REQUEST": "d"}.get(status, "a")
-        y = 40 + number * row
-        drawn.append(
-            f'<text x="20" y="{y + 16}" font-size="13">{escape(stage or "-")} {escape(status)}</text>'
-            f'<text x="300" y="{y + 16}" font-size="13">+{(at - first) / 1000:,.2f}</text>'
-            f'<rect class="{kind}" x="{x:.1f}" y="{y + 2}" width="{width:.1f}" height="{row - 6}"/>'
-        )
-    return svg_of(wide, high, "".join(drawn))
-
-
 def in_words(seconds: float) -> str:
     """`45 s`, `12 min`, `3 h 20 min`, `9 d`."""
     if seconds < 90:
@@ -123,10 +96,6 @@ def in_words(seconds: float) -> str:
 def clock(ms: int) -> str:
     """A time in ms since the epoch, UTC, for a table."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _utc(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _short(value: float) -> str:

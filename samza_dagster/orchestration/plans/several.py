@@ -10,11 +10,21 @@ from pydantic import Field
 
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG, RunConfig, given
 from samza_dagster.orchestration.moves import CatchUp, HostRow
-from samza_dagster.orchestration.operations.progress import Limits
-from samza_dagster.orchestration.operations.steps import Unit
+from samza_dagster.orchestration.plans.units import Unit
 from samza_dagster.orchestration.policies import PlacementPolicies
 
 MOST_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of the work, in seconds; `in_run_s` is how long a run waits before it ends."""
+
+    request_expiry_s: float
+    timeout_s: float
+    verify_timeout_s: float
+    catch_up: CatchUp
+    in_run_s: float
 
 
 class SeveralConfig(RunConfig):

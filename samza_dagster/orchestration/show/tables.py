@@ -8,10 +8,11 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.map_picture import cells_of, shown_map, shown_maps
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.pictures import picture, timeline_svg
 from samza_dagster.orchestration.requests import STOPPING, Moment, Outcome
+from samza_dagster.orchestration.show.map_picture import shown_map, shown_maps
+from samza_dagster.orchestration.show.pictures import picture
+from samza_dagster.orchestration.show.timeline import timeline_svg
 
 MOST_OF_MAP = 190_000
 """Bytes of the map, pictures and text; with its table and the rest of an event below 300 kB."""
@@ -58,12 +59,10 @@ def map_table(
     return table_within(rows, columns, most_bytes)
 
 
-def hosts_table(
-    hosts: Sequence[HostRow], most_bytes: int = MOST_OF_MAP_TABLE
-) -> dg.TableMetadataValue:
+def hosts_table(hosts: Sequence[HostRow]) -> dg.TableMetadataValue:
     """Hosts as they are: host, state, containers; the table in which a container is found."""
     rows = [{"host": r.host, "state": r.state, "containers": _cell(r)} for r in hosts]
-    return table_within(rows, ("host", "state", "containers"), most_bytes)
+    return table_within(rows, ("host", "state", "containers"), MOST_OF_MAP_TABLE)
 
 
 def map_shown(
@@ -78,7 +77,7 @@ def map_shown(
     table alone, with the number of hosts that it leaves out.
     """
     text = map_markdown(before, after)
-    drawn = shown_map(cells_of(before)) if after is None else shown_maps(before, after, most_bytes)
+    drawn = shown_map(before) if after is None else shown_maps(before, after, most_bytes)
     rooms = {f"{drawn}\n\n{text}": most_bytes, drawn: max(most_bytes, most_of_one)}
     for shown, room in rooms.items():
         if len(json.dumps(shown)) <= room:

@@ -1,20 +1,21 @@
-"""Work on several containers as a picture: a line for each, its requests and waits as bars over time. Pure."""
+"""Work over time as a picture: a line for each container, or for each status of a request. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from html import escape
 
-from samza_dagster.orchestration.map_picture import natural
-from samza_dagster.orchestration.pictures import in_words, svg_of
+from samza_dagster.orchestration.show.map_picture import natural
+from samza_dagster.orchestration.show.pictures import clock, in_words, svg_of
 
 DRAWN_AT_MOST = 60
 """Lines; of more containers, those that need somebody, then those that were begun last."""
 WIDTH = 960
-_ROW, _TOP, _LEFT, _RIGHT = 20, 74, 260, 110
+_ROW, _TOP, _RIGHT = 20, 74, 110
+_LEAST_NAME, _MOST_NAME, _GLYPH = 12, 30, 8  # characters of a name; pixels of one
 DOWN = ("d", "down or failed")
+_KIND = {"SUCCEEDED": "s", "FAILED": "d", "BAD_REQUEST": "d"}
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """One container: its name, what stands beside it, its bars, and what stands behind them."""
+    """One container, or one status: its name, what stands beside it, its bars, and what stands behind them."""
 
     name: str
     beside: str = ""
@@ -43,16 +44,37 @@ class Line:
         return min((bar.begin_ms for bar in self.bars), default=None)
 
 
+def timeline_svg(moments: Sequence[tuple[str, str, int]]) -> str:
+    """A request's statuses, (stage, status, ms since the epoch): a bar until the next one."""
+    if not moments:
+        return lines_svg("no status was seen", (), ())
+    times = [at for _, _, at in moments]
+    lines = [
+        Line(
+            stage or "-",
+            status,
+            [Bar(_KIND.get(status, "a"), at, end)],
+            f"+{(at - times[0]) / 1000:,.2f}",
+        )
+        for (stage, status, at), end in zip(moments, [*times[1:], times[-1]], strict=True)
+    ]
+    title = f"{(max(times) - times[0]) / 1000:,.2f} s from first to last"
+    return lines_svg(title, lines, (("a", "under way"), ("s", "succeeded"), ("d", "failed")))
+
+
 def lines_svg(title: str, lines: Sequence[Line], kinds: Sequence[tuple[str, str]]) -> str:
     """The picture; `kinds` are the classes of bars with what each means."""
     shown = _of_interest(lines)
+    longest = min(_MOST_NAME, max([_LEAST_NAME, *(len(line.name) for line in shown)]))
+    beside = 34 + _GLYPH * longest
+    left = beside + 130
     bars = [bar for line in shown for bar in line.bars]
     times = [at for bar in bars for at in (bar.begin_ms, bar.end_ms) if at]
     first, last = (min(times), max(times)) if times else (0, 0)
     span = max(1, last - first)
 
     def across(at_ms: int) -> float:
-        return _LEFT + (at_ms - first) / span * (WIDTH - _LEFT - _RIGHT)
+        return left + (at_ms - first) / span * (WIDTH - left - _RIGHT)
 
     def end_of(bar: Bar) -> int:
         return last if bar.end_ms is None else bar.end_ms
@@ -68,12 +90,12 @@ def lines_svg(title: str, lines: Sequence[Line], kinds: Sequence[tuple[str, str]
         drawn.append(f'<rect class="{kind}" x="{x}" y="40" width="16" height="14"/>')
         drawn.append(text(x + 22, 52, 13, what))
     if times:
-        began = datetime.fromtimestamp(first / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        took = f"from {began}, {in_words(span / 1000)}"
+        took = f"from {clock(first)} UTC, {in_words(span / 1000)}"
         drawn.append(text(WIDTH - 20, 52, 12, took, ' text-anchor="end"'))
     for number, line in enumerate(shown):
         y = _TOP + number * _ROW
-        drawn += [text(20, y + 14, 13, line.name[:12]), text(130, y + 14, 12, line.beside[:16])]
+        drawn.append(text(20, y + 14, 13, line.name[:longest]))
+        drawn.append(text(beside, y + 14, 12, line.beside[:16]))
         for bar in line.bars:
             inset, high = (5, _ROW - 11) if bar.is_inner else (2, _ROW - 5)
             wide = max(2.0, across(end_of(bar)) - across(bar.begin_ms))
@@ -82,7 +104,7 @@ def lines_svg(title: str, lines: Sequence[Line], kinds: Sequence[tuple[str, str]
                 f' width="{wide:.1f}" height="{high}"/>'
             )
         ends = [across(end_of(bar)) for bar in line.bars]
-        drawn.append(text(round(max(ends) + 6, 1) if ends else _LEFT, y + 14, 12, line.said))
+        drawn.append(text(round(max(ends) + 6, 1) if ends else left, y + 14, 12, line.said))
     return svg_of(WIDTH, _TOP + _ROW * max(1, len(shown)) + 10, "".join(drawn))
 
 

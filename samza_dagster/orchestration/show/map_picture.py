@@ -12,13 +12,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import accumulate, takewhile
 
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.pictures import MOST_BYTES, picture, svg_of
+from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture, svg_of
 
 WIDTH, HEIGHT = 1920, 1080
 LARGEST_FONT, SMALLEST_FONT = 18, 6
@@ -33,27 +33,8 @@ _LEAST_CAPTION = 400  # characters: wider than a dialog on any screen
 _MOST_CAPTION = 1_200  # seven lines in a window of 1920 × 1080: more is higher than the window
 
 
-@dataclass(frozen=True, slots=True)
-class HostCell:
-    """A host on the map: its containers as (processor id, active, state)."""
-
-    host: str
-    state: str
-    containers: tuple[tuple[str, bool, str], ...]
-
-
-def cells_of(rows: Iterable[HostRow]) -> list[HostCell]:
-    """The map of a plan or a run as the picture takes it."""
-    cells: list[HostCell] = []
-    for row in rows:
-        words = [(*text.split(" "), "", "")[:3] for text in row.containers]
-        containers = tuple((ident, mode == "active", state) for ident, mode, state in words)
-        cells.append(HostCell(row.host, row.state, containers))
-    return cells
-
-
 def shown_map(
-    cells: Sequence[HostCell],
+    cells: Sequence[HostRow],
     title: str = "",
     moved: Collection[str] = (),
     *,
@@ -64,7 +45,7 @@ def shown_map(
     Of many hosts the first alone, when the page has a table of all of them beside it.
     """
     hosts = [
-        f"{cell.host}: {', '.join(p for p, _, _ in cell.containers) or '-'}"
+        f"{cell.host}: {', '.join(p for p, _, _ in cell.cells) or '-'}"
         for cell in sorted(cells, key=lambda h: natural(h.host))
     ]
     caption = _cut(hosts) if has_table else " · ".join(hosts)
@@ -90,16 +71,16 @@ def shown_maps(
 
     Only the one after where both have more than `most_bytes`, as JSON.
     """
-    was = {ident: cell.host for cell in cells_of(before) for ident, _, _ in cell.containers}
-    now = {ident: cell.host for cell in cells_of(after) for ident, _, _ in cell.containers}
+    was = {ident: cell.host for cell in before for ident, _, _ in cell.cells}
+    now = {ident: cell.host for cell in after for ident, _, _ in cell.cells}
     moved = {ident for ident, host in now.items() if was.get(ident) != host}
-    told = shown_map(cells_of(after), "after:", moved)
-    both = f"{shown_map(cells_of(before), 'before:')}\n\n{told}"
+    told = shown_map(after, "after:", moved)
+    both = f"{shown_map(before, 'before:')}\n\n{told}"
     return both if len(json.dumps(both)) < most_bytes else told
 
 
 def map_svg(
-    hosts: Sequence[HostCell],
+    hosts: Sequence[HostRow],
     title: str = "",
     moved: Collection[str] = (),
     *,
@@ -131,7 +112,7 @@ def map_svg(
         texts.append(
             f'<text x="{x + 4}" y="{y + fit.font + 1}" font-weight="bold">{escape(_named(cell))}</text>'
         )
-        for number, (processor, active, state) in enumerate(cell.containers):
+        for number, (processor, active, state) in enumerate(cell.cells):
             left = x + 4 + (number % fit.per_row) * fit.wide
             top = y + fit.line + (number // fit.per_row) * fit.line
             box = f"M{left} {top}h{fit.wide - 2}v{fit.line - 2}h-{fit.wide - 2}z"
@@ -186,25 +167,25 @@ class _Fit:
     def panel_height(self, containers: int) -> int:
         return self.line * (1 + math.ceil(containers / self.per_row)) + 8
 
-    def across(self, cells: Sequence[HostCell]) -> int:
+    def across(self, cells: Sequence[HostRow]) -> int:
         used = min(self.columns, len(cells)) * self.panel + 2 * _MARGIN
         return max(_LEAST_WIDTH, used)
 
-    def height(self, cells: Sequence[HostCell]) -> int:
+    def height(self, cells: Sequence[HostRow]) -> int:
         high = _TOP + _MARGIN
         for begin in range(0, len(cells), self.columns):
             row = cells[begin : begin + self.columns]
             high += max(self.panel_height(len(c.containers)) for c in row)
         return high
 
-    def fills(self, cells: Sequence[HostCell]) -> float:
+    def fills(self, cells: Sequence[HostRow]) -> float:
         """The larger share of the width or the height that it takes."""
         return max(self.across(cells) / WIDTH, self.height(cells) / HEIGHT)
 
 
-def _fit(cells: Sequence[HostCell]) -> _Fit:
+def _fit(cells: Sequence[HostRow]) -> _Fit:
     """With the largest letters that fit the one that takes least room, else the lowest one."""
-    longest = max((len(p) for c in cells for p, _, _ in c.containers), default=1)
+    longest = max((len(p) for c in cells for p, _, _ in c.cells), default=1)
     name = max((len(_named(c)) for c in cells), default=1)
     most = max((len(c.containers) for c in cells), default=1)
     room = WIDTH - 2 * _MARGIN
@@ -225,7 +206,7 @@ def _fit(cells: Sequence[HostCell]) -> _Fit:
     return lowest
 
 
-def _named(cell: HostCell) -> str:
+def _named(cell: HostRow) -> str:
     plain = cell.state in ("alive", "last-seen", "unknown")
     return cell.host if plain else f"{cell.host} {cell.state}"
 
@@ -236,7 +217,7 @@ def _box(active: bool, state: str) -> str:
     return "o" if state in ("starting", "reserved", "requesting", "stopping") else "d"
 
 
-def _head(cells: Sequence[HostCell], title: str, domain: str, moved: bool) -> str:
+def _head(cells: Sequence[HostRow], title: str, domain: str, moved: bool) -> str:
     count = sum(len(c.containers) for c in cells)
     told = f"{title} {count} container{'s' * (count != 1)} on {len(cells)} host{'s' * (len(cells) != 1)}"
     told += f" in {domain}" if domain else ""

@@ -1,4 +1,4 @@
-"""Config of a rolling bounce, and of the job that steers one."""
+"""Config of a rolling bounce."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ import dagster as dg
 from pydantic import Field, model_validator
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.bounce import blackout
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG, Names, OpConfig, SaidConfig
-from samza_dagster.orchestration.operations.control import BounceAction
+from samza_dagster.orchestration.plans import blackout
 
 MOST_AT_ONCE = 64
 
@@ -180,23 +179,3 @@ class RollingBounceConfig(SaidConfig):
         except (KeyError, OSError) as error:
             raise ValueError(f"no time zone {self.timezone!r}; one like Europe/Berlin") from error
         return self
-
-
-class ControlBounceConfig(SaidConfig):
-    """Which bounce, what to do with it, who wants that and why."""
-
-    action: BounceAction = Field(
-        description="pause: what is in flight is finished, then the run ends and can be resumed; "
-        "resume: a new run goes on with it; abort: nothing more is asked, holds are given back."
-    )
-    run_id: str = Field(
-        default="",
-        max_length=64,
-        description="The run, or the first characters of its id: of a bounce, a drain or a "
-        "reconciliation. Empty: the newest bounce that "
-        "the action fits.",
-    )
-    dry_run: bool = Field(
-        default=False,
-        description="Print which bounce is meant and what would happen; tell it nothing.",
-    )
