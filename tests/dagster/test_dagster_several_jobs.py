@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +191,8 @@ def test_a_run_is_about_the_job_that_it_is_tagged_with(instance: dg.DagsterInsta
 
 
 @pytest.mark.parametrize(
-    ("tags", "seen"), [({}, "none was chosen"), ({JOB: "other/1"}, "other/1, which isn't one of it")]
+    ("tags", "seen"),
+    [({}, "none was chosen"), ({JOB: "other/1"}, "other/1, which isn't one of it")],
 )
 def test_a_run_about_no_job_of_the_component_is_refused(
     instance: dg.DagsterInstance, tags: dict[str, str], seen: str
@@ -208,7 +210,11 @@ def test_a_run_about_a_whole_job_is_chosen_by_that_job() -> None:
     chosen = loaded().get_job("rolling_bounce").partitioned_config
     assert chosen is not None
     made = chosen.get_tags_for_partition_key("orders/1")
-    assert {JOB: "orders/1", SLOT: "orders/1", GROUP: "orders/1/rolling_bounce"}.items() <= made.items()
+    assert {
+        JOB: "orders/1",
+        SLOT: "orders/1",
+        GROUP: "orders/1/rolling_bounce",
+    }.items() <= made.items()
     implied = tags_from_run_config({}, {**made, "dagster/partition": "orders/1"})
     assert implied == {GROUP: "orders/1/rolling_bounce"}
 
@@ -240,7 +246,9 @@ def test_each_job_s_checks_are_its_own_partition(
     assert set(kept.cursors) == {"orders/1", "billing/2"}
     again = tick(instance, several, "invariants", result.cursor)
     assert not again.asset_events
-    assert not tick(instance, several, "invariants").asset_events  # a lost cursor tells nothing anew
+    assert not tick(
+        instance, several, "invariants"
+    ).asset_events  # a lost cursor tells nothing anew
 
 
 def test_one_job_s_fault_ends_no_other_s_tick(instance: dg.DagsterInstance) -> None:
@@ -313,6 +321,7 @@ def test_a_schedule_bounces_each_job_that_it_names(instance: dg.DagsterInstance)
         with dg.build_schedule_context(
             instance=instance,
             repository_def=several,
+            scheduled_execution_time=datetime(2026, 1, 4, 4, tzinfo=UTC),
             resources=dict(several.get_top_level_resources()),
         ) as context:
             ticked = several.get_schedule_def(f"bounce_{name}").evaluate_tick(context)
@@ -328,7 +337,10 @@ def test_two_components_of_several_stand_side_by_side(instance: dg.DagsterInstan
         dg.build_defs_for_component(component(prefix="east")),
     ).get_repository_def()
     tick(instance, both, "east_choices")
-    assert set(instance.get_dynamic_partitions("east/*/jobs")) == {"east/orders/1", "east/billing/2"}
+    assert set(instance.get_dynamic_partitions("east/*/jobs")) == {
+        "east/orders/1",
+        "east/billing/2",
+    }
     done = launched(instance, both, "restart_container", {"processor": "0"})
     assert not done.success
     config = {"ops": {"plan_restart_container": {"config": {}}}}

@@ -97,9 +97,7 @@ def bounce_resume_sensor(
     def bounce_resume(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         found = control.to_resume(context.instance, "" if several else job)
         requests = [
-            _resuming_run(run, _OF_JOB if several else ())
-            for run in found
-            if run.job_name in names
+            _resuming_run(run, _OF_JOB if several else ()) for run in found if run.job_name in names
         ]
         if requests:
             return dg.SensorResult(run_requests=requests)
