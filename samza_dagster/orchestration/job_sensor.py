@@ -100,6 +100,8 @@ def of_every_job(
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Told:
     """What the tick of each job tells, together; a component of one job has that one's cursor."""
+    from samza_dagster.metadata.shared_readers import shared_readers
+
     if not samza.is_several:
         return tick(JobTick(context.cursor, context.instance, context.log), samza)
     began = monotonic()
@@ -115,11 +117,12 @@ def of_every_job(
         log = _JobLog(context.log, {"job": tag})
         return tick(JobTick(kept.cursors.get(tag), context.instance, log), jobs[tag])
 
-    pool = ThreadPoolExecutor(JOBS_AT_ONCE)
     turns = sorted(jobs, key=lambda tag: (tag not in kept.left, tag))
-    told = {tag: pool.submit(ticked, tag) for tag in turns}
-    wait(told.values(), timeout=max(0.0, END_WITHIN_S - (monotonic() - began)))
-    pool.shutdown(wait=False, cancel_futures=True)
+    with shared_readers():
+        pool = ThreadPoolExecutor(JOBS_AT_ONCE)
+        told = {tag: pool.submit(ticked, tag) for tag in turns}
+        wait(told.values(), timeout=max(0.0, END_WITHIN_S - (monotonic() - began)))
+        pool.shutdown(wait=False, cancel_futures=True)
     return _together(context, jobs, kept, told, lambda: monotonic() - began)
 
 
@@ -160,7 +163,8 @@ def _together(
     text = f"{len(jobs) - len(left)} of {len(jobs)} jobs in {took_s():.1f} s"
     if left:
         text += f"; left for the next tick: {some_of(left)}"
-    text += "".join(f"; {some_of(tags)}: {what}" for what, tags in said.items())
+    for what, tags in said.items():
+        text += f"; {'each' if len(tags) == len(jobs) else some_of(tags)}: {what}"
     context.log.info(text)
     return dg.SensorResult(
         run_requests=runs,
