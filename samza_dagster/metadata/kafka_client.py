@@ -8,10 +8,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, UnknownTopic, Unreachable
 from samza_dagster.interrupts import interrupts_deferred
+from samza_dagster.metadata import shared_readers
 from samza_dagster.metadata.connection import Connection, redacted
 
 if TYPE_CHECKING:
@@ -74,22 +76,20 @@ class KafkaCluster:
         """
         from confluent_kafka import Consumer
 
-        return self._make(
-            Consumer,
-            {
-                "group.id": "samza-dagster-reader",
-                "enable.auto.commit": "false",
-                "enable.auto.offset.store": "false",
-                "auto.offset.reset": "earliest",
-                "allow.auto.create.topics": "false",
-                "isolation.level": "read_committed" if committed_only else "read_uncommitted",
-                "fetch.error.backoff.ms": "50",
-                "fetch.queue.backoff.ms": "10",
-                # An end is told by an empty fetch, which the broker holds for this long.
-                "enable.partition.eof": "true" if report_ends else "false",
-                "fetch.wait.max.ms": "25" if report_ends else "500",
-            },
-        )
+        own = {
+            "group.id": "samza-dagster-reader",
+            "enable.auto.commit": "false",
+            "enable.auto.offset.store": "false",
+            "auto.offset.reset": "earliest",
+            "allow.auto.create.topics": "false",
+            "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+            "fetch.error.backoff.ms": "50",
+            "fetch.queue.backoff.ms": "10",
+            # An end is told by an empty fetch, which the broker holds for this long.
+            "enable.partition.eof": "true" if report_ends else "false",
+            "fetch.wait.max.ms": "25" if report_ends else "500",
+        }
+        return shared_readers.reader(self._settings(own), partial(self._make, Consumer))
 
     def producer(
         self, *, transactional_id: str | None = None, timeout_ms: int = 10_000
@@ -109,13 +109,13 @@ class KafkaCluster:
             # A cluster may allow less (`transaction.max.timeout.ms`): the caller's own wins.
             given = self._client_config.get("transaction.timeout.ms")
             settings["transaction.timeout.ms"] = given or str(timeout_ms)
-        return self._make(Producer, settings)
+        return self._make(Producer, self._settings(settings))
 
     def admin(self) -> AdminClient:
         """A client that creates and describes topics."""
         from confluent_kafka.admin import AdminClient
 
-        return self._make(AdminClient, {})
+        return self._make(AdminClient, self._settings({}))
 
     def unreachable(self, asked: str, deadline_s: float, seen: str = "") -> Unreachable:
         """The error for a deadline that passed; names the servers and the last error."""
@@ -182,12 +182,12 @@ class KafkaCluster:
             )
         return self.unreachable(asked, deadline_s, error.str())
 
-    def _make(self, kind: Callable[[dict[str, Any]], _Client], own: dict[str, str]) -> _Client:
+    def _make(self, kind: Callable[[dict[str, Any]], _Client], settings: dict[str, Any]) -> _Client:
         from confluent_kafka import KafkaException
 
         try:
             with interrupts_deferred():
-                return kind(self._settings(own))
+                return kind(settings)
         except KafkaException as error:
             raise InvalidInput(
                 f"connect to Kafka at {self.bootstrap_servers}",

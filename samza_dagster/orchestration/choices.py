@@ -1,20 +1,31 @@
 """The choices that exist, offered by the Launchpad: processors and hosts as dynamic partitions.
 
 A sensor keeps them current. A placement job takes its processor (`drain_host` its host)
-from the chosen partition when its config names none, and refuses two that differ.
+from the chosen partition when its config names none, and refuses two that differ. In a component
+of several Samza jobs the partition says which job, too: `<name>/<id>/<processor>`, and for a
+Dagster job that is about a whole Samza job `<name>/<id>`.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
+from samza_dagster.orchestration.job_sensor import (
+    JobTick,
+    LaunchingSensor,
+    Told,
+    of_every_job,
+    started,
+)
+from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import BY_HOST
+from samza_dagster.orchestration.tags import BY_HOST, JOB, is_of_all, job_tags, subject_of
 from samza_dagster.orchestration.ticks import least_seconds
 
 SENSOR = "choices"
@@ -42,11 +53,33 @@ def hosts_of(job: str) -> dg.DynamicPartitionsDefinition:
     return dg.DynamicPartitionsDefinition(name=f"{job}/hosts")
 
 
+@cache
+def jobs_of(job: str) -> dg.DynamicPartitionsDefinition:
+    """`*/jobs`: the Samza jobs of a component of several, each as tag `samza/job` names it."""
+    return dg.DynamicPartitionsDefinition(name=f"{job}/jobs")
+
+
 def choices_for(action: str, job: str) -> dg.DynamicPartitionsDefinition | None:
-    """What one chooses for a placement job; None for one that is about the whole job."""
+    """What one chooses for a placement job; None for one that is about the one Samza job there is."""
     if action in BY_PROCESSOR:
         return processors_of(job)
-    return hosts_of(job) if action in BY_HOST else None
+    if action in BY_HOST:
+        return hosts_of(job)
+    return jobs_of(job) if is_of_all(job) else None
+
+
+def choice_of_a_job(action: str, job: str) -> dg.PartitionedConfig[Any]:
+    """The choice for a placement job of a component of several: the run is tagged with its Samza job."""
+
+    def tags_of(key: str) -> dict[str, str]:
+        by_job = action not in BY_PROCESSOR | BY_HOST
+        return job_tags(key if by_job else key.rpartition("/")[0], action)
+
+    return dg.PartitionedConfig(
+        partitions_def=choices_for(action, job) or jobs_of(job),
+        run_config_for_partition_key_fn=lambda _key: {},
+        tags_for_partition_key_fn=tags_of,
+    )
 
 
 def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:
@@ -63,6 +96,7 @@ def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:
             fix="rolling_bounce or drain_host, which know an order; or one run from the Launchpad",
         )
     partition = context.partition_key if context.has_partition_key else ""
+    partition = subject_of(partition, context.run.tags.get(JOB, ""))
     if configured and partition and configured != partition:
         raise Refused(
             f"one {what}",
@@ -81,46 +115,80 @@ def changes(known: Collection[str], there: Collection[str]) -> tuple[list[str], 
     return sorted(set(there) - set(known)), sorted(set(known) - set(there))
 
 
-def choices_sensor(job: str, interval_s: int = 30, *, running: bool = True) -> dg.SensorDefinition:
-    """`choices`: keeps the partitions of processors and hosts as the job has them now.
+def choices_sensor(
+    job: str, interval_s: int = 30, *, running: bool = True, prefix: str = ""
+) -> dg.SensorDefinition:
+    """`choices`: keeps the partitions of processors and hosts as the jobs have them now.
 
-    `job` is the value of tag `samza/job`.
+    `job` is the value of tag `samza/job`; that of each, in a component of several.
     """
+    samza_key = named(prefix, "samza")
+    offered = (processors_of(job), hosts_of(job))
 
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
-        name=SENSOR,
-        minimum_interval_seconds=least_seconds(interval_s),
-        default_status=dg.DefaultSensorStatus.RUNNING
-        if running
-        else dg.DefaultSensorStatus.STOPPED,
-        description="Keeps the processors and hosts that the Launchpad offers current.",
-    )
-    def choices(
-        context: dg.SensorEvaluationContext, samza: SamzaClientResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        try:
-            client = samza.open_client()
+    def choices(context: dg.SensorEvaluationContext, **_named: object) -> Told:
+        known = {of.name: _by_job(context.instance, str(of.name), job) for of in offered}
+
+        def tick(_one: JobTick, samza: SamzaClientResource) -> Told:
             try:
-                view = client.view()
-            finally:
-                client.close()
-        except SamzaDagsterError as error:
-            return dg.SkipReason(f"the job can't be read: {error}")
-        requests: list[Any] = []
-        told: list[str] = []
-        for partitions, there in (
-            (processors_of(job), list(view.processors)),
-            (hosts_of(job), list(view.hosts)),
-        ):
-            known = context.instance.get_dynamic_partitions(str(partitions.name))
-            new, gone = changes(known, there)
-            if new:
-                requests.append(partitions.build_add_request(new))
-            if gone:
-                requests.append(partitions.build_delete_request(gone))
-            told.append(f"{partitions.name}: {len(there)}, {len(new)} new, {len(gone)} gone")
-        if not requests:
-            return dg.SkipReason("; ".join(told))
-        return dg.SensorResult(skip_reason="; ".join(told), dynamic_partitions_requests=requests)
+                client = samza.open_client()
+                try:
+                    view = client.view()
+                finally:
+                    client.close()
+            except SamzaDagsterError as error:
+                return dg.SkipReason(f"the job can't be read: {error}")
+            within = f"{samza.tag}/" if is_of_all(job) else ""
+            requests: list[Any] = []
+            told: list[str] = []
+            for of, there in zip(offered, (view.processors, view.hosts), strict=True):
+                keys = [f"{within}{one}" for one in there]
+                new, gone = changes(known[of.name].get(within, ()), keys)
+                requests += _requests(of, new, gone)
+                told.append(f"{of.name}: {len(keys)}, {len(new)} new, {len(gone)} gone")
+            if not requests:
+                return dg.SkipReason("; ".join(told))
+            return dg.SensorResult(
+                skip_reason="; ".join(told), dynamic_partitions_requests=requests
+            )
 
-    return choices
+        samza = getattr(context.resources, samza_key)
+        told = of_every_job(context, samza, tick)
+        if not is_of_all(job) or isinstance(told, dg.SkipReason):
+            return told
+        there = {one.tag for one in samza.each()}
+        jobs = jobs_of(job)
+        requests = _requests(
+            jobs, *changes(context.instance.get_dynamic_partitions(str(jobs.name)), there)
+        )
+        for of in offered:
+            gone = [
+                key
+                for within, keys in known[of.name].items()
+                if within[:-1] not in there
+                for key in keys
+            ]
+            requests += _requests(of, [], gone)
+        requests += told.dynamic_partitions_requests or []
+        return told._replace(dynamic_partitions_requests=requests or None)
+
+    return LaunchingSensor(
+        name=named(prefix, SENSOR),
+        evaluation_fn=choices,
+        minimum_interval_seconds=least_seconds(interval_s),
+        default_status=started(running),
+        description="Keeps the processors and hosts that the Launchpad offers current.",
+        required_resource_keys={samza_key},
+    )
+
+
+def _by_job(instance: dg.DagsterInstance, name: str, job: str) -> Mapping[str, Collection[str]]:
+    """The known keys of partitions by what is before each: `<value of samza/job>/`, or nothing."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for key in instance.get_dynamic_partitions(name):
+        found["".join(key.rpartition("/")[:2]) if is_of_all(job) else ""].append(key)
+    return found
+
+
+def _requests(of: dg.DynamicPartitionsDefinition, new: list[str], gone: list[str]) -> list[Any]:
+    made: list[Any] = [of.build_add_request(new)] if new else []
+    return [*made, of.build_delete_request(gone)] if gone else made

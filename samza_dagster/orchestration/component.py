@@ -1,4 +1,4 @@
-"""`SamzaJobComponent`: one Samza job in Dagster, described in YAML."""
+"""`SamzaJobComponent`: a Samza job in Dagster, or several, described in YAML."""
 
 # No `from __future__ import annotations`: Dagster reads a component's annotations as types.
 
@@ -26,27 +26,30 @@ from samza_dagster.orchestration.assets.standby_readiness import (
 )
 from samza_dagster.orchestration.bounce.record import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
-from samza_dagster.orchestration.bounce.steering import RESUME_SENSOR, bounce_resume_sensor
-from samza_dagster.orchestration.choices import choices_sensor
+from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
+from samza_dagster.orchestration.choices import choices_sensor, jobs_of
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.jobs import (
     moving_job,
+    of_component,
     placement_jobs,
     steered_jobs,
     waiting_jobs,
 )
-from samza_dagster.orchestration.names import PREFIX_PATTERN
-from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
+from samza_dagster.orchestration.names import PREFIX_PATTERN, named
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.resource import SamzaClientResource, refuse_secrets
+from samza_dagster.orchestration.resource import (
+    SamzaClientResource,
+    is_pattern,
+    refuse_secrets,
+    with_ids,
+)
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
-from samza_dagster.orchestration.tags import job_tag
-from samza_dagster.orchestration.waits.continuation import SENSOR as CONTINUATIONS
+from samza_dagster.orchestration.tags import ALL, job_tag
 from samza_dagster.orchestration.waits.continuation import continuations_sensor
 from samza_dagster.orchestration.watch.acknowledge import acknowledge_job
 from samza_dagster.orchestration.watch.audit import audit_job
-from samza_dagster.orchestration.watch.sensors import NAME as AUTO_FAILOVER
 from samza_dagster.orchestration.watch.sensors import (
     auto_failover_sensor,
     invariants_sensor,
@@ -60,12 +63,14 @@ TYPE = "samza_dagster.SamzaJobComponent"
 @dg.scaffold_with(SamzaJobScaffolder)
 @dataclass
 class SamzaJobComponent(dg.Component, dg.Resolvable):
-    """The jobs, sensors and assets of one Samza job.
+    """The jobs, sensors and assets of one Samza job, or of several.
 
     Connection values may come from the environment: `{{ env('NAME', 'default') }}`.
     Secrets never stand in the YAML: `client_config_env` names the environment
-    variable that holds each. `prefix` goes before the names of jobs, sensors and schedules
-    and is the first part of asset keys: of several jobs in one code location, all but one
+    variable that holds each. In place of `app_name` and `app_id`, `jobs` are several Samza jobs of
+    one cluster: each `<name>/<id>` (`<name>` alone: id 1) or a pattern, as `orders-*/*`, of those
+    that Kafka has a coordinator stream of. Which one a run is about is its partition then. `prefix` goes before the names of jobs, sensors and schedules
+    and is the first part of asset keys: of several components in one code location, all but one
     need a prefix of their own. `hosts`, when given, are the only hosts that its jobs send a
     standby to; where the coordinator chooses by itself it isn't bound. They count as known, too,
     where no container was yet. `yarn_resource_manager` is YARN's web address, where Samza's own AM
@@ -74,8 +79,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     """
 
     bootstrap_servers: str
-    app_name: str | int
+    app_name: str | int = ""
     app_id: str | int = "1"
+    jobs: list[str] = field(default_factory=list[str])
     client_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
     client_config_env: dict[str, str] = field(default_factory=dict[str, str])
     hosts: list[str] = field(default_factory=list[str])
@@ -92,19 +98,23 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     def __post_init__(self) -> None:
         """Raises `InvalidInput` for a prefix that Dagster's names can't begin with, or a secret.
 
-        Also for a name or an id of the job that is empty or too long.
+        Also for a name or an id of a job that is empty or too long.
         """
         refuse_secrets(self.client_config)
-        for name, text, longest in (
-            ("app_name", str(self.app_name), LONGEST_APP_NAME),
-            ("app_id", str(self.app_id), LONGEST_APP_ID),
-        ):
-            if not 1 <= len(text) <= longest:
-                raise InvalidInput(
-                    f"{name} {text[:longest]!r}",
-                    seen=f"{len(text)} characters",
-                    fix=f"1 to {longest} characters",
-                )
+        if self.jobs and self.app_name:
+            raise InvalidInput(
+                "the component's Samza jobs",
+                seen=f"app_name {self.app_name!r}, and jobs",
+                fix="app_name for one Samza job, jobs for several",
+            )
+        self.jobs = with_ids(self.jobs)
+        if len(self.jobs) == 1 and not is_pattern(self.jobs[0]):
+            self.app_name, _, self.app_id = self.jobs.pop().partition("/")
+        for job in self.jobs or [self.job]:
+            _check_name(job)
+        if self.jobs:  # a tick looks at many: of each it takes one look
+            settings = {**self.auto_failover.model_dump(), "look_for_s": 0}
+            self.auto_failover = AutoFailover.model_validate(settings)
         if not re.match(PREFIX_PATTERN, self.prefix):
             raise InvalidInput(
                 f"prefix {self.prefix!r}",
@@ -114,8 +124,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     @property
     def job(self) -> str:
-        """`<name>/<id>`."""
-        return f"{self.app_name}/{self.app_id}"
+        """`<name>/<id>`; of several jobs `*`, which stands for each."""
+        return ALL if self.jobs else f"{self.app_name}/{self.app_id}"
 
     @property
     def tag(self) -> str:
@@ -153,17 +163,15 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             ) from error
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """All definitions of the job.
-
-        Under a prefix every job, sensor and asset has the resources bound to it: in a code
-        location a resource's name can be given once.
-        """
+        """All definitions of the component."""
         return dg.Definitions(
             assets=self.build_assets(),
             jobs=self.build_jobs(),
             schedules=self.build_schedules(),
             sensors=self.build_sensors(),
-            resources={} if self.prefix else self.build_resources(),
+            resources={
+                named(self.prefix, name): made for name, made in self.build_resources().items()
+            },
             executor=dg.in_process_executor,
         )
 
@@ -171,43 +179,36 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """Placement jobs, those behind the sensors, and the job that takes a snapshot."""
         placing = [*placement_jobs(self.tag), audit_job(self.tag), acknowledge_job(self.tag)]
         return [
-            *self._under(placing),
+            *self._own(placing),
             snapshot_assets_job(self.tag, self.prefix),
             readiness_job(self.tag, self.prefix),
         ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
-        """What records outcomes, goes on with what waits or pauses, and watches the job."""
+        """What records outcomes, goes on with what waits or pauses, and watches the jobs."""
         interval_s, running = self.policies.sensor_interval_s, self.policies.sensor_running
-        waiting = self._under(waiting_jobs(self.tag))
-        steered = self._under(steered_jobs(self.tag))
-        launched = self._under([audit_job(self.tag), moving_job(self.tag)])
-        sensors = [
-            placement_responses_sensor(
-                interval_s, running=running, no_end_s=self.policies.timeout_s
-            ),
-            continuations_sensor(waiting, interval_s, running=running),
-            choices_sensor(self.tag, max(30, interval_s), running=running),
-            bounce_resume_sensor(self.tag, steered, interval_s, running=running),
-            auto_failover_sensor(self.auto_failover, launched),
-            lag_slo_sensor(self.lag_slo),
-            invariants_sensor(self.invariants),
-        ]
-        if not self.prefix:
-            return sensors
-        resources = self.build_resources()
-        jobs = {CONTINUATIONS: waiting, RESUME_SENSOR: steered, AUTO_FAILOVER: launched}
+        tag, prefix = self.tag, self.prefix
+        waiting = self._own(waiting_jobs(tag))
+        steered = self._own(steered_jobs(tag))
+        launched = self._own([audit_job(tag), moving_job(tag)])
         return [
-            sensor_under(self.prefix, one, resources, jobs.get(one.name, ())) for one in sensors
+            placement_responses_sensor(
+                interval_s, running=running, no_end_s=self.policies.timeout_s, prefix=prefix
+            ),
+            continuations_sensor(waiting, interval_s, running=running, prefix=prefix),
+            choices_sensor(tag, max(30, interval_s), running=running, prefix=prefix),
+            bounce_resume_sensor(tag, steered, interval_s, running=running, prefix=prefix),
+            auto_failover_sensor(self.auto_failover, launched, prefix),
+            lag_slo_sensor(self.lag_slo, prefix),
+            invariants_sensor(self.invariants, self.policies, prefix),
         ]
 
-    def _under(self, jobs: list[dg.JobDefinition]) -> list[dg.JobDefinition]:
-        """The jobs under the prefix; each made once, as a sensor launches the very definition."""
-        if not self.prefix:
-            return jobs
+    def _own(self, jobs: list[dg.JobDefinition]) -> list[dg.JobDefinition]:
+        """The jobs as the component has them; each made once, as a sensor launches the very definition."""
+        resources = self.build_resources() if self.prefix else {}
         for job in jobs:
             if job.name not in self._made:
-                self._made[job.name] = job_under(self.prefix, job, self.build_resources())
+                self._made[job.name] = of_component(job, self.tag, self.prefix, resources)
         return [self._made[job.name] for job in jobs]
 
     @cached_property
@@ -220,15 +221,14 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
     def build_assets(self) -> list[Any]:
         """Snapshots, readiness, the history of placement and of bounces, and checks."""
-        given = self.build_resources() if self.prefix else None
+        prefix, partitions = self.prefix, jobs_of(self.tag) if self.jobs else None
+        about = ", ".join(self.jobs) or self.job
         return [
-            snapshot_assets(self.prefix, given),
-            placement_history_spec(self.job, self.prefix),
-            bounce_history_spec(self.job, self.prefix),
-            standby_readiness(self.prefix, given),
-            outside_checks_now(
-                self.job, self.lag_slo, self.invariants.standbys, self.prefix, given
-            ),
+            snapshot_assets(prefix, partitions),
+            placement_history_spec(about, prefix, partitions),
+            bounce_history_spec(about, prefix, partitions),
+            standby_readiness(prefix, partitions),
+            outside_checks_now(self.lag_slo, self.invariants.standbys, prefix, partitions),
         ]
 
     def build_resources(self) -> dict[str, Any]:
@@ -237,6 +237,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             bootstrap_servers=self.bootstrap_servers,
             job_name=str(self.app_name),  # a template that gives "1" is resolved to a number
             job_id=str(self.app_id),
+            jobs=self.jobs,
             client_config={name: str(value) for name, value in self.client_config.items()},
             client_config_env=self.client_config_env,
             yarn_resource_manager=self.yarn_resource_manager,
@@ -250,6 +251,21 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 path=self.snapshots_path, spark_master=self.spark_master
             ),
         }
+
+
+def _check_name(job: str) -> None:
+    """Raises `InvalidInput` for a name or an id that is empty or too long."""
+    name, _, job_id = job.partition("/")
+    for what, text, longest in (
+        ("app_name", name, LONGEST_APP_NAME),
+        ("app_id", job_id, LONGEST_APP_ID),
+    ):
+        if not 1 <= len(text) <= longest:
+            raise InvalidInput(
+                f"{what} {text[:longest]!r}",
+                seen=f"{len(text)} characters",
+                fix=f"1 to {longest} characters",
+            )
 
 
 def _innermost(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -18,8 +18,9 @@ from samza_dagster.orchestration.acting import (
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.cancel_waiting import cancel_waiting_graph
-from samza_dagster.orchestration.choices import choices_for
+from samza_dagster.orchestration.choices import choice_of_a_job, choices_for
 from samza_dagster.orchestration.drain.job import drain_host_graph
+from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations.control import STEERED_JOBS
 from samza_dagster.orchestration.planning import (
     PLAN,
@@ -32,7 +33,7 @@ from samza_dagster.orchestration.planning import (
 )
 from samza_dagster.orchestration.reconcile.job import reconcile_graph
 from samza_dagster.orchestration.spinning_up import spin_up, wait_until_warm
-from samza_dagster.orchestration.tags import job_tags
+from samza_dagster.orchestration.tags import is_of_all, job_tags
 from samza_dagster.orchestration.via_standby import move_via_new_standby_graph
 
 
@@ -131,6 +132,30 @@ def steered_jobs(job: str) -> list[dg.JobDefinition]:
 def moving_job(job: str) -> dg.JobDefinition:
     """`move_with_standby`, which sensor `auto_failover` launches where Samza's AM coordinates."""
     return _to_job(move_with_standby_graph, job)
+
+
+def of_component(
+    job: dg.JobDefinition, of: str, prefix: str, resources: Mapping[str, Any]
+) -> dg.JobDefinition:
+    """The job as a component has it; `of` is the value of tag `samza/job`, that of each of several.
+
+    Under a `prefix` it has that before its name and the component's own `resources`: those of a code
+    location are known by name, and each component has others.
+    """
+    if not prefix and not is_of_all(of):
+        return job
+    needed = {key for op in job.graph.iterate_op_defs() for key in op.required_resource_keys}
+    own = {name: made for name, made in resources.items() if name in needed}
+    several = is_of_all(of)
+    return job.graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+        name=named(prefix, job.name),
+        description=job.description,
+        resource_defs=own if prefix else None,
+        config=choice_of_a_job(job.name, of) if several else None,
+        partitions_def=None if several else job.partitions_def,
+        executor_def=job.executor_def,
+        tags=job.tags,
+    )
 
 
 @cache

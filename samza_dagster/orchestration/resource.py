@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
 from pydantic import Field, PrivateAttr, field_validator
@@ -15,6 +17,7 @@ from samza_dagster.interrupts import ignored_interrupts_come_again
 from samza_dagster.orchestration.asking import release
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
+from samza_dagster.orchestration.tags import JOB, PARTITION, job_tag
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -58,16 +61,26 @@ def client_settings(
 
 
 class SamzaClientResource(dg.ConfigurableResource[object]):
-    """Connection to one job's coordinator stream. No connection is made before first use."""
+    """Connection to a job's coordinator stream. No connection is made before first use.
+
+    That of a component of several jobs (`jobs`) is, in a run, the one of the job that the run is
+    about; `each` gives them all.
+    """
 
     bootstrap_servers: str = Field(
         min_length=1, description="Kafka bootstrap servers, host:port, comma-separated."
     )
     job_name: str = Field(
-        min_length=1, max_length=LONGEST_APP_NAME, description="job.name of the Samza job."
+        default="",
+        max_length=LONGEST_APP_NAME,
+        description="job.name of the Samza job; empty: several, as `jobs` says.",
     )
     job_id: str = Field(
         default="1", min_length=1, max_length=LONGEST_APP_ID, description="job.id of the Samza job."
+    )
+    jobs: list[str] = Field(
+        default_factory=list,
+        description="The component's Samza jobs, each as <name>/<id>, or patterns of these.",
     )
     client_config: dict[str, str] = Field(
         default_factory=dict,
@@ -105,15 +118,43 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
     _client: PlacementClient | None = PrivateAttr(default=None)
     _holds: dict[str, str] = PrivateAttr(default_factory=dict[str, str])
+    _asked: str = PrivateAttr(default="")
+
+    @property
+    def is_several(self) -> bool:
+        """It is of several Samza jobs, and of none of them yet."""
+        return bool(self.jobs) and not self.job_name
 
     @property
     def job(self) -> str:
-        """`<name>/<id>`."""
-        return f"{self.job_name}/{self.job_id}"
+        """`<name>/<id>`. Raises `InvalidInput` where it isn't known which of several."""
+        if self.job_name:
+            return f"{self.job_name}/{self.job_id}"
+        raise InvalidInput(
+            "one Samza job of the component",
+            seen=f"{self._asked}, which isn't one of it" if self._asked else "none was chosen",
+            fix=f"choose its partition in the Launchpad, or tag {JOB}:"
+            f" {job_tag('<name>/<id>', self.prefix)}, one of {', '.join(self.jobs)}",
+        )
+
+    @property
+    def tag(self) -> str:
+        """Value of tag `samza/job`."""
+        return job_tag(self.job, self.prefix)
+
+    @property
+    def partition(self) -> str | None:
+        """The job's partition of the component's assets; None where they are of one job alone."""
+        return self.tag if self.jobs else None
 
     def asset_key(self, asset: str) -> dg.AssetKey:
-        """The key of one of the job's assets."""
+        """The key of one of the component's assets."""
         return asset_key(self.prefix, asset)
+
+    def records_of(self, asset: str) -> dg.AssetKey | dg.AssetRecordsFilter:
+        """What of an asset's events is to be fetched: those of this job."""
+        key, partition = self.asset_key(asset), self.partition
+        return key if partition is None else dg.AssetRecordsFilter(key, [partition])
 
     def settings(self) -> dict[str, str]:
         """librdkafka settings beside the bootstrap servers; secrets from the environment."""
@@ -123,13 +164,54 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         """The connection that clients and snapshots are made with. Raises `InvalidInput`."""
         from samza_dagster.metadata.connection import Connection
 
+        name, job_id = self.job.split("/")
         return Connection(
             bootstrap_servers=self.bootstrap_servers,
-            job_name=self.job_name,
-            job_id=self.job_id,
+            job_name=name,
+            job_id=job_id,
             client_config=self.settings(),
             yarn_resource_manager=self.yarn_resource_manager,
         )
+
+    def each(self) -> list[Self]:
+        """One for each of its Samza jobs, those of patterns as Kafka has them now.
+
+        Raises `Unreachable`.
+        """
+        if not self.is_several:
+            return [self]
+        named = [job for job in self.jobs if not is_pattern(job)]
+        patterns = [job for job in self.jobs if is_pattern(job)]
+        found = self.deployed_jobs() if patterns else []
+        matching = [job for job in found if any(fnmatchcase(job, one) for one in patterns)]
+        return [self.of(job) for job in sorted({*named, *matching})]
+
+    def deployed_jobs(self) -> list[str]:
+        """The jobs that have a coordinator stream, each as `<name>/<id>`. Raises `Unreachable`."""
+        from samza_dagster.metadata.deployed_jobs import deployed_jobs
+
+        return deployed_jobs(self.bootstrap_servers, self.settings())
+
+    def of(self, job: str) -> Self:
+        """That of one of its jobs, `<name>/<id>`."""
+        name, _, job_id = job.partition("/")
+        fields: dict[str, Any] = {one: getattr(self, one) for one in type(self).model_fields}
+        fields |= {"job_name": name, "job_id": job_id}
+        return type(self)(**fields)
+
+    def of_run(self, run: dg.DagsterRun | None) -> Self:
+        """That of the job that a run is about, by its tag `samza/job`, else by its partition.
+
+        Where neither is one of the component's it is of several still, and refuses to be asked.
+        """
+        if not self.is_several or run is None:
+            return self
+        self._asked = run.tags.get(JOB) or run.tags.get(PARTITION, "")
+        parts = self._asked.removeprefix(f"{self.prefix}/" if self.prefix else "").split("/")
+        job = "/".join(parts[:2])
+        if len(parts) > 1 and any(fnmatchcase(job, one) for one in self.jobs):
+            return self.of(job)
+        return self
 
     def open_client(self) -> PlacementClient:
         """A new client; whoever calls this closes it. Raises `Unreachable`."""
@@ -151,9 +233,18 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         """What this run has reserved and not committed: request → uuid of its release."""
         return self._holds
 
-    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """A run that is cancelled ends, whatever it was at."""
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Self]:
+        """What a run or a tick is given; a run's gives back what it holds, and closes its client.
+
+        A run that is cancelled ends, whatever it was at.
+        """
         ignored_interrupts_come_again()
+        given = self.of_run(context.run)
+        try:
+            yield given
+        finally:
+            given.teardown_after_execution(context)
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Gives back what the run holds and closes its client, if one was opened."""
@@ -168,3 +259,13 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         finally:
             self._holds.clear()
             client.close()
+
+
+def with_ids(jobs: Iterable[str]) -> list[str]:
+    """Each as `<name>/<id>`; one without an id has id 1, as in Samza."""
+    return [job if "/" in job else f"{job}/1" for job in jobs]
+
+
+def is_pattern(job: str) -> bool:
+    """Whether it stands for any number of jobs."""
+    return any(sign in job for sign in "*?[")

@@ -45,6 +45,15 @@ MOST_TAG_BYTES = 2_400
 FROM_CONFIG = {WHO: "requested_by", WHY: "reason", TICKET: "ticket"}
 
 
+ALL = "*"
+"""In the place of a job's name and id: each of the component's jobs."""
+
+
+def is_of_all(job: str) -> bool:
+    """Whether a value as `job_tag` has it stands for each job of a component."""
+    return job.endswith(ALL)
+
+
 def job_tag(job: str, prefix: str = "") -> str:
     """Value of `samza/job`: `<name>/<id>`, under a prefix `<prefix>/<name>/<id>`.
 
@@ -55,7 +64,12 @@ def job_tag(job: str, prefix: str = "") -> str:
 
 
 def job_tags(job: str, action: str) -> dict[str, str]:
-    """Tags that every run of a placement job carries; `job` as `job_tag` has it."""
+    """Tags that every run of a placement job carries; `job` as `job_tag` has it.
+
+    Of a component of several Samza jobs the run says which one it is about, by its partition.
+    """
+    if is_of_all(job):
+        return {ACTION: action}
     tags = {JOB: job, ACTION: action}
     if action not in ASK_NOTHING:
         tags[SLOT] = job
@@ -67,6 +81,11 @@ def job_tags(job: str, action: str) -> dict[str, str]:
 def group_tag(job: str, processor_id: str) -> str:
     """Value of `samza/container-group`: that of `samza/job`, then `/<group>`."""
     return f"{job}/{group_of(processor_id)}"
+
+
+def subject_of(partition: str, job: str) -> str:
+    """The processor or host that a partition names; one of several Samza jobs has the job before it."""
+    return "" if partition == job else partition.removeprefix(f"{job}/")
 
 
 def names_within(names: Iterable[str], most_bytes: int = MOST_TAG_BYTES) -> str:
@@ -119,7 +138,7 @@ def _group(run_config: object, tags: Mapping[str, str]) -> str:
         return f"{job}/{action}"
     by_host = action in BY_HOST
     named = (c.get("host" if by_host else "processor") for c in _op_configs(run_config))
-    subject = next((name for name in named if name), tags.get(PARTITION))
+    subject = next((name for name in named if name), subject_of(tags.get(PARTITION, ""), job))
     if not isinstance(subject, str) or not subject:
         return ""
     return f"{job}/{action}/{subject}" if by_host else group_tag(job, subject)

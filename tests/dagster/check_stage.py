@@ -36,7 +36,9 @@ class Stage:
     def __init__(self, world: Lookout, instance: dg.DagsterInstance) -> None:
         self.world = world
         self.instance = instance
-        self.sensor: dg.SensorDefinition = invariants_sensor(Invariants(grace_s=10))
+        self.sensor: dg.SensorDefinition = invariants_sensor(
+            Invariants(grace_s=10), PlacementPolicies(lag_limit=100)
+        )
         self.cursor: str | None = None
 
     def tick(self, *, kept: bool = True, times: int = 1) -> dict[str, Evaluation]:
@@ -44,12 +46,7 @@ class Stage:
         told: dict[str, Evaluation] = {}
         for _ in range(times):
             self.world.now_ms += 10_000
-            resources = {
-                "samza": FakeWatch(bootstrap_servers="here", job_name="demo"),
-                "samza_policies": PlacementPolicies(lag_limit=100),
-            }
-            if self.sensor.name == "lag_slo":
-                resources.pop("samza_policies")
+            resources = {"samza": FakeWatch(bootstrap_servers="here", job_name="demo")}
             with dg.build_sensor_context(
                 instance=self.instance, cursor=self.cursor, resources=resources
             ) as context:
@@ -78,7 +75,7 @@ class Stage:
 
     def on_demand(self, slo: LagSlo | None = None) -> dict[str, Evaluation]:
         """The evaluations by check of a run of `outside_checks`."""
-        checks = outside_checks_now("demo/1", slo or LagSlo(), None)
+        checks = outside_checks_now(slo or LagSlo(), None)
         definitions = dg.Definitions(
             asset_checks=[checks],
             jobs=[dg.define_asset_job("look", selection=dg.AssetSelection.checks(checks))],

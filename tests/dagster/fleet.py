@@ -133,12 +133,11 @@ class Ticks:
     sensor: dg.SensorDefinition
     samza: SamzaClientResource | None = None
     cursor: str | None = None
-    resources: dict[str, Any] = field(default_factory=dict[str, Any])
     processor_s: list[float] = field(default_factory=list[float])
     wall_s: list[float] = field(default_factory=list[float])
 
     def tick(self) -> dg.SensorResult | dg.SkipReason:
-        given = {"samza": self.samza, **self.resources} if self.samza is not None else {}
+        given = {"samza": self.samza} if self.samza is not None else {}
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources=given
         ) as context:

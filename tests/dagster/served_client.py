@@ -15,9 +15,8 @@ import dagster as dg
 from samza_dagster.client.responses import terminal
 from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model import PlacementResponse
-from samza_dagster.orchestration.jobs import placement_jobs
+from samza_dagster.orchestration.jobs import of_component, placement_jobs
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.naming_jobs import job_under, sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
@@ -84,9 +83,11 @@ def served_repository(
     A run's process makes its own job alone. The first of a row that waits is what its sensor continues.
     """
 
-    @dg.repository(name="served")
+    rows = {row: _Served(path, row, row in waiting) for row in jobs}
+    samza = {named(row, "samza"): rows[row].samza.get_resource_definition() for row in waiting}
+
+    @dg.repository(name="served", _top_level_resources=samza)
     def served() -> dict[str, dict[str, Callable[[], Any]]]:
-        rows = {row: _Served(path, row, row in waiting) for row in jobs}
         return {
             "jobs": {
                 named(row, job): rows[row].making(job)
@@ -104,8 +105,9 @@ class _Served:
 
     def __init__(self, path: str, row: str, waits: bool) -> None:
         self._path, self._row = path, row
+        self.samza = ServedSamza(bootstrap_servers=path, job_name="demo", prefix=row)
         self._resources = {
-            "samza": ServedSamza(bootstrap_servers=path, job_name="demo", prefix=row),
+            "samza": self.samza,
             "samza_policies": PlacementPolicies(
                 timeout_s=LONG_S,
                 verify_timeout_s=LONG_S,
@@ -124,7 +126,7 @@ class _Served:
 
         def made() -> dg.SensorDefinition:
             job = self._job(name)
-            return sensor_under(self._row, continuations_sensor([job]), self._resources, [job])
+            return continuations_sensor([job], prefix=self._row)
 
         return made
 
@@ -134,7 +136,8 @@ class _Served:
             tag = job_tag("demo/1", self._row)
             product = next(job for job in placement_jobs(tag) if job.name == name)
             told = _op_boundary(self._path, self._row)
-            self._jobs[name] = job_under(self._row, product, self._resources).with_hooks({told})
+            own = of_component(product, tag, self._row, self._resources)
+            self._jobs[name] = own.with_hooks({told})
         return self._jobs[name]
 
 

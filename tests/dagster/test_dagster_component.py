@@ -19,7 +19,6 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.bounds import Within
 from samza_dagster.orchestration.component import TYPE
-from samza_dagster.orchestration.naming_jobs import sensor_under
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import least_seconds
@@ -348,9 +347,11 @@ def test_the_sensor_of_a_prefixed_job_reads_its_own_cluster(
     """`orders_choices` offers what runs on that job's cluster."""
     WORLDS["east:9092"].at = {"41": "host-1"}
     sensor = three_jobs.get_sensor_def("orders_choices")
-    ticked = sensor.evaluate_tick(
-        dg.build_sensor_context(instance=instance, repository_def=three_jobs)
-    )
+    resources = dict(three_jobs.get_top_level_resources())
+    with dg.build_sensor_context(
+        instance=instance, repository_def=three_jobs, resources=resources
+    ) as context:
+        ticked = sensor.evaluate_tick(context)
     offered = {r.partitions_def_name: r.partition_keys for r in ticked.dynamic_partitions_requests}
     assert offered["orders/orders/1/processors"] == ["41"]
 
@@ -364,22 +365,6 @@ def test_auto_failover_launches_its_own_job_s_audit_and_move(
         "orders_audit_failover",
         "orders_move_with_standby",
     }
-
-
-def test_what_a_sensor_launches_by_name_is_its_own_job(instance: dg.DagsterInstance) -> None:
-    """A run request of `auto_failover` names `audit_failover`; under a prefix, that one."""
-
-    @dg.sensor(job_name="audit_failover")
-    def plain(_context: dg.SensorEvaluationContext) -> dg.SensorResult:
-        return dg.SensorResult(
-            run_requests=[dg.RunRequest(run_key="1", job_name="audit_failover")], cursor="7"
-        )
-
-    made = sensor_under("orders", plain, {})
-    result = made(dg.build_sensor_context(instance=instance))
-    assert isinstance(result, dg.SensorResult)
-    assert [r.job_name for r in result.run_requests or []] == ["orders_audit_failover"]
-    assert result.cursor == "7"
 
 
 def test_a_prefix_that_is_no_name_is_refused(tmp_path: Path) -> None:

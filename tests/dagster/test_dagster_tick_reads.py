@@ -72,10 +72,9 @@ def test_a_look_at_a_thousand_containers_takes_a_tick_two_seconds_at_most(
         "lag_slo": lambda: lag_slo_sensor(
             LagSlo.model_validate({"objectives": [{"records": 10_000, "seconds": 60}]})
         ),
-        "invariants": lambda: invariants_sensor(Invariants()),
+        "invariants": lambda: invariants_sensor(Invariants(), PlacementPolicies(lag_limit=100)),
     }
-    policies = {"samza_policies": PlacementPolicies(lag_limit=100)} if what == "invariants" else {}
-    ticks = Ticks(instance, sensors[what](), fleet.samza, resources=policies)
+    ticks = Ticks(instance, sensors[what](), fleet.samza)
     for active in down:
         fleet.set_phase(active, Phase.REQUESTING)
     try:

@@ -10,6 +10,7 @@ import dagster as dg
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.job_sensor import cursor_of
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import lag_svg, picture
@@ -162,10 +163,8 @@ def _seconds(ms: int | None) -> float | None:
 
 
 def judged_now(
-    job: str,
     slo: LagSlo,
     standbys: int | None,
-    prefix: str,
     samza: SamzaClientResource,
     lag_limit: int,
     instance: dg.DagsterInstance,
@@ -175,17 +174,18 @@ def judged_now(
     How fast a standby applies is seen over time: objectives in seconds are judged by what sensor
     `lag_slo` has been following. Where it doesn't run they don't pass, as that isn't known.
     """
-    now_ms = time.time_ns() // 1_000_000
+    now_ms, prefix = time.time_ns() // 1_000_000, samza.prefix
     with errors_as_failures():
+        job = samza.job
         client = samza.open_client()
         try:
             lags = read_lags(client)
             found = invariant_findings(client, client.view(), lags, lag_limit, standbys)
         finally:
             client.close()
-    kept = kept_memory(instance, named(prefix, names.INVARIANTS), job, slo, now_ms)
+    kept = kept_memory(instance, names.INVARIANTS, samza, slo, now_ms)
     found[names.CLOCKS] = invariants.clocks_agree(kept.clocks) if kept is not None else [NOT_SEEN]
-    kept = kept_memory(instance, named(prefix, names.LAG_SLO), job, slo, now_ms)
+    kept = kept_memory(instance, names.LAG_SLO, samza, slo, now_ms)
     found[names.OBJECTIVE] = _objectives_now(slo, lags, kept, now_ms)
     _, results = looked(CheckMemory(job), found, dict.fromkeys(found, Hysteresis(looks=1)), now_ms)
     assets = under(prefix, {**names.ASSETS, **names.SLO_ASSETS})
@@ -202,15 +202,21 @@ def judged_now(
 
 
 def kept_memory(
-    instance: dg.DagsterInstance, sensor: str, job: str, slo: LagSlo, now_ms: int
+    instance: dg.DagsterInstance,
+    sensor: str,
+    samza: SamzaClientResource,
+    slo: LagSlo,
+    now_ms: int,
 ) -> CheckMemory | None:
     """What a sensor follows; None when it hasn't looked at this job of late."""
     if instance.schedule_storage is None:
         return None
     memories = [
-        CheckMemory.read(getattr(state.instigator_data, "cursor", None), job)
+        CheckMemory.read(
+            cursor_of(getattr(state.instigator_data, "cursor", None), samza), samza.job
+        )
         for state in instance.all_instigator_state()
-        if state.instigator_name == sensor
+        if state.instigator_name == named(samza.prefix, sensor)
     ]
     newest = max((b for b in memories if b is not None), key=lambda b: b.looked_ms, default=None)
     late_ms = max(LATE_S, LATE_TICKS * slo.interval_s) * 1000

@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,17 +11,18 @@ import dagster as dg
 
 from samza_dagster.orchestration.assets.snapshot_store import Rows, SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
+from samza_dagster.orchestration.choices import choice_of_a_job
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history.events import GROUP, HISTORY
 from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.names import asset_key, asset_path, named
+from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.map_picture import natural, shown_map
 from samza_dagster.orchestration.show.pictures import lag_svg, picture
 from samza_dagster.orchestration.show.tables import table
-from samza_dagster.orchestration.tags import job_tags
+from samza_dagster.orchestration.tags import is_of_all, job_tags
 
 LOCALITY = "container_locality"
 CHANGELOG_LAG = "changelog_lag"
@@ -50,52 +52,58 @@ _SHOWN: Mapping[str, Sequence[str]] = {
 
 
 def snapshot_assets(
-    prefix: str = "", given: Mapping[str, Any] | None = None
+    prefix: str = "", partitions: dg.PartitionsDefinition[str] | None = None
 ) -> dg.AssetsDefinition:
-    """The three assets of a job, taken by one op.
+    """The three assets of a component, taken by one op; `partitions` are its jobs if it has several."""
+    keys = [named(prefix, name) for name in ("samza", "samza_policies", "snapshot_store")]
 
-    `given` are its resources where the code location's are another job's.
-    """
-
-    def with_own(
+    def take(
         context: dg.AssetExecutionContext, config: SaidConfig
     ) -> Iterator[dg.MaterializeResult[Any]]:
-        own = given or {}
-        yield from _take_snapshot(
-            context, config, own["samza"], own["samza_policies"], own["snapshot_store"]
-        )
+        yield from _take_snapshot(context, *(getattr(context.resources, key) for key in keys))
 
     return dg.multi_asset(
         name=named(prefix, "take_snapshot"),
+        required_resource_keys=set(keys),
         specs=[
             dg.AssetSpec(
                 asset_key(prefix, name),
                 group_name=GROUP,
                 description=text,
                 kinds={"pyspark", "kafka"},
+                partitions_def=partitions,
             )
             for name, text in DATASETS.items()
         ],
         check_specs=[
-            dg.AssetCheckSpec(
+            check_spec(
                 LAG_CHECK,
-                asset=asset_key(prefix, CHANGELOG_LAG),
-                description="Every standby's lag is known and within lag_limit.",
+                asset_key(prefix, CHANGELOG_LAG),
+                "Every standby's lag is known and within lag_limit.",
+                partitions,
             )
         ],
-    )(_take_snapshot if given is None else with_own)
+    )(take)
+
+
+def check_spec(
+    name: str, asset: dg.AssetKey, text: str, partitions: dg.PartitionsDefinition[str] | None
+) -> dg.AssetCheckSpec:
+    """A check of an asset; of several jobs each has its own results."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", dg.PreviewWarning)  # Dagster's word on partitions of checks
+        return dg.AssetCheckSpec(name, asset=asset, description=text, partitions_def=partitions)
 
 
 def _take_snapshot(
     context: dg.AssetExecutionContext,
-    config: SaidConfig,
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
     snapshot_store: SnapshotStore,
 ) -> Iterator[dg.MaterializeResult[Any]]:
     """Takes the three at one time: none of them is ever newer than the others.
 
-    What `config` says is among the run's tags since its launch.
+    What its config says is among the run's tags since its launch.
     """
     with errors_as_failures():
         taken = snapshot_store.take(samza)
@@ -109,7 +117,11 @@ def _take_snapshot(
                     yarn_metadata(samza, _hosts(taken.rows[dataset])) if dataset == LOCALITY else {}
                 ),
                 **snapshot_pictures(
-                    context.instance, taken, dataset, samza_policies.lag_limit, samza.prefix
+                    context.instance,
+                    taken,
+                    dataset,
+                    samza_policies.lag_limit,
+                    samza.records_of(dataset),
                 ),
             },
             check_results=[lag_check(taken.rows[dataset], samza_policies.lag_limit, samza.prefix)]
@@ -144,7 +156,7 @@ def snapshot_pictures(
     taken: TakenSnapshot,
     dataset: str,
     lag_limit: int,
-    prefix: str = "",
+    recorded: dg.AssetKey | dg.AssetRecordsFilter,
 ) -> dict[str, Any]:
     """The map of hosts and containers, or lag over the last snapshots."""
     rows = taken.rows[dataset]
@@ -152,9 +164,7 @@ def snapshot_pictures(
         return map_metadata_of_rows(rows)
     if dataset == CHANGELOG_LAG:
         now = max(_lags(rows, "Standby"), default=0)
-        return lag_picture(
-            instance, asset_path(prefix, dataset), (taken.snapshot_ms, now), lag_limit
-        )
+        return lag_picture(instance, recorded, (taken.snapshot_ms, now), lag_limit)
     return {}
 
 
@@ -194,12 +204,13 @@ def map_metadata_of_rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def lag_picture(
-    instance: dg.DagsterInstance, asset: str, now: tuple[int, int], limit: int
+    instance: dg.DagsterInstance,
+    recorded: dg.AssetKey | dg.AssetRecordsFilter,
+    now: tuple[int, int],
+    limit: int,
 ) -> dict[str, Any]:
     """The largest lag of a standby at each of the last snapshots, with this one (ms, records)."""
-    records = instance.fetch_materializations(
-        dg.AssetKey(asset.split("/")), limit=SNAPSHOTS_DRAWN
-    ).records
+    records = instance.fetch_materializations(recorded, limit=SNAPSHOTS_DRAWN).records
     line: list[tuple[int, float]] = [now]
     for record in records:
         event = record.asset_materialization
@@ -255,10 +266,13 @@ def _lags(rows: Sequence[Mapping[str, Any]], mode: str | None = None) -> list[in
     ]
 
 
-def placement_history_spec(job: str, prefix: str = "") -> dg.AssetSpec:
+def placement_history_spec(
+    job: str, prefix: str = "", partitions: dg.PartitionsDefinition[str] | None = None
+) -> dg.AssetSpec:
     """The asset whose events the sensor `placement_responses` writes."""
     return dg.AssetSpec(
         asset_key(prefix, HISTORY),
+        partitions_def=partitions,
         group_name=GROUP,
         description=f"Every outcome of a placement request of {job}, whoever asked.",
         kinds={"kafka"},
@@ -275,6 +289,7 @@ def snapshot_assets_job(job: str, prefix: str = "") -> Any:
         selection=dg.AssetSelection.assets(*taken) - dg.AssetSelection.checks_for_assets(*taken)
         | dg.AssetSelection.checks(lag),
         executor_def=dg.in_process_executor,
+        config=choice_of_a_job("snapshot_assets", job) if is_of_all(job) else None,
         tags=job_tags(job, "snapshot_assets"),
         description="Takes one snapshot with Spark: where each container and task runs, and how"
         " far each replica is behind its changelog. Changes nothing in the Samza job.",

@@ -5,18 +5,18 @@ What their runs do is in `readiness_now`, which only those runs import.
 
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.orchestration.assets.snapshots import check_spec
+from samza_dagster.orchestration.choices import choice_of_a_job
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key, named
-from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import job_tags
+from samza_dagster.orchestration.tags import is_of_all, job_tags
 from samza_dagster.orchestration.watch import names
 from samza_dagster.orchestration.watch.settings import LagSlo
 
@@ -37,79 +37,63 @@ class ReadinessConfig(SaidConfig):
     )
 
 
-def standby_readiness(
-    prefix: str = "", given: Mapping[str, Any] | None = None
-) -> dg.AssetsDefinition:
-    """The asset of a job; `given` are its resources where the code location's are another job's."""
+Partitions = dg.PartitionsDefinition[str] | None
+"""The jobs of a component of several."""
 
-    def with_own(
-        context: dg.AssetExecutionContext, config: ReadinessConfig
-    ) -> dg.MaterializeResult[Any]:
-        return _standby_readiness(context, config, (given or {})["samza"])
 
-    return dg.asset(  # pyright: ignore[reportUnknownMemberType]
+def standby_readiness(prefix: str = "", partitions: Partitions = None) -> dg.AssetsDefinition:
+    """The asset; `partitions` are the component's jobs if it has several."""
+    samza = named(prefix, "samza")
+
+    @dg.asset(  # pyright: ignore[reportUnknownMemberType]
         name=READINESS,
         key_prefix=prefix or None,
         group_name=GROUP,
         kinds={"kafka"},
+        required_resource_keys={samza},
+        partitions_def=partitions,
         description="Seconds until each standby is warm, forecast from how fast it has been"
         " applying.",
-    )(_standby_readiness if given is None else with_own)
+    )
+    def forecast(
+        context: dg.AssetExecutionContext, config: ReadinessConfig
+    ) -> dg.MaterializeResult[Any]:
+        """Looks a few times and forecasts. Changes nothing in the job."""
+        from samza_dagster.orchestration.assets.readiness_now import forecast_now
+
+        return forecast_now(context, config, getattr(context.resources, samza))
+
+    return forecast
 
 
-def _standby_readiness(
-    context: dg.AssetExecutionContext, config: ReadinessConfig, samza: SamzaClientResource
-) -> dg.MaterializeResult[Any]:
-    """Looks a few times and forecasts. Changes nothing in the job."""
-    from samza_dagster.orchestration.assets.readiness_now import forecast_now
-
-    return forecast_now(context, config, samza)
-
-
-def outside_check_specs(prefix: str = "") -> list[dg.AssetCheckSpec]:
+def outside_check_specs(prefix: str = "", partitions: Partitions = None) -> list[dg.AssetCheckSpec]:
     """Of the checks that the sensors tell and a run can look at."""
+    texts = {**names.TOLD, names.OBJECTIVE: "The lag of every standby meets its objective."}
     return [
-        *(
-            dg.AssetCheckSpec(check, asset=asset_key(prefix, asset), description=names.TOLD[check])
-            for check, asset in names.ASSETS.items()
-        ),
-        dg.AssetCheckSpec(
-            names.OBJECTIVE,
-            asset=asset_key(prefix, names.SLO_ASSETS[names.OBJECTIVE]),
-            description="The lag of every standby meets its objective.",
-        ),
+        check_spec(check, asset_key(prefix, asset), texts[check], partitions)
+        for check, asset in {**names.ASSETS, **names.SLO_ASSETS}.items()
     ]
 
 
 def outside_checks_now(
-    job: str,
-    slo: LagSlo,
-    standbys: int | None,
-    prefix: str = "",
-    given: Mapping[str, Any] | None = None,
+    slo: LagSlo, standbys: int | None, prefix: str = "", partitions: Partitions = None
 ) -> dg.AssetChecksDefinition:
-    """`outside_checks`: the same rules on demand, at one look and without patience.
+    """`outside_checks`: the same rules on demand, at one look and without patience."""
+    samza, policies = named(prefix, "samza"), named(prefix, "samza_policies")
 
-    `given` are its resources where the code location's are another job's.
-    """
-
-    def look(
-        context: dg.AssetCheckExecutionContext,
-        samza: SamzaClientResource,
-        samza_policies: PlacementPolicies,
-    ) -> Iterator[dg.AssetCheckResult]:
+    @dg.multi_asset_check(
+        name=named(prefix, "outside_checks"),
+        specs=outside_check_specs(prefix, partitions),
+        required_resource_keys={samza, policies},
+    )
+    def look(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
         from samza_dagster.orchestration.assets.readiness_now import judged_now
 
-        limit = samza_policies.lag_limit
-        yield from judged_now(job, slo, standbys, prefix, samza, limit, context.instance)
+        limit = getattr(context.resources, policies).lag_limit
+        asked = getattr(context.resources, samza)
+        yield from judged_now(slo, standbys, asked, limit, context.instance)
 
-    def with_own(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:
-        own = given or {}
-        yield from look(context, own["samza"], own["samza_policies"])
-
-    return dg.multi_asset_check(
-        name=named(prefix, "outside_checks"), specs=outside_check_specs(prefix)
-    )(look if given is None else with_own)
+    return look
 
 
 def readiness_job(job: str, prefix: str = "") -> Any:
@@ -118,6 +102,7 @@ def readiness_job(job: str, prefix: str = "") -> Any:
         named(prefix, JOB),
         selection=dg.AssetSelection.assets(asset_key(prefix, READINESS)),
         executor_def=dg.in_process_executor,
+        config=choice_of_a_job(JOB, job) if is_of_all(job) else None,
         tags=job_tags(job, JOB),
         description="Looks at the standbys' lag a few times and forecasts when each is warm."
         " Changes nothing in the Samza job.",

@@ -15,6 +15,7 @@ from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.record import (
+    BOUNCES,
     RunLedger,
     failed_before,
     known_back,
@@ -90,7 +91,11 @@ def plan_bounce(
         chain = reversed(control.chain(instance, root))
         former = None if config.dry_run else former_plan(instance, chain, asked(config))
         plan = make_plan(
-            view, config, samza_policies, former, measured(instance, samza.job, samza.prefix)
+            view,
+            config,
+            samza_policies,
+            former,
+            measured(instance, samza.job, samza.records_of(BOUNCES)),
         )
         notices = _check_first(client, plan)
         if plan.judge is not None and plan.schedule.canaries:
@@ -132,7 +137,7 @@ def bounce(context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientR
             samza.client,
             plan,
             root,
-            RunLedger(context, plan, samza.prefix),
+            RunLedger(context, plan, samza.prefix, samza.partition),
             samza.holds,
             known=known_back(instance, root),
             failed=failed_before(instance, run),

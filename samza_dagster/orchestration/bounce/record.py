@@ -30,10 +30,13 @@ THERE = "samza/judged-after"
 _MEASURED = 200
 
 
-def bounce_history_spec(job: str, prefix: str = "") -> dg.AssetSpec:
+def bounce_history_spec(
+    job: str, prefix: str = "", partitions: dg.PartitionsDefinition[str] | None = None
+) -> dg.AssetSpec:
     """The asset that holds an event for each container that was bounced."""
     return dg.AssetSpec(
         asset_key(prefix, BOUNCES),
+        partitions_def=partitions,
         group_name=GROUP,
         description=f"Each container of {job} that a rolling bounce restarted: seconds down, seconds"
         " until it was back, and how far the bounce was.",
@@ -44,8 +47,15 @@ def bounce_history_spec(job: str, prefix: str = "") -> dg.AssetSpec:
 class RunLedger:
     """The ledger of one run: its log, its events, its tags."""
 
-    def __init__(self, context: dg.OpExecutionContext, plan: BouncePlan, prefix: str = "") -> None:
+    def __init__(
+        self,
+        context: dg.OpExecutionContext,
+        plan: BouncePlan,
+        prefix: str = "",
+        partition: str | None = None,
+    ) -> None:
         self._context = context
+        self._partition = partition
         self._key = asset_key(prefix, BOUNCES)
         self._plan = plan
         self._control = control.RunControl(context)
@@ -81,6 +91,7 @@ class RunLedger:
             dg.AssetObservation(
                 self._key,
                 description=f"{row.processor}: {row.stand}: {row.why} ({done}/{total})",
+                partition=self._partition,
                 metadata=metadata,
             )
         )
@@ -170,9 +181,11 @@ def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str,
     return {p: row for p, row in newest.items() if row.stand is Stand.FAILED}
 
 
-def measured(instance: dg.DagsterInstance, job: str, prefix: str = "") -> Measured:
-    """Medians of what was recorded last for a job."""
-    found = instance.fetch_observations(asset_key(prefix, BOUNCES), limit=_MEASURED).records
+def measured(
+    instance: dg.DagsterInstance, job: str, recorded: dg.AssetKey | dg.AssetRecordsFilter = KEY
+) -> Measured:
+    """Medians of what was `recorded` last for a job."""
+    found = instance.fetch_observations(recorded, limit=_MEASURED).records
     rows = [
         _row(observed.metadata)
         for record in found

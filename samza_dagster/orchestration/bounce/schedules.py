@@ -4,6 +4,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,6 +17,8 @@ from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.plans import blackout
 from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
+from samza_dagster.orchestration.resource import with_ids
+from samza_dagster.orchestration.tags import is_of_all, job_tags
 
 PREFIX = "bounce_"
 
@@ -32,6 +35,10 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
     settings: dict[str, Any] = Field(
         default_factory=dict,
         description="Fields of the job rolling_bounce: at_once: 2, ….",
+    )
+    jobs: list[str] = Field(
+        default_factory=lambda: ["*/*"],
+        description="Which of a component's jobs: <name>/<id>, or patterns of these.",
     )
     blackouts: list[BlackoutWindow] = Field(
         default_factory=list[BlackoutWindow],
@@ -93,32 +100,57 @@ def _schedule(
         "timezone": bounce.timezone,
     }
 
+    samza = named(prefix, "samza")
+
+    def jobs_at(context: dg.ScheduleEvaluationContext) -> list[str]:
+        """The jobs to bounce of a component of several; nothing is asked where there is one."""
+        if not is_of_all(job):
+            return [""]
+        each = getattr(context.resources, samza).each()
+        return [
+            one.tag for one in each if any(fnmatchcase(one.job, of) for of in with_ids(bounce.jobs))
+        ]
+
     @dg.schedule(  # pyright: ignore[reportUnknownMemberType]
         name=named(prefix, f"{PREFIX}{bounce.name}"),
         job_name=named(prefix, control.NAME),
         cron_schedule=bounce.cron,
         execution_timezone=bounce.timezone,
+        required_resource_keys={samza} if is_of_all(job) else None,
         default_status=dg.DefaultScheduleStatus.RUNNING
         if bounce.running
         else dg.DefaultScheduleStatus.STOPPED,
         description=f"Bounces {job}: {bounce.cron} {bounce.timezone}"
         + "".join(f"; not {w}" for w in windows),
     )
-    def tick(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
+    def tick(
+        context: dg.ScheduleEvaluationContext,
+    ) -> list[dg.RunRequest] | dg.RunRequest | dg.SkipReason:
         at = context.scheduled_execution_time
         # A daemon that was away evaluates the tick that it missed late, under its own time.
         for local in (at.astimezone(zone), now().astimezone(zone)):
             dark = blackout.why_not(windows, local)
             if dark:
                 return dg.SkipReason(dark)
-        hindered = alone.hindrance(context.instance, job)
-        if hindered:
-            return dg.SkipReason(hindered)
-        # By the tick's own time: a tick that is evaluated again launches nothing new.
-        return dg.RunRequest(
-            run_key=f"{bounce.name}/{_utc(at)}",
-            run_config={"ops": {"plan_bounce": {"config": settings}}},
-        )
+        found: list[dg.RunRequest] = []
+        hindered: list[str] = []
+        for one in jobs_at(context):
+            if why := alone.hindrance(context.instance, one or job):
+                hindered.append(f"{one}: {why}" if one else why)
+                continue
+            # By the tick's own time: a tick that is evaluated again launches nothing new.
+            found.append(
+                dg.RunRequest(
+                    run_key="/".join(part for part in (bounce.name, one, _utc(at)) if part),
+                    run_config={"ops": {"plan_bounce": {"config": settings}}},
+                    tags=job_tags(one, control.NAME) if one else None,
+                )
+            )
+        if hindered and found:
+            context.log.info("; ".join(hindered))
+        if not found:
+            return dg.SkipReason("; ".join(hindered) or "there is no such job")
+        return found if is_of_all(job) else found[0]
 
     return tick
 

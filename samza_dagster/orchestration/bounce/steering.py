@@ -12,25 +12,30 @@ from pydantic import Field
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.follow import ROOT as CHAIN
 from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.job_sensor import LaunchingSensor, started
+from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.planning import tag_run
 from samza_dagster.orchestration.tags import (
     ACTION,
     FROM_CONFIG,
+    GROUP,
     JOB,
     PARTITION,
+    SLOT,
     STEERED,
     TICKET,
     WHO,
     WHY,
+    is_of_all,
     job_tags,
 )
 from samza_dagster.orchestration.ticks import least_seconds
-from samza_dagster.orchestration.waits.continuation import LaunchingSensor
 
 CONTROL_JOB = "control_bounce"
-RESUME_SENSOR = "bounce_resume"
 _KEPT = (WHO, WHY, TICKET, STEERED, control.PROGRESS, PARTITION)
+_OF_JOB = (JOB, SLOT, GROUP)
+"""What a run of a component of several Samza jobs has, and of one each run has by its definition."""
 
 
 class ControlBounceConfig(SaidConfig):
@@ -101,37 +106,39 @@ def control_bounce_job(job: str) -> dg.JobDefinition:
 
 
 def bounce_resume_sensor(
-    job: str, jobs: Sequence[Any], interval_s: int = 5, *, running: bool = True
+    job: str, jobs: Sequence[Any], interval_s: int = 5, *, running: bool = True, prefix: str = ""
 ) -> dg.SensorDefinition:
     """`bounce_resume`: launches the run that goes on with what is to be resumed.
 
-    `job` is the value of tag `samza/job`, `jobs` are those that can be paused. Once for each
-    ended run, whatever ticks are missed or repeated: by its run key.
+    `job` is the value of tag `samza/job`; that of each, in a component of several. `jobs` are those
+    that can be paused. Once for each ended run, whatever ticks are missed or repeated: by its run key.
     """
+    several, names = is_of_all(job), {one.name for one in jobs}
 
     def bounce_resume(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        requests = [_resuming_run(run) for run in control.to_resume(context.instance, job)]
+        found = control.to_resume(context.instance, "" if several else job)
+        requests = [
+            _resuming_run(run, _OF_JOB if several else ()) for run in found if run.job_name in names
+        ]
         if requests:
             return dg.SensorResult(run_requests=requests)
         return dg.SkipReason("no bounce is to be resumed")
 
     return LaunchingSensor(
-        name=RESUME_SENSOR,
+        name=named(prefix, "bounce_resume"),
         evaluation_fn=bounce_resume,
         jobs=list(jobs),
         minimum_interval_seconds=least_seconds(interval_s),
-        default_status=dg.DefaultSensorStatus.RUNNING
-        if running
-        else dg.DefaultSensorStatus.STOPPED,
+        default_status=started(running),
         description="Goes on with a bounce, a drain or a reconciliation that was paused, aborted or"
         " stopped, and is told to resume.",
     )
 
 
-def _resuming_run(run: dg.DagsterRun) -> dg.RunRequest:
+def _resuming_run(run: dg.DagsterRun, of_job: Sequence[str]) -> dg.RunRequest:
     from samza_dagster.orchestration.operations.steered import resumed_by, tags_of
 
-    kept = [*_KEPT]
+    kept = [*_KEPT, *of_job]
     if run.tags.get(control.BOUNCE) == control.PAUSED:
         kept.append(control.BOUNCE)  # as long as this one hasn't begun
     order = resumed_by(run.tags)

@@ -1,6 +1,6 @@
 """Sensors: what happened on the coordinator stream becomes events that Dagster keeps."""
 
-# No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
+from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
@@ -26,11 +26,14 @@ from samza_dagster.orchestration.history.open_requests import (
     without_answer,
     without_end,
 )
+from samza_dagster.orchestration.job_sensor import JobTick, Told, job_sensor
 from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.ticks import answered, least_seconds, since_boot, steady_now
+from samza_dagster.orchestration.ticks import answered, since_boot, steady_now
 
+Recorded = dg.AssetKey | dg.AssetRecordsFilter
+"""Which events of `placement_history`: all of it, or of one job of several."""
 NO_END = "no-end"
 REMEMBERED = 4 * MOST_IN_A_TICK  # of a repeated tick, from both topics
 READ_FOR_NAMES = 5_000
@@ -44,6 +47,7 @@ def placement_responses_sensor(
     no_end_s: int = 600,
     now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     boot: Callable[[], tuple[str, int]] = since_boot,
+    prefix: str = "",
 ) -> dg.SensorDefinition:
     """`placement_responses`: every outcome of a placement request as an event of `placement_history`.
 
@@ -53,20 +57,10 @@ def placement_responses_sensor(
     where that doesn't tell, is named once, as an observation. Dagster looks at sensors every 5 s at most.
     """
 
-    @dg.sensor(  # pyright: ignore[reportUnknownMemberType]
-        name="placement_responses",
-        minimum_interval_seconds=least_seconds(interval_s),
-        default_status=dg.DefaultSensorStatus.RUNNING
-        if running
-        else dg.DefaultSensorStatus.STOPPED,
-        description="Records each outcome of a placement request in placement_history.",
-    )
-    def placement_responses(
-        context: dg.SensorEvaluationContext, samza: SamzaClientResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        cursor = Cursor.read(context.cursor, samza.job, context.log.warning)
-        key = samza.asset_key(HISTORY)
-        marks = recorded_marks(context.instance, samza.job, key) if cursor is None else ()
+    def tick(one: JobTick, samza: SamzaClientResource) -> Told:
+        cursor = Cursor.read(one.cursor, samza.job, one.log.warning)
+        key, recorded = samza.asset_key(HISTORY), samza.records_of(HISTORY)
+        marks = recorded_marks(one.instance, samza.job, recorded) if cursor is None else ()
         start, own_start = (cursor.position, cursor.own) if cursor is not None else (None, None)
         if marks:  # what was recorded tells where to go on
             start = own_start = 0
@@ -106,7 +100,7 @@ def placement_responses_sensor(
         read += [r for at, r in answers if at < own.next_position]
         flight = cursor.flight.of_no_deployment() if anew else cursor.flight
         flight = flight.seen(read)
-        known = recorded_requests(context.instance, key) if outcomes else frozenset[str]()
+        known = recorded_requests(one.instance, recorded) if outcomes else frozenset[str]()
         events: list[dg.AssetMaterialization | dg.AssetObservation] = [
             history_event(
                 samza.job,
@@ -129,20 +123,27 @@ def placement_responses_sensor(
             if batch.more or own.more:
                 lost = ()  # their answers may be among the rest
             late = without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)
-            flight, late = newly_named(context.instance, flight, late, lost, key)
+            flight, late = newly_named(one.instance, flight, late, lost, recorded)
             ours = view.coordinator == OURS
-            events += [no_end_event(samza.job, one, at_ms, key, ours=ours) for one in late]
+            events += [no_end_event(samza.job, each, at_ms, key, ours=ours) for each in late]
         went_on = Cursor(samza.job, batch.next_position, own.next_position, flight).bounded()
         if not events:
             quiet = f"no new outcome up to position {batch.next_position}"
             return dg.SensorResult(skip_reason="; ".join(anew) or quiet, cursor=went_on.to_text())
         for text in anew:
-            context.log.warning(text)
+            one.log.warning(text)
         if batch.more or own.more:
-            context.log.info(f"more than {MOST_IN_A_TICK} outcomes: the rest in the next ticks")
+            one.log.info(f"more than {MOST_IN_A_TICK} outcomes: the rest in the next ticks")
         return dg.SensorResult(asset_events=events, cursor=went_on.to_text())
 
-    return placement_responses
+    return job_sensor(
+        "placement_responses",
+        tick,
+        prefix=prefix,
+        interval_s=interval_s,
+        running=running,
+        description="Records each outcome of a placement request in placement_history.",
+    )
 
 
 def _made_anew(topic: str, end: int, position: int) -> str:
@@ -192,28 +193,28 @@ def newly_named(
     flight: InFlight,
     late: Sequence[OpenRequest],
     lost: Sequence[OpenRequest],
-    key: dg.AssetKey,
+    of: Recorded,
 ) -> tuple[InFlight, Sequence[OpenRequest]]:
     """What is to be named in this tick, and what is known of requests then.
 
     `late` are in flight, `lost` were so when their deployment ended: named once, they are forgotten.
     """
     if lost:
-        flight = flight.ended(recorded_requests(instance, key))
+        flight = flight.ended(recorded_requests(instance, of))
     lost = [one for one in lost if one.uuid in flight.requests]
     late = [*late, *(one for one in lost if not one.named)]
     fresh: Sequence[OpenRequest] = ()
     if late:
-        named = named_requests(instance, key)
+        named = named_requests(instance, of)
         fresh = [one for one in late if one.uuid not in named][:MOST_IN_A_TICK]
         flight = flight.with_named({one.uuid for one in late} & named)
         flight = flight.with_named(one.uuid for one in fresh)
     return flight.ended(one.uuid for one in lost if flight.requests[one.uuid].named), fresh
 
 
-def named_requests(instance: dg.DagsterInstance, key: dg.AssetKey = KEY) -> frozenset[str]:
+def named_requests(instance: dg.DagsterInstance, of: Recorded = KEY) -> frozenset[str]:
     """Requests that the newest observations name as being without an end."""
-    records = instance.fetch_observations(key, limit=READ_FOR_NAMES).records
+    records = instance.fetch_observations(of, limit=READ_FOR_NAMES).records
     found = (record.asset_observation for record in records)
     return frozenset(
         str(event.metadata["request"].value)
@@ -222,20 +223,18 @@ def named_requests(instance: dg.DagsterInstance, key: dg.AssetKey = KEY) -> froz
     )
 
 
-def recorded_requests(instance: dg.DagsterInstance, key: dg.AssetKey = KEY) -> frozenset[str]:
+def recorded_requests(instance: dg.DagsterInstance, of: Recorded = KEY) -> frozenset[str]:
     """Requests whose outcome is among the newest events of `placement_history`."""
-    return frozenset(str(event.metadata["request"].value) for event in _recorded(instance, key))
+    return frozenset(str(event.metadata["request"].value) for event in _recorded(instance, of))
 
 
-def recorded_marks(
-    instance: dg.DagsterInstance, job: str, key: dg.AssetKey = KEY
-) -> tuple[Mark, ...]:
+def recorded_marks(instance: dg.DagsterInstance, job: str, of: Recorded = KEY) -> tuple[Mark, ...]:
     """Where the newest outcomes of a job stand that were recorded, newest first."""
-    found = (Mark.of(event, job) for event in _recorded(instance, key))
+    found = (Mark.of(event, job) for event in _recorded(instance, of))
     return tuple(mark for mark in found if mark is not None)
 
 
-def _recorded(instance: dg.DagsterInstance, key: dg.AssetKey) -> list[dg.AssetMaterialization]:
-    records = instance.fetch_materializations(key, limit=REMEMBERED).records
+def _recorded(instance: dg.DagsterInstance, of: Recorded) -> list[dg.AssetMaterialization]:
+    records = instance.fetch_materializations(of, limit=REMEMBERED).records
     found = (record.asset_materialization for record in records)
     return [event for event in found if event is not None]

@@ -8,7 +8,6 @@ config, same root, so what was asked before is found answered and passes at once
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
 
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -17,9 +16,10 @@ import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.follow import ROOT, root_run_id
+from samza_dagster.orchestration.job_sensor import JobTick, Told, job_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import PARTITION, job_tag
-from samza_dagster.orchestration.ticks import least_seconds, since_boot, steady_now
+from samza_dagster.orchestration.tags import PARTITION
+from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.orchestration.waits.conditions import (
     Met,
@@ -165,7 +165,7 @@ def _noted_as_continued(instance: dg.DagsterInstance, one: Waiting) -> bool:
 
 
 def continuations_sensor(
-    jobs: Sequence[Any], interval_s: int = 5, *, running: bool = True
+    jobs: Sequence[Any], interval_s: int = 5, *, running: bool = True, prefix: str = ""
 ) -> dg.SensorDefinition:
     """`continuations`: launches the run that goes on when what a run waits for has come true.
 
@@ -174,10 +174,8 @@ def continuations_sensor(
     cursor, a steady time begins anew, which costs time alone.
     """
 
-    def continuations(
-        context: dg.SensorEvaluationContext, samza: SamzaClientResource
-    ) -> dg.SensorResult | dg.SkipReason:
-        job = job_tag(samza.job, samza.prefix)
+    def tick(context: JobTick, samza: SamzaClientResource) -> Told:
+        job = samza.tag
         former = Cursor.read(context.cursor, job, context.log.warning) or Cursor(job, {})
         waits = [
             one
@@ -231,15 +229,14 @@ def continuations_sensor(
         text = f"waiting: {'; '.join(lines[:TOLD])}{more}" if lines else "no run waits any more"
         return dg.SensorResult(skip_reason=text, cursor=cursor)
 
-    return LaunchingSensor(
-        name=SENSOR,
-        evaluation_fn=continuations,
-        jobs=list(jobs),
-        minimum_interval_seconds=least_seconds(interval_s),
-        default_status=dg.DefaultSensorStatus.RUNNING
-        if running
-        else dg.DefaultSensorStatus.STOPPED,
+    return job_sensor(
+        SENSOR,
+        tick,
+        prefix=prefix,
+        interval_s=interval_s,
+        running=running,
         description="Continues runs that wait for a standby's lag, without holding a worker.",
+        jobs=jobs,
     )
 
 
@@ -249,23 +246,3 @@ def _lags_read(client: "PlacementClient") -> tuple[Sequence["ReplicaLag"], str]:
         return client.lag(), ""
     except Unreachable as error:
         return (), error.seen or error.asked
-
-
-class LaunchingSensor(dg.SensorDefinition):
-    """A sensor that launches jobs.
-
-    Dagster copies such a sensor when it binds resources to its jobs, and warns of its own
-    parameter `owners` then, which nobody gave.
-    """
-
-    def with_attributes(
-        self, *, jobs: Sequence[Any] | None = None, metadata: Any = None
-    ) -> dg.SensorDefinition:
-        """A copy, which may be copied again."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", dg.BetaWarning)
-            made = super().with_attributes(  # pyright: ignore[reportUnknownMemberType]
-                jobs=jobs, metadata=metadata
-            )
-        made.__class__ = type(self)
-        return made

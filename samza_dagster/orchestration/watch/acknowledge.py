@@ -14,7 +14,7 @@ from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history.events import HISTORY
 from samza_dagster.orchestration.moves import find_processor
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import job_tag, job_tags
+from samza_dagster.orchestration.tags import job_tags
 
 JOB = "acknowledge_failover"
 
@@ -56,7 +56,8 @@ def acknowledge(
         ticket=config.ticket,
         ident=context.run_id,
         key=samza.asset_key(HISTORY),
-        only_for=job_tag(samza.job, samza.prefix),
+        only_for=samza.tag,
+        partition=samza.partition,
     )
     text = str(event.description)
     if config.dry_run:

@@ -23,19 +23,26 @@ SHOWN = 100
 _NOT_SEEN = "not seen yet since the sensor began anew"
 
 
-def latest(instance: dg.DagsterInstance, asset: str, check: str) -> dg.AssetCheckEvaluation | None:
+def latest(
+    instance: dg.DagsterInstance, asset: str, check: str, partition: str | None = None
+) -> dg.AssetCheckEvaluation | None:
     """What a check was last evaluated as; an asset is its key, parts joined by /."""
     key = dg.AssetCheckKey(dg.AssetKey(asset.split("/")), check)
-    found = newest_evaluation(instance, key)
+    found = newest_evaluation(instance, key, partition)
     return found[0] if found is not None else None
 
 
-def seeded(job: str, checks: Mapping[str, str], instance: dg.DagsterInstance) -> CheckMemory:
+def seeded(
+    job: str,
+    checks: Mapping[str, str],
+    instance: dg.DagsterInstance,
+    partition: str | None = None,
+) -> CheckMemory:
     """A fresh memory with what was told before: that stands, until it is gone. `checks`: check → its asset."""
     standing: dict[str, Mapping[str, TrackedFinding]] = {}
     known: dict[str, Reported] = {}
     for check, asset in checks.items():
-        told = _told(instance, asset, check, job)
+        told = _told(instance, asset, check, job, partition)
         if told is not None:
             subjects, known[check] = told
             standing[check] = {
@@ -54,6 +61,7 @@ def due(
     instance: dg.DagsterInstance,
     now_ms: int,
     repeat_ms: int,
+    partition: str | None = None,
 ) -> tuple[CheckMemory, list[dg.AssetCheckEvaluation]]:
     """The evaluations to tell now, and the memory that knows of them.
 
@@ -62,7 +70,7 @@ def due(
     """
     events: list[dg.AssetCheckEvaluation] = []
     for result in results:
-        known = _told(instance, checks[result.check], result.check, memory.job)
+        known = _told(instance, checks[result.check], result.check, memory.job, partition)
         if known is not None:
             memory = replace(memory, told={**memory.told, result.check: known[1]})
         if is_due(memory, result, now_ms, repeat_ms):
@@ -113,9 +121,9 @@ def evaluation(result: CheckResult, asset: str, job: str, now_ms: int) -> dg.Ass
 
 
 def _told(
-    instance: dg.DagsterInstance, asset: str, check: str, job: str
+    instance: dg.DagsterInstance, asset: str, check: str, job: str, partition: str | None
 ) -> tuple[list[str], Reported] | None:
-    event = latest(instance, asset, check)
+    event = latest(instance, asset, check, partition)
     if event is None or "fingerprint" not in event.metadata:
         return None
     fields = event.metadata

@@ -11,6 +11,7 @@ import dagster as dg
 
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.lag import clocks, newest_reports
+from samza_dagster.orchestration.job_sensor import JobTick, Told
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import answered, since_boot, steady_now
@@ -57,12 +58,16 @@ class CheckTick:
         instance: dg.DagsterInstance,
         now_ms: int,
         clock: str = "",
+        partition: str | None = None,
     ) -> tuple[CheckMemory, list[dg.AssetCheckEvaluation]]:
-        """The memory to keep and the evaluations to tell; it is `now_ms` by this `clock`."""
-        memory = (kept or seeded(job, self.checks, instance)).by_clock(clock, now_ms)
+        """The memory to keep and the evaluations to tell; it is `now_ms` by this `clock`.
+
+        `partition`: the job's, of the checks of several.
+        """
+        memory = (kept or seeded(job, self.checks, instance, partition)).by_clock(clock, now_ms)
         found, memory, report_every_s = self.findings(memory)
         memory, results = looked(memory, found, self.patience(report_every_s), now_ms)
-        return due(memory, results, self.checks, instance, now_ms, self.repeat_ms)
+        return due(memory, results, self.checks, instance, now_ms, self.repeat_ms, partition)
 
 
 def invariants_tick(
@@ -166,17 +171,19 @@ def read_lags(client: PlacementClient) -> Sequence[ReplicaLag] | Unreachable:
 
 
 def evaluated(
-    context: dg.SensorEvaluationContext,
+    one: JobTick,
     samza: SamzaClientResource,
     make: Callable[[PlacementClient, int], CheckTick],
-) -> dg.SensorResult | dg.SkipReason:
+) -> Told:
     """One tick of either sensor: what it tells and remembers."""
-    kept = CheckMemory.read(context.cursor, samza.job, context.log.warning)
+    kept = CheckMemory.read(one.cursor, samza.job, one.log.warning)
     before = kept.clock if kept is not None else ""
     now_ms, clock = steady_now(before, time.time_ns() // 1_000_000, *since_boot())
     made = answered(
         samza,
-        lambda client: make(client, now_ms).run(kept, samza.job, context.instance, now_ms, clock),
+        lambda client: make(client, now_ms).run(
+            kept, samza.job, one.instance, now_ms, clock, samza.partition
+        ),
     )
     if isinstance(made, dg.SkipReason):
         return made

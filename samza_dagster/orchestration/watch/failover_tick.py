@@ -18,6 +18,7 @@ import dagster as dg
 from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.model.naming import LAST_SEEN, group_of
 from samza_dagster.orchestration.history.events import HISTORY, KEY
+from samza_dagster.orchestration.job_sensor import JobTick, Told
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.ticks import answered, since_boot, steady_now
@@ -309,9 +310,7 @@ def watch(
     return memory
 
 
-def evaluated(
-    context: dg.SensorEvaluationContext, samza: SamzaClientResource, settings: AutoFailover
-) -> dg.SensorResult | dg.SkipReason:
+def evaluated(one: JobTick, samza: SamzaClientResource, settings: AutoFailover) -> Told:
     """One tick of the sensor: what it tells, launches and remembers."""
     began = time.monotonic()
     key = samza.asset_key(HISTORY)
@@ -319,16 +318,16 @@ def evaluated(
     def ticked(client: PlacementClient) -> tuple[Tick, Memory]:
         tick = Tick(
             client,
-            InstanceEvents(context.instance, key),
-            InstanceKeeper(context.instance, key),
+            InstanceEvents(one.instance, key),
+            InstanceKeeper(one.instance, key),
             settings.rules(),
             since_boot=since_boot,
             watch_s=settings.watch_s,
-            say=context.log.info,
+            say=one.log.info,
             key=key,
             prefix=samza.prefix,
         )
-        return tick, watch(tick, context.cursor, settings, began=began)
+        return tick, watch(tick, one.cursor, settings, began=began)
 
     made = answered(samza, ticked)
     if isinstance(made, dg.SkipReason):

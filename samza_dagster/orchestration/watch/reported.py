@@ -157,6 +157,7 @@ def acknowledgement(
     ident: str | None = None,
     key: dg.AssetKey = KEY,
     only_for: str = "",
+    partition: str | None = None,
 ) -> dg.AssetObservation:
     """A person has looked at a group after a failover: the sensor may act on it again.
 
@@ -180,6 +181,7 @@ def acknowledgement(
             **({ONLY_FOR: only_for} if only_for else {}),
         },
         tags={EVENT: ACKNOWLEDGED},
+        partition=partition,
     )
 
 

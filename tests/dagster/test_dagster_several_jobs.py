@@ -1,0 +1,353 @@
+"""One component of several Samza jobs: its definitions exist once, and each run is about one job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_lookout import LOOKOUTS, Lookout, LookoutClient
+from fake_placement import WORLDS, FakeClient, World
+
+from samza_dagster import SamzaJobComponent
+from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.orchestration import job_sensor
+from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+from samza_dagster.orchestration.job_sensor import JobCursors, JobTick, of_every_job
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tags import GROUP, JOB, SLOT, tags_from_run_config
+from samza_dagster.orchestration.watch import check_tick
+
+pytestmark = pytest.mark.dagster
+SEVERAL = ["orders", "billing/2"]
+
+
+class Worlds(SamzaClientResource):
+    """The resource over a world for each job; `bootstrap_servers` says of which kind."""
+
+    def open_client(self) -> Any:
+        if self.bootstrap_servers == "watched":
+            return LookoutClient(LOOKOUTS[self.job])
+        return FakeClient(WORLDS[self.job])
+
+    def deployed_jobs(self) -> list[str]:
+        return [*WORLDS, *LOOKOUTS]
+
+
+class Several(SamzaJobComponent):
+    """The component over those worlds."""
+
+    def build_resources(self) -> dict[str, Any]:
+        made = super().build_resources()
+        samza = made["samza"]
+        fields = {name: getattr(samza, name) for name in SamzaClientResource.model_fields}
+        return {**made, "samza": Worlds(**fields)}
+
+
+def component(**attributes: Any) -> SamzaJobComponent:
+    given: dict[str, Any] = {"bootstrap_servers": "placed", "jobs": SEVERAL} | attributes
+    return Several(policies=PlacementPolicies(verify_timeout_s=1), **given)
+
+
+def loaded(**attributes: Any) -> dg.RepositoryDefinition:
+    return dg.build_defs_for_component(component(**attributes)).get_repository_def()
+
+
+@pytest.fixture
+def instance(dagster_home: Callable[[Path], Path], tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    """On SQLite, which threads may share."""
+    WORLDS.update({job: World.demo() for job in ("orders/1", "billing/2")})
+    with dg.DagsterInstance.from_config(str(dagster_home(tmp_path))) as made:
+        yield made
+    WORLDS.clear()
+    LOOKOUTS.clear()
+
+
+@contextmanager
+def ticking(
+    instance: dg.DagsterInstance, several: dg.RepositoryDefinition, cursor: str | None = None
+) -> Iterator[dg.SensorEvaluationContext]:
+    with dg.build_sensor_context(
+        instance=instance,
+        repository_def=several,
+        cursor=cursor,
+        resources=dict(several.get_top_level_resources()),
+    ) as context:
+        yield context
+
+
+def tick(
+    instance: dg.DagsterInstance,
+    several: dg.RepositoryDefinition,
+    sensor: str,
+    cursor: str | None = None,
+) -> Any:
+    """A tick, and what the daemon does with its result."""
+    with ticking(instance, several, cursor) as context:
+        result = several.get_sensor_def(sensor).evaluate_tick(context)
+    for one in result.dynamic_partitions_requests or []:
+        name, keys = one.partitions_def_name, list(one.partition_keys)
+        if isinstance(one, dg.AddDynamicPartitionsRequest):
+            instance.add_dynamic_partitions(name, keys)
+        else:
+            for key in keys:
+                instance.delete_dynamic_partition(name, key)
+    for event in result.asset_events:
+        instance.report_runless_asset_event(event)
+    return result
+
+
+def launched(
+    instance: dg.DagsterInstance,
+    several: dg.RepositoryDefinition,
+    job: str,
+    config: dict[str, Any] | None = None,
+    **how: Any,
+) -> dg.ExecuteInProcessResult:
+    ops = {f"plan_{job}": {"config": config or {}}}
+    return several.get_job(job).execute_in_process(
+        run_config={"ops": ops}, instance=instance, raise_on_error=False, **how
+    )
+
+
+def refusal(result: dg.ExecuteInProcessResult, op: str) -> str:
+    failure = result.failure_data_for_node(op)
+    assert failure is not None
+    assert failure.user_failure_data is not None
+    return str(failure.user_failure_data.description)
+
+
+def test_definitions_exist_once_however_many_jobs_there_are() -> None:
+    """With the names and asset keys that a component of one job has."""
+    one = dg.build_defs_for_component(SamzaJobComponent(bootstrap_servers="x:1", app_name="orders"))
+    repository, many = one.get_repository_def(), loaded(jobs=[f"job-{n}" for n in range(200)])
+    for names in (
+        lambda of: {job.name for job in of.get_all_jobs() if not job.name.startswith("__ASSET")},
+        lambda of: {sensor.name for sensor in of.sensor_defs},
+        lambda of: of.asset_graph.get_all_asset_keys(),
+    ):
+        assert names(many) == names(repository)
+
+
+def test_a_list_of_one_name_is_that_job_and_nothing_is_asked() -> None:
+    """Its tags, partitions and assets are those of `app_name`."""
+    made = component(jobs=["orders"])
+    assert (made.job, made.jobs) == ("orders/1", [])
+    job = loaded(jobs=["orders"]).get_job("rolling_bounce")
+    assert job.tags[JOB] == "orders/1"
+    assert job.partitions_def is None
+
+
+def test_one_job_and_several_at_once_are_refused() -> None:
+    """Of which of both the component is isn't guessed."""
+    with pytest.raises(InvalidInput, match="app_name for one Samza job, jobs for several"):
+        component(app_name="wordcount")
+
+
+def test_choices_name_job_and_processor(instance: dg.DagsterInstance) -> None:
+    """One list answers both questions of the Launchpad; what is gone leaves it, jobs too."""
+    several = loaded()
+    assert several.get_sensor_def("choices")
+    WORLDS["billing/2"].at = {"7": "host-1"}
+    tick(instance, several, "choices")
+    offered = several.get_job("restart_container").partitions_def
+    assert offered is not None
+    keys = offered.get_partition_keys(dynamic_partitions_store=instance)
+    assert set(keys) == {"orders/1/0", "orders/1/1", "orders/1/0-0", "orders/1/1-0", "billing/2/7"}
+    assert set(instance.get_dynamic_partitions("*/jobs")) == {"orders/1", "billing/2"}
+    assert not tick(instance, several, "choices").dynamic_partitions_requests
+    tick(instance, loaded(jobs=["orders", "orders/2*"]), "choices")
+    keys = offered.get_partition_keys(dynamic_partitions_store=instance)
+    assert all(key.startswith("orders/1/") for key in keys)
+    assert instance.get_dynamic_partitions("*/jobs") == ["orders/1"]
+
+
+def test_a_run_is_about_the_job_of_its_partition(instance: dg.DagsterInstance) -> None:
+    """It asks that job alone, and is tagged as a run of a component of that job is."""
+    several = loaded()
+    tick(instance, several, "choices")
+    done = launched(instance, several, "restart_container", partition_key="billing/2/0-0")
+    assert done.success
+    assert [p for p, _ in WORLDS["billing/2"].asked] == ["0-0"]
+    assert WORLDS["orders/1"].asked == []
+    run = instance.get_run_by_id(done.run_id)
+    assert run is not None
+    tags = {JOB: "billing/2", SLOT: "billing/2", GROUP: "billing/2/0"}
+    assert tags.items() <= run.tags.items()
+
+
+def test_a_run_is_about_the_job_that_it_is_tagged_with(instance: dg.DagsterInstance) -> None:
+    """As runs of sensors and schedules are; the processor is the config's."""
+    done = launched(
+        instance, loaded(), "restart_container", {"processor": "1"}, tags={JOB: "orders/1"}
+    )
+    assert done.success
+    assert [p for p, _ in WORLDS["orders/1"].asked] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("tags", "seen"),
+    [({}, "none was chosen"), ({JOB: "other/1"}, "other/1, which isn't one of it")],
+)
+def test_a_run_about_no_job_of_the_component_is_refused(
+    instance: dg.DagsterInstance, tags: dict[str, str], seen: str
+) -> None:
+    """What would make it right is told; nothing is asked of anybody."""
+    done = launched(instance, loaded(), "restart_container", {"processor": "0"}, tags=tags)
+    told = refusal(done, "plan_restart_container")
+    assert seen in told
+    assert "choose its partition in the Launchpad" in told
+    assert not any(world.asked for world in WORLDS.values())
+
+
+def test_a_run_about_a_whole_job_is_chosen_by_that_job() -> None:
+    """The queue's limits are per Samza job, as for a component of one."""
+    chosen = loaded().get_job("rolling_bounce").partitioned_config
+    assert chosen is not None
+    made = chosen.get_tags_for_partition_key("orders/1")
+    assert {
+        JOB: "orders/1",
+        SLOT: "orders/1",
+        GROUP: "orders/1/rolling_bounce",
+    }.items() <= made.items()
+    implied = tags_from_run_config({}, {**made, "dagster/partition": "orders/1"})
+    assert implied == {GROUP: "orders/1/rolling_bounce"}
+
+
+def test_jobs_of_a_pattern_are_those_that_kafka_has_now(instance: dg.DagsterInstance) -> None:
+    """A job that is deployed later is there at the next tick."""
+    several = loaded(jobs=["orders*/*"])
+    WORLDS["orders-eu/3"] = World.demo()
+    tick(instance, several, "choices")
+    assert set(instance.get_dynamic_partitions("*/jobs")) == {"orders/1", "orders-eu/3"}
+
+
+def test_each_job_s_checks_are_its_own_partition(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each has its own part of the cursor."""
+    now_ms = Lookout().now_ms
+    monkeypatch.setattr(check_tick.time, "time_ns", lambda: now_ms * 1_000_000)
+    monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", now_ms))
+    several = loaded(bootstrap_servers="watched")
+    for job in ("orders/1", "billing/2"):
+        LOOKOUTS[job] = Lookout()
+        LOOKOUTS[job].alive()
+    result = tick(instance, several, "invariants")
+    told = {(event.partition, event.check_name) for event in result.asset_events}
+    assert {p for p, _ in told} == {"orders/1", "billing/2"}
+    kept = JobCursors.read(result.cursor)
+    assert kept is not None
+    assert set(kept.cursors) == {"orders/1", "billing/2"}
+    again = tick(instance, several, "invariants", result.cursor)
+    assert not again.asset_events
+    assert not tick(
+        instance, several, "invariants"
+    ).asset_events  # a lost cursor tells nothing anew
+
+
+def test_one_job_s_fault_ends_no_other_s_tick(instance: dg.DagsterInstance) -> None:
+    """It is told, and that job's cursor stays."""
+    with ticking(instance, loaded()) as context:
+
+        def ticked(one: JobTick, samza: SamzaClientResource) -> Any:
+            if samza.job == "orders/1":
+                raise ValueError("broken")
+            return dg.SensorResult(cursor="7")
+
+        told = of_every_job(context, context.resources.samza, ticked)
+    assert isinstance(told, dg.SensorResult)
+    kept = JobCursors.read(told.cursor)
+    assert kept is not None
+    assert kept.cursors == {"billing/2": "7"}
+    assert "orders/1: failed: ValueError('broken')" in str(told.skip_reason)
+
+
+def test_what_a_tick_has_no_time_for_is_named_and_comes_first_in_the_next(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No job is left for ever."""
+    monkeypatch.setattr(job_sensor, "JOBS_AT_ONCE", 1)
+    several = loaded(jobs=[f"job-{n:03}" for n in range(40)])
+    now, turns = [0.0], list[str]()
+
+    def slow(_one: JobTick, samza: SamzaClientResource) -> Any:
+        turns.append(samza.job)
+        now[0] += 1.0
+        return dg.SensorResult(cursor="1")
+
+    with ticking(instance, several) as context:
+        told = of_every_job(context, context.resources.samza, slow, lambda: now[0])
+    assert isinstance(told, dg.SensorResult)
+    kept = JobCursors.read(told.cursor)
+    assert kept is not None
+    assert len(turns) == 31
+    assert set(kept.left) == {f"job-{n:03}/1" for n in range(40)} - set(turns)
+    assert "31 of 40 jobs" in str(told.skip_reason)
+    assert "left for the next tick: job-031/1" in str(told.skip_reason)
+    turns.clear()
+    with ticking(instance, several, told.cursor) as context:
+        of_every_job(context, context.resources.samza, slow, lambda: 0.0)
+    assert turns[: len(kept.left)] == sorted(kept.left)
+
+
+def test_without_kafka_nothing_is_known_of_a_pattern_and_every_cursor_stays(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tick is skipped: none of the jobs is taken for gone."""
+
+    def away(_self: Worlds) -> list[str]:
+        raise Unreachable("list the topics", seen="no broker", fix="start it")
+
+    monkeypatch.setattr(Worlds, "deployed_jobs", away)
+    result = tick(instance, loaded(jobs=["orders*/*"]), "choices")
+    assert "which Samza jobs there are isn't known" in str(result.skip_message)
+    assert result.cursor is None
+
+
+def test_a_schedule_bounces_each_job_that_it_names(instance: dg.DagsterInstance) -> None:
+    """A run for each, tagged as that job's."""
+    bounces = [
+        ScheduledBounce(name="all", cron="0 2 * * *"),
+        ScheduledBounce(name="some", cron="0 3 * * *", jobs=["bill*/*"]),
+    ]
+    several = loaded(bounces=bounces)
+    for name, wanted in (("all", {"orders/1", "billing/2"}), ("some", {"billing/2"})):
+        with dg.build_schedule_context(
+            instance=instance,
+            repository_def=several,
+            scheduled_execution_time=datetime(2026, 1, 4, 4, tzinfo=UTC),
+            resources=dict(several.get_top_level_resources()),
+        ) as context:
+            ticked = several.get_schedule_def(f"bounce_{name}").evaluate_tick(context)
+        requests = ticked.run_requests or []
+        assert {one.tags[JOB] for one in requests} == wanted
+        assert len({one.run_key for one in requests}) == len(wanted)
+
+
+def test_two_components_of_several_stand_side_by_side(instance: dg.DagsterInstance) -> None:
+    """Under a prefix everything is behind it, the tag of each job as well."""
+    both = dg.Definitions.merge(
+        dg.build_defs_for_component(component()),
+        dg.build_defs_for_component(component(prefix="east")),
+    ).get_repository_def()
+    tick(instance, both, "east_choices")
+    assert set(instance.get_dynamic_partitions("east/*/jobs")) == {
+        "east/orders/1",
+        "east/billing/2",
+    }
+    done = launched(instance, both, "restart_container", {"processor": "0"})
+    assert not done.success
+    config = {"ops": {"plan_restart_container": {"config": {}}}}
+    done = both.get_job("east_restart_container").execute_in_process(
+        run_config=config, instance=instance, partition_key="east/orders/1/1", raise_on_error=False
+    )
+    assert done.success
+    run = instance.get_run_by_id(done.run_id)
+    assert run is not None
+    assert (run.tags[JOB], run.tags[GROUP]) == ("east/orders/1", "east/orders/1/1")
