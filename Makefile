@@ -33,7 +33,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate test-assignment small-world mutants operators release-check lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate simulate-standalone test-assignment small-world mutants operators release-check lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -142,6 +142,9 @@ test-browser: $(STAMP) java ## Chromium against the real UI over real Samza cont
 simulate: $(STAMP) ## 5,000,000 events that change the state (of EVENTS in all), in virtual worlds under every judge
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/simulation.json))
 	@$(BIN)/samza-dagster simulate --events $(EVENTS) --workers 2 --laws-every 4 --report $(or $(RESULT),$(RESULTS)/simulation.json)
+
+simulate-standalone: $(STAMP) ## 1,000,000 events (EVENTS) of standalone processors over a ZooKeeper that fails, in virtual time (2 minutes)
+	@$(BIN)/samza-dagster simulate --standalone --events $(or $(STANDALONE_EVENTS),1000000) --report $(or $(RESULT),$(RESULTS)/standalone.json)
 
 mutants: $(STAMP) ## each planted bug against the simulator alone
 	@$(BIN)/python -m tests.mutants --json $(or $(RESULT),$(RESULTS)/mutants.json)

@@ -79,6 +79,11 @@ _LONG_RUN = 5_000_000
     help="Look at every interleaving of a small job instead, up to --states.",
 )
 @click.option(
+    "--standalone",
+    is_flag=True,
+    help="Groups of standalone processors instead, over a ZooKeeper that fails.",
+)
+@click.option(
     "--states",
     type=click.IntRange(min=1),
     default=100_000,
@@ -110,6 +115,7 @@ def simulate(
     script_file: Path | None,
     log_file: Path | None,
     small: bool,
+    standalone: bool,
     states: int,
     troubles: tuple[str, ...],
     report_file: Path | None,
@@ -128,6 +134,7 @@ def simulate(
       samza-dagster simulate --replay broken-7.json
       samza-dagster simulate --log events.jsonl
       samza-dagster simulate --small-world --states 1000000 --workers 2
+      samza-dagster simulate --standalone --events 1000000
       samza-dagster simulate --small-world --states 1000000 --trouble 'all of it'
     """
     if script_file is not None and log_file is not None:
@@ -142,6 +149,10 @@ def simulate(
         from samza_dagster.simulation.script import Script
 
         return _replay(Script.parse(script_file.read_text(encoding="utf-8")), as_json)
+    if standalone:
+        from samza_dagster.cli.standalone_world import simulate_standalone
+
+        return simulate_standalone(seed, events, report_file, as_json, quiet)
     if small:
         from samza_dagster.cli.small_world import explore_small_world
 

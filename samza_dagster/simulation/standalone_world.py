@@ -12,9 +12,11 @@ import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.assignment import by_locality
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 
 Step = Callable[
@@ -86,6 +88,12 @@ class _Process:
         return int(now_ms * self.rate) + self.offset_ms
 
 
+def production() -> tuple[Grouper, frozenset[str]]:
+    """The plan that processors publish by, of a job with four tasks and a standby of each, and its active tasks."""
+    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=1, grouper=by_locality)
+    return plan.model, frozenset(f"Partition {number}" for number in range(4))
+
+
 class StandaloneWorld:
     """One history. `step` is production's, or a planted bug."""
 
@@ -107,6 +115,11 @@ class StandaloneWorld:
         self._ghosts: list[tuple[ContainerModel, int]] = []
         for number in range(self.random.randint(1, 4)):
             self._join(f"p{number}")
+
+    @property
+    def versions_agreed(self) -> int:
+        """The newest version that the group has agreed on, and so how many at most."""
+        return self._server.agreed
 
     def run(self, events: int) -> None:
         """So many events, then calm; raises `Violation`."""
@@ -156,7 +169,7 @@ class StandaloneWorld:
             for process in list(self._processes):
                 self._turn(process)
             self._judge()
-        owned = [task for run in self._running() for task in run.tasks]
+        owned = [task for run in self._running() for task in _actives(run)]
         if sorted(owned) != sorted(self._tasks):
             raise self._broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
 
@@ -241,6 +254,7 @@ class StandaloneWorld:
         elif isinstance(command, rules.Publish):
             if command.version in server.models:
                 return
+            self._judge_legality(command.model)
             server.models[command.version] = command.model
             server.barriers[command.version] = Barrier(BarrierState.NEW)
             if server.revision == command.revision:
@@ -279,10 +293,25 @@ class StandaloneWorld:
     def _judge(self) -> None:
         owned: set[str] = set()
         for run in self._running():
-            for task in run.tasks:
+            for task in _actives(run):
                 if task in owned:
                     raise self._broken("one owner for a task", task)
                 owned.add(task)
 
+    def _judge_legality(self, model: JobModel) -> None:
+        places = {m.processor_id: m.location for m in self._server.members.values()}
+        at = {
+            name: places.get(processor_id)
+            for processor_id, container in model.containers.items()
+            for name in container.tasks
+        }
+        for name, place in at.items():
+            if place is not None and at.get(f"Standby-{name}-0") == place:
+                raise self._broken("a standby is elsewhere than its active", f"{name} at {place}")
+
     def _broken(self, invariant: str, seen: str) -> Violation:
         return Violation(f"{invariant}: {seen}; seed {self.seed}, event {self.events}")
+
+
+def _actives(run: ContainerModel) -> list[str]:
+    return [n for n, task in run.tasks.items() if task.task_mode is TaskMode.ACTIVE]

@@ -1,0 +1,54 @@
+"""`samza-dagster simulate --standalone`: groups of standalone processors in virtual time."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from samza_dagster.cli.output import notice, print_json
+from samza_dagster.simulation.standalone_world import StandaloneWorld, Violation, production
+
+_EVENTS_OF_A_HISTORY = 400
+_MOST_BROKEN = 5
+
+
+def simulate_standalone(
+    seed: int, events: int, report_file: Path | None, as_json: bool, quiet: bool
+) -> int:
+    """Histories from `seed` on until so many events have happened; 1 when one broke an invariant."""
+    plan, tasks = production()
+    began, done, told, histories, agreed = time.monotonic(), 0, 0, 0, 0
+    broken: list[str] = []
+    while done < events and len(broken) < _MOST_BROKEN:
+        world = StandaloneWorld(seed + histories, plan, tasks)
+        try:
+            world.run(_EVENTS_OF_A_HISTORY)
+        except Violation as error:
+            broken.append(str(error))
+            notice(str(error))
+        histories += 1
+        done += world.events
+        agreed += world.versions_agreed
+        if not quiet and 100 * done // events >= told + 5:
+            told = 100 * done // events
+            click.echo(f"{told:3d} %  {done:,} events, {len(broken)} broken", err=True)
+    document = {
+        "events": done,
+        "histories": histories,
+        "versions_agreed": agreed,
+        "violations": broken,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+    if report_file is not None:
+        report_file.write_text(json.dumps(document, indent=1))
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(
+            f"{done:,} events in {histories:,} histories, {agreed:,} versions agreed on: "
+            f"{len(broken)} broken"
+        )
+    return 1 if broken else 0
