@@ -15,41 +15,13 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from samza_dagster.assignment import TaskLocality
-from samza_dagster.model import ContainerModel, SystemStreamPartition, TaskMode, TaskModel
-from samza_dagster.model.naming import active_task_of, standby_task_name
+from samza_dagster.model import ContainerModel, TaskMode, TaskModel
+from samza_dagster.model.naming import active_task_of
+from tests.unit.assignment.groups import tasks
 
 Containers = Mapping[str, ContainerModel]
 LOAD, NEVER = 1_000_000.0, 1e12
 """Of one place more on a processor, in moves; of what may not be."""
-
-
-def task(number: int, replica: int | None = None) -> TaskModel:
-    """An active, or one of its standbys."""
-    name = f"Partition {number}"
-    return TaskModel(
-        task_name=name if replica is None else standby_task_name(name, replica),
-        system_stream_partitions=(
-            SystemStreamPartition(system="k", stream="in", partition=number),
-        ),
-        changelog_partition=number,
-        task_mode=TaskMode.ACTIVE if replica is None else TaskMode.STANDBY,
-    )
-
-
-def tasks_of(count: int, replicas: int = 0) -> list[TaskModel]:
-    """Actives and the standbys of each."""
-    return [
-        task(number, replica) for number in range(count) for replica in (None, *range(replicas))
-    ]
-
-
-def locality_of(containers: Containers, processors: Mapping[str, str]) -> dict[str, TaskLocality]:
-    """What the containers leave behind."""
-    return {
-        name: TaskLocality(processor, processors[processor])
-        for processor, container in containers.items()
-        for name in container.tasks
-    }
 
 
 def placed(containers: Containers, mode: TaskMode) -> dict[str, str]:
@@ -76,7 +48,7 @@ class History:
     def __post_init__(self) -> None:
         for _ in range(self.lots.randint(1, 6)):
             self.join()
-        self.tasks = tasks_of(self.lots.randint(1, 14), self.replicas)
+        self.tasks = tasks(self.lots.randint(1, 14), self.replicas)
 
     def join(self) -> None:
         """A processor with a new id, at one of five locations."""
@@ -96,7 +68,7 @@ class History:
             self.processors = left or self.processors
         if what == "add":
             have = len(self.tasks) // (1 + self.replicas)
-            self.tasks = tasks_of(have + self.lots.randint(1, 3), self.replicas)
+            self.tasks = tasks(have + self.lots.randint(1, 3), self.replicas)
         if what == "restart":  # the same processor at another location: its state stayed behind
             self.processors[self.lots.choice(sorted(self.processors))] = "host-6"
         return what

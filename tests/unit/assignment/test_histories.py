@@ -14,6 +14,7 @@ from samza_dagster.model.naming import active_task_of
 
 pytest.importorskip("scipy")
 from tests.unit.assignment import histories as of
+from tests.unit.assignment.groups import locality
 
 pytestmark = pytest.mark.unit
 
@@ -38,7 +39,7 @@ def test_every_aim_after_every_step(replicas: int) -> None:
             where = f"replicas {replicas}, seed {seed}, step {step}"
             legal_and_warm(containers, history, where)
             more[even(containers, history, where)] += 1
-            history.locality |= of.locality_of(containers, history.processors)
+            history.locality |= locality(containers, history.processors)
             history.change()
     assert set(more) <= ({0, 1} if replicas else {0})
     assert more[0] >= OFTEN * more.total()
