@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from served_errand import Errand
-from served_errands import (
+from judged_run import JudgedRun
+from judged_runs import (
     BOUNCE,
     CANCEL,
     DRAIN,
@@ -31,14 +31,14 @@ BOTH = f"{CODE} and {WORKER}"
 
 @dataclass(frozen=True)
 class Row:
-    """A run of an errand and the process that is killed when it has come to a point.
+    """A judged run and the process that is killed when it has come to a point.
 
     `by_hand`: nobody retries it. It is re-executed from failure, and the coordinator has
     ended meanwhile what it was asked; what Dagster retries finds it as it stood. `whole`: all of
     its ops have ended, so that there is nothing for Dagster to retry: it is re-executed whole.
     """
 
-    errand: Errand
+    judged_run: JudgedRun
     who: str
     point: Point
     by_hand: bool = False
@@ -47,7 +47,7 @@ class Row:
     def __str__(self) -> str:
         """The test's name."""
         how = ", whole" if self.whole else ", by hand" if self.by_hand else ""
-        return f"{self.errand}: {self.who} {self.point}{how}"
+        return f"{self.judged_run}: {self.who} {self.point}{how}"
 
     @property
     def worker_dies(self) -> bool:
@@ -57,7 +57,7 @@ class Row:
     @property
     def ends_as_another(self) -> bool:
         """Whether another run than the one that was launched brings it to its end."""
-        return self.worker_dies or self.errand.waits
+        return self.worker_dies or self.judged_run.waits
 
     @property
     def tags(self) -> dict[str, str]:
@@ -65,15 +65,18 @@ class Row:
         return {"dagster/max_retries": "1" if self.who == WORKER and not self.by_hand else "0"}
 
 
-def _boundaries(errand: Errand, *ops: str) -> list[Row]:
+def _boundaries(judged_run: JudgedRun, *ops: str) -> list[Row]:
     """The worker killed after each op, retried by Dagster and re-executed by hand in turn."""
     return [
-        Row(errand, WORKER, Point(f"after {op}"), by_hand=bool(n % 2)) for n, op in enumerate(ops)
+        Row(judged_run, WORKER, Point(f"after {op}"), by_hand=bool(n % 2))
+        for n, op in enumerate(ops)
     ]
 
 
-def _of_worker(errand: Errand, what: str, *, heard: bool = False, by_hand: bool = False) -> Row:
-    return Row(errand, WORKER, Point(what, heard), by_hand)
+def _of_worker(
+    judged_run: JudgedRun, what: str, *, heard: bool = False, by_hand: bool = False
+) -> Row:
+    return Row(judged_run, WORKER, Point(what, heard), by_hand)
 
 
 WORKER_ROWS = (
@@ -145,7 +148,7 @@ _HELD = (
     (RECONCILE, Point("place 0")),
 )
 ROWS = (
-    *(Row(errand, who, point) for who in (DAEMON, CODE) for errand, point in _HELD),
+    *(Row(judged_run, who, point) for who in (DAEMON, CODE) for judged_run, point in _HELD),
     Row(MOVE, WEBSERVER, Point("after reserve")),
     Row(SPIN_UP_WAITING, WEBSERVER, Point("after spin_up")),
     Row(BOUNCE, WEBSERVER, Point("reserve 0")),
@@ -154,7 +157,7 @@ ROWS = (
     Row(VIA, BOTH, Point("after give_place"), by_hand=True),
     *WORKER_ROWS,
     *(
-        Row(errand, WORKER, Point(f"after {last}"), by_hand=True, whole=True)
-        for errand, last in _ALL_DONE
+        Row(judged_run, WORKER, Point(f"after {last}"), by_hand=True, whole=True)
+        for judged_run, last in _ALL_DONE
     ),
 )

@@ -15,9 +15,9 @@ import dagster as dg
 import yaml
 from dagster._core.storage.tags import WILL_RETRY_TAG
 from held_starts import HeldStarts
+from judged_run import JudgedRun
+from judged_runs import MOVE, SPIN_UP_WAITING
 from killed_rows import BOTH, CODE, DAEMON, WEBSERVER, Row
-from served_errand import Errand
-from served_errands import MOVE, SPIN_UP_WAITING
 from served_placement import Gate, PlacementServer, Point
 
 from samza_dagster.errors import InvalidInput
@@ -71,7 +71,7 @@ class Killed:
     """What the kills on one storage left: the worlds, and the runs of each row.
 
     `refused` has Dagster's word on what it doesn't re-execute from failure; `formers` are the runs
-    that some errands follow upon.
+    that some runs follow upon.
     """
 
     stack: DagsterStack
@@ -90,9 +90,9 @@ class Killed:
             gate = Gate(row.point, kills=row.who == "worker", goes_on=row.by_hand)
             self.server.gates[row_key(number)] = gate
         for number, row in enumerate(self.rows):
-            self._launch_former(row_key(number), row.errand.after)
+            self._launch_former(row_key(number), row.judged_run.after)
         for number, row in enumerate(self.rows):
-            if row.errand.after is None:
+            if row.judged_run.after is None:
                 self._launch(row_key(number), row)
         self._launch_what_follows()
         held = [row_key(n) for n, row in enumerate(self.rows) if row.who != "worker"]
@@ -149,14 +149,14 @@ class Killed:
         return [row_key(n) for n, row in enumerate(self.rows) if row.who == who]
 
     def _launch(self, key: str, row: Row | None = None) -> None:
-        errand, tags = (NO_ROWS[key], {}) if row is None else (row.errand, row.tags)
-        job = named(key, errand.job)
-        self.roots[key] = self.stack.runs.launch(job, errand.run_config, tags)
+        judged_run, tags = (NO_ROWS[key], {}) if row is None else (row.judged_run, row.tags)
+        job = named(key, judged_run.job)
+        self.roots[key] = self.stack.runs.launch(job, judged_run.run_config, tags)
 
-    def _launch_former(self, key: str, errand: Errand | None) -> None:
-        if errand is not None:
-            job = named(key, errand.job)
-            self.formers[key] = self.stack.runs.launch(job, errand.run_config)
+    def _launch_former(self, key: str, judged_run: JudgedRun | None) -> None:
+        if judged_run is not None:
+            job = named(key, judged_run.job)
+            self.formers[key] = self.stack.runs.launch(job, judged_run.run_config)
 
     def _launch_what_follows(self) -> None:
         """Each when the run before it has ended with a wait."""
@@ -240,9 +240,9 @@ class Killed:
         row = self._row(key)
         if row is None:
             return False
-        if row.errand.waits:  # it has seen that it must
+        if row.judged_run.waits:  # it has seen that it must
             return self.server.calls[key, "lag"] > 0
-        return row.errand.is_done(self.server.worlds[key])
+        return row.judged_run.is_done(self.server.worlds[key])
 
     def _see_ends(self, keys: Sequence[str]) -> None:
         """Waits until each is over, and re-executes what nobody else goes on with."""

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from fake_placement import World, fake_cancel_waiting, fake_job
-from served_errands import drained_world
+from judged_runs import drained_world
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 

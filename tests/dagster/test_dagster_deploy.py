@@ -19,6 +19,7 @@ from urllib.parse import quote
 import dagster as dg
 import pytest
 from held_starts import HeldStarts
+from judged_run import written
 from killed_rows import ROWS, Row
 from killed_stack import (
     BEGINNING,
@@ -31,7 +32,6 @@ from killed_stack import (
     patient,
     row_key,
 )
-from served_errand import written
 from served_placement import PlacementServer
 
 from samza_dagster.orchestration.deploy.instance import POSTGRES_URL, Storage, write_instance
@@ -68,13 +68,13 @@ def environment(**variables: str) -> Iterator[None]:
 
 def ended(storage: Storage, **variables: str) -> Iterator[Killed]:
     """One stack with all rows of its storage, once every row is over and the stack is stopped."""
-    errands = {row_key(n): row.errand for n, row in enumerate(KILLED)}
-    errands |= NO_ROWS
+    judged_runs = {row_key(n): row.judged_run for n, row in enumerate(KILLED)}
+    judged_runs |= NO_ROWS
     directory = Path(tempfile.mkdtemp(prefix="deploy-"))  # a socket's path is short
-    server = PlacementServer({k: e.world() for k, e in errands.items()}, directory / "worlds")
+    server = PlacementServer({k: e.world() for k, e in judged_runs.items()}, directory / "worlds")
     definitions = directory / "placed.py"
-    jobs = {key: errand.jobs for key, errand in errands.items()}
-    waiting = [key for key, errand in errands.items() if errand.ends_runs_that_wait]
+    jobs = {key: judged_run.jobs for key, judged_run in judged_runs.items()}
+    waiting = [key for key, judged_run in judged_runs.items() if judged_run.ends_runs_that_wait]
     told = {"tests": str(TESTS), "socket": str(server.path), "jobs": jobs, "waiting": waiting}
     definitions.write_text(DEFINITIONS.format(**told))
     held = [row for row in KILLED if row.who != "worker"]
@@ -102,7 +102,7 @@ def judge(killed: Killed, row: Row) -> None:
     end = killed.ends[key]
     assert killed.server.gates[key].arrived.is_set()
     assert end.status is dg.DagsterRunStatus.SUCCESS, end.why
-    row.errand.judge(killed.server.worlds[key], end.root, killed.formers.get(key, ""))
+    row.judged_run.judge(killed.server.worlds[key], end.root, killed.formers.get(key, ""))
     assert (end.run_id != end.root) == row.ends_as_another
     assert ("No steps needed to be retried" in killed.refused.get(key, "")) == row.whole
     if row.point.is_boundary:  # what ops before it have done isn't done a second time

@@ -21,7 +21,7 @@ from fake_placement import (
     World,
     fake_drain,
 )
-from served_errands import drained_world
+from judged_runs import drained_world
 from test_dagster_jobs import failure, output_metadata, run, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import continued, requested, tick

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from fake_placement import World, fake_job
-from served_errands import drained_world
+from judged_runs import drained_world
 
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.tags import PARTITION

@@ -16,7 +16,7 @@ from fake_placement import (
     World,
     fake_move_container,
 )
-from served_errands import AS_BEFORE, drained_world
+from judged_runs import AS_BEFORE, drained_world
 from test_dagster_jobs import failure, output_metadata, run
 from test_dagster_reexecution import CONTAINER, execute, from_failure
 

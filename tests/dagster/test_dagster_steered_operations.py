@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from fake_placement import World, fake_job
-from served_errands import drained_world
+from judged_runs import drained_world
 from test_dagster_drains_beside import other
 from waiting_runs import tags
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fake_placement import World
-from served_errand import Errand
+from judged_run import JudgedRun
 
 from samza_dagster.client.views import HostView
 from tests.rig.bounce_world import BounceWorld
@@ -61,7 +61,7 @@ def _bounced_world() -> BounceWorld:
     )
 
 
-MOVE = Errand(
+MOVE = JudgedRun(
     job="move_container",
     config={"processor": "1", "destination": "host-1"},
     world=_demo,
@@ -69,7 +69,7 @@ MOVE = Errand(
     starts={"1": 1},
     at={**AS_BEFORE, "1": "host-1"},
 )
-RESTART = Errand(
+RESTART = JudgedRun(
     job="restart_container",
     config={"processor": "1"},
     world=_demo,
@@ -77,7 +77,7 @@ RESTART = Errand(
     starts={"1": 1},
     at=AS_BEFORE,
 )
-RELOCATE = Errand(
+RELOCATE = JudgedRun(
     job="relocate_standby",
     config={"processor": "0-0"},
     world=_demo,
@@ -85,7 +85,7 @@ RELOCATE = Errand(
     starts={"0-0": 1},
     at={**AS_BEFORE, "0-0": "host-2"},
 )
-FAIL_OVER = Errand(
+FAIL_OVER = JudgedRun(
     job="fail_over",
     config={"processor": "0"},
     world=_demo,
@@ -93,7 +93,7 @@ FAIL_OVER = Errand(
     starts={"0-0": 1, "0": 1},
     at={"0": "host-3", "0-0": "host-2", "1": "host-2", "1-0": "host-4"},
 )
-SWAP = Errand(
+SWAP = JudgedRun(
     job="move_with_standby",
     config={"processor": "0"},
     world=_demo,
@@ -101,7 +101,7 @@ SWAP = Errand(
     starts={"0-0": 1, "0": 1},
     at={"0": "host-3", "0-0": "host-2", "1": "host-2", "1-0": "host-4"},
 )
-SWAP_UNDER_SAMZA = Errand(
+SWAP_UNDER_SAMZA = JudgedRun(
     name="move_with_standby under Samza's AM",
     job="move_with_standby",
     config={"processor": "0"},
@@ -110,7 +110,7 @@ SWAP_UNDER_SAMZA = Errand(
     starts={"0-0": 1, "0": 1},
     at={"0": "host-3", "0-0": "host-2", "1": "host-2", "1-0": "host-4"},
 )
-VIA = Errand(
+VIA = JudgedRun(
     job="move_via_new_standby",
     config=_NEW_STANDBY,
     world=lambda: _demo(lags=("0-0", "0-1")),
@@ -118,7 +118,7 @@ VIA = Errand(
     starts={"0-1": 1, "0": 1},
     at=MOVED,
 )
-VIA_KEPT = Errand(
+VIA_KEPT = JudgedRun(
     name="move_via_new_standby, kept",
     job="move_via_new_standby",
     config={**_NEW_STANDBY, "keep_standby": True},
@@ -130,7 +130,7 @@ VIA_KEPT = Errand(
 VIA_WAITING = replace(
     VIA, name="move_via_new_standby, continued", world=_behind_at_first, waits=True
 )
-SPIN_UP = Errand(
+SPIN_UP = JudgedRun(
     job="spin_up_standby",
     config=_NEW_STANDBY,
     world=lambda: _demo(lags=("0-0", "0-1")),
@@ -141,7 +141,7 @@ SPIN_UP = Errand(
 SPIN_UP_WAITING = replace(
     SPIN_UP, name="spin_up_standby, continued", world=_behind_at_first, waits=True
 )
-CANCEL = Errand(
+CANCEL = JudgedRun(
     job="cancel_waiting",
     planned_by="give_up",
     config={},
@@ -151,7 +151,7 @@ CANCEL = Errand(
     at=AS_BEFORE,
     after=replace(SPIN_UP, job="move_via_new_standby"),
 )
-RECONCILE = Errand(
+RECONCILE = JudgedRun(
     job="reconcile",
     config={"wanted": {"0": "host-3", "1": "host-1"}, "at_once": 2},
     world=_demo,
@@ -163,7 +163,7 @@ RECONCILE = Errand(
     starts={"0-0": 1, "0": 1, "1": 1},
     at={"0": "host-3", "0-0": "host-2", "1": "host-1", "1-0": "host-4"},
 )
-BOUNCE = Errand(
+BOUNCE = JudgedRun(
     job="rolling_bounce",
     planned_by="plan_bounce",
     config={"canaries": 0, "at_once": 2},
@@ -173,7 +173,7 @@ BOUNCE = Errand(
     at=AS_BEFORE,
 )
 _DRAIN = "drain_host/host-1"
-DRAIN = Errand(
+DRAIN = JudgedRun(
     job="drain_host",
     config={"host": "host-1", "steady_s": 0, "at_once": 2},
     world=drained_world,

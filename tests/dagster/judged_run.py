@@ -18,12 +18,12 @@ WRITES = frozenset({"place", "reserve", "commit", "fail_over", "start_standby", 
 
 
 @dataclass(frozen=True)
-class Errand:
+class JudgedRun:
     """A job, what it is told, and what there is to see of it in the end.
 
     `requests` are step → kind; `starts` is how often each container was started, `at` where
     everybody is. `waits`: its run ends with a wait, and sensor `continuations` launches the next.
-    `after`: an errand of the same world whose run has asked what it names and ended with a
+    `after`: one of the same world whose run has asked what it names and ended with a
     wait before this one is launched.
     """
 
@@ -36,7 +36,7 @@ class Errand:
     name: str = ""
     planned_by: str = ""
     waits: bool = False
-    after: Errand | None = None
+    after: JudgedRun | None = None
 
     def __str__(self) -> str:
         """For a test's name."""
@@ -68,7 +68,7 @@ class Errand:
     def judge(self, world: AnyWorld, root: str, former: str = "") -> None:
         """Each request asked once, by the id of its step; each container started once, where it belongs.
 
-        `former`: the first run of the errand before it.
+        `former`: the first run of it before it.
         """
         asked = self.asked_by(root) | (self.after.asked_by(former) if self.after else {})
         assert set(world.requests) == set(asked)

@@ -1,4 +1,4 @@
-"""The errands that `test_dagster_deploy` disturbs: undisturbed they end as they are judged.
+"""The runs that `test_dagster_deploy` disturbs: undisturbed they end as they are judged.
 
 And their judge sees what was done twice, or to two of a group at once.
 """
@@ -12,14 +12,14 @@ import fake_bounce
 import fake_placement
 import pytest
 from fake_placement import World, fake_job
+from judged_run import JudgedRun
+from judged_runs import BOUNCE, VIA
 from killed_rows import ROWS
-from served_errand import Errand
-from served_errands import BOUNCE, VIA
 
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = [pytest.mark.dagster, pytest.mark.longdagster]
-ERRANDS = {str(row.errand): row.errand for row in ROWS}
+JUDGED_RUNS = {str(row.judged_run): row.judged_run for row in ROWS}
 
 
 @pytest.fixture
@@ -37,33 +37,33 @@ def _no_world_is_left() -> Iterator[None]:
 
 
 def ran(
-    errand: Errand, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    judged_run: JudgedRun, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[World | BounceWorld, tuple[str, str]]:
-    """The world after an undisturbed run of the errand, that run and the one before it, if any."""
-    world = errand.world()
+    """The world after an undisturbed run of it, that run and the one before it, if any."""
+    world = judged_run.world()
     if isinstance(world, BounceWorld):
         fake_bounce.in_virtual_time(world, monkeypatch)
         job = fake_bounce.rolling_bounce()
     else:
         fake_placement.WORLDS["reexecuted"] = world
-        job = fake_job(errand.job)
-    former = errand.after
+        job = fake_job(judged_run.job)
+    former = judged_run.after
     before = "" if former is None else run(fake_job(former.job, 0), former, instance)
-    return world, (run(job, errand, instance), before)
+    return world, (run(job, judged_run, instance), before)
 
 
-def run(job: dg.JobDefinition, errand: Errand, instance: dg.DagsterInstance) -> str:
-    return job.execute_in_process(run_config=errand.run_config, instance=instance).run_id
+def run(job: dg.JobDefinition, judged_run: JudgedRun, instance: dg.DagsterInstance) -> str:
+    return job.execute_in_process(run_config=judged_run.run_config, instance=instance).run_id
 
 
-@pytest.mark.parametrize("errand", ERRANDS.values(), ids=ERRANDS)
-def test_an_undisturbed_errand_ends_as_it_is_judged(
-    errand: Errand, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("judged_run", JUDGED_RUNS.values(), ids=JUDGED_RUNS)
+def test_an_undisturbed_run_ends_as_it_is_judged(
+    judged_run: JudgedRun, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its requests, starts and places."""
-    world, runs = ran(errand, instance, monkeypatch)
-    errand.judge(world, *runs)
-    assert errand.is_done(world)
+    world, runs = ran(judged_run, instance, monkeypatch)
+    judged_run.judge(world, *runs)
+    assert judged_run.is_done(world)
 
 
 def asked_again(world: World) -> None:
