@@ -237,11 +237,9 @@ class JobView(View):
     def group_of(self, processor_id: str) -> str:
         """The active whose state the processor has, which is itself for an active.
 
-        One that the job hasn't is a standby to be, if its name says so.
+        One that the job hasn't, as a standby to be, is in the group that its name says.
         """
-        named = group_of(processor_id)
-        unknown = named if named in self._actives else processor_id
-        return self._actives.get(processor_id, unknown)
+        return self._actives.get(processor_id, group_of(processor_id))
 
     def is_standby(self, processor_id: str) -> bool:
         """Whether it is, or would be, a standby."""

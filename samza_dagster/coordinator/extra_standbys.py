@@ -9,7 +9,6 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.job_metadata import job_model_records
 from samza_dagster.model import ContainerModel, JobModel
-from samza_dagster.model.naming import group_of
 from samza_dagster.placement.state import Group
 
 
@@ -47,7 +46,7 @@ def assignment_records(
     """
     if before == after:
         return ()
-    actives = sorted({group_of(processor_id) for processor_id in before ^ after})
+    actives = sorted({_parts(processor_id)[0] for processor_id in before ^ after})
     old = {(r.namespace, r.key): r for r in _records(planned, before, actives, author)}
     new = {(r.namespace, r.key): r for r in _records(planned, after, actives, author)}
     changed = [record for place, record in new.items() if old.get(place) != record]
@@ -66,8 +65,14 @@ def _records(
 
 
 def _container(planned: JobModel, processor_id: str) -> ContainerModel | None:
-    active_id = group_of(processor_id)
-    active, replica = planned.containers.get(active_id), processor_id[len(active_id) + 1 :]
+    active_id, replica = _parts(processor_id)
+    active = planned.containers.get(active_id)
     if active is None or not (replica.isascii() and replica.isdigit()):
         return None
     return standby_container(active, int(replica))
+
+
+def _parts(standby_id: str) -> tuple[str, str]:
+    """Active and replica, of a standby that was named by `standby_container_id`."""
+    active_id, _, replica = standby_id.rpartition("-")
+    return active_id, replica

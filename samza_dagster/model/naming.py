@@ -20,9 +20,8 @@ DESTINATION_WORDS = frozenset({ANY_HOST, LAST_SEEN, FORCE_RESTART_LAST_SEEN, STA
 _ESCAPED = re.compile(r"\.(?=\.[0-9a-f]{2})|[^A-Za-z0-9._-]")
 _ESCAPED_IN_AN_ID = re.compile(r"\.(?=\.[0-9a-f]{2})|[^A-Za-z0-9._]")
 
-_OF_A_STANDBY = re.compile(r"(.+)-[0-9]{1,9}")
-"""What follows the last `-` of a UUID is longer."""
-_NO_REPLICA = 999_999_999
+_UUID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_OF_A_STANDBY = re.compile(rf"(?!{_UUID}$)({_UUID}|[^-]+)-.+", re.IGNORECASE)
 
 
 def _flat(name: str) -> str:
@@ -106,16 +105,16 @@ def sharers_of_former_id(job_name: str, job_id: str) -> tuple[str, ...]:
 
 
 def is_standby(processor_id: str) -> bool:
-    """Whether the id is `<active>-<replica>`, as Samza names the standbys of a cluster.
+    """Samza's rule: a processor id with `-` in it is a standby's (`StandbyTaskUtil`).
 
-    Where the job is at hand its tasks tell it, of every id. To `StandbyTaskUtil` any `-` makes a
-    standby, a UUID's too.
+    The hyphens of a UUID are none of these. Where the job is at hand its tasks tell it, of
+    every id.
     """
     return _OF_A_STANDBY.fullmatch(processor_id) is not None
 
 
 def group_of(processor_id: str) -> str:
-    """The `<active>` of `<active>-<replica>`; any other id names its own group."""
+    """The active's processor id, which names the group of it and its standbys, by the same rule."""
     found = _OF_A_STANDBY.fullmatch(processor_id)
     return processor_id if found is None else found[1]
 
@@ -156,4 +155,4 @@ def store_directory(job_name: str, job_id: str, store: str, task_name: str) -> s
 
 def one_more_of(processor_id: str) -> str:
     """An id in the group of `processor_id` that no container has."""
-    return standby_container_id(group_of(processor_id), _NO_REPLICA)
+    return f"{group_of(processor_id)}-new"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,7 +92,7 @@ def test_a_running_standby_is_taken_before_one_that_is_not() -> None:
     """Its state is warm now."""
     view = job({"0": "h1", "0-0": "h2", "0-1": "h3"}, {"h1": 1, "h2": 1, "h3": 1})
     stopped = ProcessorView("0-0", TaskMode.STANDBY, "starting", "h2")
-    mixed = JobView(**{**view.__dict__, "processors": {**view.processors, "0-0": stopped}})
+    mixed = replace(view, processors={**view.processors, "0-0": stopped})
     active = mixed.processors["0"]
     assert standby_for(mixed, active, None).processor_id == "0-1"
     assert standby_for(mixed, active, "0-0").processor_id == "0-0"
@@ -104,15 +106,8 @@ def test_a_move_without_a_usable_standby_is_refused(
     processor: str, wanted: str | None, fix: str
 ) -> None:
     """A standby isn't moved so, and without one there is another job."""
-    view = JobView(
-        **{
-            **DEMO.__dict__,
-            "processors": {
-                **DEMO.processors,
-                "2": ProcessorView("2", TaskMode.ACTIVE, "running", "host-1"),
-            },
-        }
-    )
+    two = ProcessorView("2", TaskMode.ACTIVE, "running", "host-1")
+    view = replace(DEMO, processors={**DEMO.processors, "2": two})
     with pytest.raises(Refused, match=fix):
         standby_for(view, view.processors[processor], wanted)
 
