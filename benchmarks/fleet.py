@@ -95,14 +95,14 @@ def deploy(servers: str, jobs: dict[str, str]) -> None:
 
 
 def ticks(servers: str, jobs: list[str], home: Path) -> dict[str, dict[str, Any]]:
-    """A second tick of each sensor, by the first one's cursor: seconds, and what it told."""
+    """The third tick of each sensor, when what the first one found is recorded: seconds, and what it told."""
     component = SamzaJobComponent(bootstrap_servers=servers, jobs=jobs)
     repository = dg.build_defs_for_component(component).get_repository_def()
     found: dict[str, dict[str, Any]] = {}
     with dg.DagsterInstance.local_temp(str(home)) as instance:
         for sensor in sorted(repository.sensor_defs, key=lambda one: one.name):
             cursor: str | None = None
-            for _ in range(2):
+            for _ in range(3):
                 wall, processor = time.monotonic(), time.process_time()
                 with dg.build_sensor_context(
                     instance=instance,
@@ -112,6 +112,8 @@ def ticks(servers: str, jobs: list[str], home: Path) -> dict[str, dict[str, Any]
                 ) as context:
                     told = sensor.evaluate_tick(context)
                 cursor = told.cursor
+                for event in told.asset_events:
+                    instance.report_runless_asset_event(event)
                 found[sensor.name] = {
                     "tick_s": round(time.monotonic() - wall, 3),
                     "processor_s": round(time.process_time() - processor, 3),

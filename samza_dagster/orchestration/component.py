@@ -228,7 +228,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             placement_history_spec(about, prefix, partitions),
             bounce_history_spec(about, prefix, partitions),
             standby_readiness(prefix, partitions),
-            outside_checks_now(self.lag_slo, self.invariants.standbys, prefix, partitions),
+            outside_checks_now(self.lag_slo, self.invariants.standbys, prefix),
         ]
 
     def build_resources(self) -> dict[str, Any]:

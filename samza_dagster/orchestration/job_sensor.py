@@ -42,12 +42,19 @@ Ticking = Callable[[JobTick, "SamzaClientResource"], Told]
 
 @dataclass(frozen=True)
 class JobCursors(Versioned):
-    """The cursor of each job by its tag `samza/job`; `left` had no turn in the last tick."""
+    """The cursor of each job by its tag `samza/job`.
+
+    In the last tick `left` had no turn, and `late` were still at it when its time was over: the
+    next one begins with the former and ends with the latter, which may keep all its threads.
+    `failing`: check → job → severity, as it was told last.
+    """
 
     VERSION: ClassVar[int] = 1
 
     cursors: Mapping[str, str] = field(default_factory=dict[str, str])
     left: tuple[str, ...] = ()
+    late: tuple[str, ...] = ()
+    failing: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
 
 def cursor_of(cursor: str | None, samza: SamzaClientResource) -> str | None:
@@ -117,7 +124,7 @@ def of_every_job(
         log = _JobLog(context.log, {"job": tag})
         return tick(JobTick(kept.cursors.get(tag), context.instance, log), jobs[tag])
 
-    turns = sorted(jobs, key=lambda tag: (tag not in kept.left, tag))
+    turns = sorted(jobs, key=lambda tag: (tag in kept.late, tag not in kept.left, tag))
     with shared_readers():
         pool = ThreadPoolExecutor(JOBS_AT_ONCE)
         told = {tag: pool.submit(ticked, tag) for tag in turns}
@@ -134,14 +141,19 @@ def _together(
     took_s: Callable[[], float],
 ) -> dg.SensorResult:
     cursors = {tag: cursor for tag, cursor in kept.cursors.items() if tag in jobs}
+    failing = {
+        check: {tag: severity for tag, severity in of.items() if tag in jobs}
+        for check, of in kept.failing.items()
+    }
     said: dict[str, list[str]] = {}
     left: list[str] = []
+    late: list[str] = []
     runs: list[dg.RunRequest] = []
     events: list[Any] = []
     partitions: list[Any] = []
     for tag, future in told.items():
         if not future.done() or future.cancelled():
-            left.append(tag)
+            (left if future.cancelled() else late).append(tag)
             continue
         if (error := future.exception()) is not None:  # one job's fault ends no other's tick
             context.log.error(f"{tag}: its tick failed", exc_info=error)
@@ -154,15 +166,15 @@ def _together(
             said.setdefault(result.skip_message or "", []).append(tag)
         else:
             runs += result.run_requests or []
-            events += [in_partition(one, tag) for one in result.asset_events or []]
+            events += [_of_several(one, tag, failing) for one in result.asset_events or []]
             partitions += result.dynamic_partitions_requests or []
             if result.cursor is not None:
                 cursors[tag] = result.cursor
             if isinstance(result.skip_reason, dg.SkipReason):
                 said.setdefault(result.skip_reason.skip_message or "", []).append(tag)
-    text = f"{len(jobs) - len(left)} of {len(jobs)} jobs in {took_s():.1f} s"
-    if left:
-        text += f"; left for the next tick: {some_of(left)}"
+    text = f"{len(jobs) - len(left) - len(late)} of {len(jobs)} jobs in {took_s():.1f} s"
+    if left or late:
+        text += f"; left for the next tick: {some_of([*left, *late])}"
     for what, tags in said.items():
         text += f"; {'each' if len(tags) == len(jobs) else some_of(tags)}: {what}"
     context.log.info(text)
@@ -171,25 +183,33 @@ def _together(
         asset_events=events,
         dynamic_partitions_requests=partitions or None,
         skip_reason=None if runs or events else text[:2_000],
-        cursor=JobCursors(cursors, tuple(left)).to_text(),
+        cursor=JobCursors(cursors, tuple(left), tuple(late), failing).to_text(),
     )
 
 
-Event = dg.AssetMaterialization | dg.AssetObservation | dg.AssetCheckEvaluation
+def _of_several(event: Any, job: str, failing: dict[str, dict[str, str]]) -> Any:
+    """The event as that of one job: in its partition, but an evaluation of a check.
 
-
-def in_partition(event: Event, partition: str) -> Event:
-    """The event as that of one job of several."""
+    Dagster takes only one of a partition that no run made. So a check passes when it does for each
+    job, and `failing` has those for which it doesn't: check → job → severity.
+    """
     if not isinstance(event, dg.AssetCheckEvaluation):
-        return event._replace(partition=partition)
+        return event._replace(partition=job)
+    jobs = failing.setdefault(event.asset_check_key.to_user_string(), {})
+    jobs.pop(job, None)
+    told = f"{job}: {event.description}"
+    if jobs:
+        told += f"; failing still: {some_of(sorted(jobs))}"
+    if not event.passed:
+        jobs[job] = event.severity.value
+    error = dg.AssetCheckSeverity.ERROR
     return dg.AssetCheckEvaluation(
         asset_key=event.asset_key,
         check_name=event.check_name,
-        passed=event.passed,
+        passed=not jobs,
         metadata=event.metadata,
-        severity=event.severity,
-        description=event.description,
-        partition=partition,
+        severity=error if error.value in jobs.values() else dg.AssetCheckSeverity.WARN,
+        description=told[:2_000],
     )
 
 

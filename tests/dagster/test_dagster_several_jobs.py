@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import GROUP, JOB, SLOT, tags_from_run_config
 from samza_dagster.orchestration.watch import check_tick
+from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 
 pytestmark = pytest.mark.dagster
 SEVERAL = ["orders", "billing/2"]
@@ -227,10 +229,10 @@ def test_jobs_of_a_pattern_are_those_that_kafka_has_now(instance: dg.DagsterInst
     assert set(instance.get_dynamic_partitions("*/jobs")) == {"orders/1", "orders-eu/3"}
 
 
-def test_each_job_s_checks_are_its_own_partition(
+def test_a_check_is_told_of_each_job_and_each_has_its_own_memory(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And each has its own part of the cursor."""
+    """A second tick has nothing new."""
     now_ms = Lookout().now_ms
     monkeypatch.setattr(check_tick.time, "time_ns", lambda: now_ms * 1_000_000)
     monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", now_ms))
@@ -239,16 +241,50 @@ def test_each_job_s_checks_are_its_own_partition(
         LOOKOUTS[job] = Lookout()
         LOOKOUTS[job].alive()
     result = tick(instance, several, "invariants")
-    told = {(event.partition, event.check_name) for event in result.asset_events}
-    assert {p for p, _ in told} == {"orders/1", "billing/2"}
+    assert {event.metadata["job"].value for event in result.asset_events} == {
+        "orders/1",
+        "billing/2",
+    }
     kept = JobCursors.read(result.cursor)
     assert kept is not None
     assert set(kept.cursors) == {"orders/1", "billing/2"}
-    again = tick(instance, several, "invariants", result.cursor)
-    assert not again.asset_events
-    assert not tick(
-        instance, several, "invariants"
-    ).asset_events  # a lost cursor tells nothing anew
+    assert not tick(instance, several, "invariants", result.cursor).asset_events
+
+
+def test_a_check_passes_when_it_does_for_each_job(instance: dg.DagsterInstance) -> None:
+    """Any number of times: Dagster takes one evaluation of a partition that no run made, and no second."""
+    several, cursor = loaded(), None
+    key = dg.AssetCheckKey(dg.AssetKey("container_locality"), "same_host")
+
+    def ticked(found: dict[str, bool]) -> dg.AssetCheckEvaluation:
+        def one_tick(_one: JobTick, samza: SamzaClientResource) -> Any:
+            if samza.job not in found:
+                return dg.SkipReason("nothing new")
+            passed = found[samza.job]
+            event = dg.AssetCheckEvaluation(
+                asset_key=key.asset_key, check_name=key.name, passed=passed, description="as seen"
+            )
+            return dg.SensorResult(asset_events=[event])
+
+        nonlocal cursor
+        with ticking(instance, several, cursor) as context:
+            told = of_every_job(context, context.resources.samza, one_tick)
+        assert isinstance(told, dg.SensorResult)
+        cursor = told.cursor
+        for event in told.asset_events or []:
+            instance.report_runless_asset_event(event)
+        newest = newest_evaluation(instance, key)
+        assert newest is not None
+        return newest[0]
+
+    assert ticked({"orders/1": True, "billing/2": True}).passed
+    told = ticked({"orders/1": False})
+    assert not told.passed
+    assert told.description == "orders/1: as seen"
+    told = ticked({"billing/2": True})
+    assert not told.passed
+    assert told.description == "billing/2: as seen; failing still: orders/1"
+    assert ticked({"orders/1": True}).passed
 
 
 def test_one_job_s_fault_ends_no_other_s_tick(instance: dg.DagsterInstance) -> None:
@@ -266,6 +302,61 @@ def test_one_job_s_fault_ends_no_other_s_tick(instance: dg.DagsterInstance) -> N
     assert kept is not None
     assert kept.cursors == {"billing/2": "7"}
     assert "orders/1: failed: ValueError('broken')" in str(told.skip_reason)
+
+
+def test_a_job_that_is_unreachable_keeps_no_other_from_being_watched(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own line says so."""
+    now_ms = Lookout().now_ms
+    monkeypatch.setattr(check_tick.time, "time_ns", lambda: now_ms * 1_000_000)
+    monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", now_ms))
+    LOOKOUTS["orders/1"] = LOOKOUTS["billing/2"] = Lookout()
+    LOOKOUTS["billing/2"].alive()
+    opened = Worlds.open_client
+
+    def one_is_away(samza: Worlds) -> Any:
+        if samza.job == "orders/1":
+            raise Unreachable("read the job", seen="no broker answers", fix="start it")
+        return opened(samza)
+
+    monkeypatch.setattr(Worlds, "open_client", one_is_away)
+    several = loaded(bootstrap_servers="watched")
+    result = tick(instance, several, "invariants")
+    assert {event.metadata["job"].value for event in result.asset_events} == {"billing/2"}
+    told = str(tick(instance, several, "invariants", result.cursor).skip_message)
+    assert "orders/1: " in told
+    assert "no broker answers" in told
+
+
+def test_jobs_that_take_all_of_a_tick_s_time_come_last_in_the_next(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as there are threads would keep the others from ever having a turn."""
+    monkeypatch.setattr(job_sensor, "JOBS_AT_ONCE", 1)
+    monkeypatch.setattr(job_sensor, "END_WITHIN_S", 0.2)
+    several = loaded(jobs=["a", "b", "c"])
+    over, turns = threading.Event(), list[str]()
+
+    def hanging(_one: JobTick, samza: SamzaClientResource) -> Any:
+        turns.append(samza.job)
+        if samza.job == "a/1":
+            over.wait(60)
+        return dg.SensorResult(cursor="1")
+
+    try:
+        with ticking(instance, several) as context:
+            told = of_every_job(context, context.resources.samza, hanging)
+        assert isinstance(told, dg.SensorResult)
+        assert "0 of 3 jobs" in str(told.skip_reason)
+        assert "left for the next tick: b/1, c/1, a/1" in str(told.skip_reason)
+        with ticking(instance, several, told.cursor) as context:
+            told = of_every_job(context, context.resources.samza, hanging)
+        assert isinstance(told, dg.SensorResult)
+        assert turns == ["a/1", "b/1", "c/1", "a/1"]
+        assert "2 of 3 jobs" in str(told.skip_reason)
+    finally:
+        over.set()
 
 
 def test_what_a_tick_has_no_time_for_is_named_and_comes_first_in_the_next(

@@ -11,7 +11,6 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.assets.snapshots import check_spec
 from samza_dagster.orchestration.choices import choice_of_a_job
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.events import GROUP
@@ -66,24 +65,27 @@ def standby_readiness(prefix: str = "", partitions: Partitions = None) -> dg.Ass
     return forecast
 
 
-def outside_check_specs(prefix: str = "", partitions: Partitions = None) -> list[dg.AssetCheckSpec]:
-    """Of the checks that the sensors tell and a run can look at."""
+def outside_check_specs(prefix: str = "") -> list[dg.AssetCheckSpec]:
+    """Of the checks that the sensors tell and a run can look at.
+
+    Without partitions: Dagster takes one evaluation of a partition that no run made, and no second.
+    """
     texts = {**names.TOLD, names.OBJECTIVE: "The lag of every standby meets its objective."}
     return [
-        check_spec(check, asset_key(prefix, asset), texts[check], partitions)
+        dg.AssetCheckSpec(check, asset=asset_key(prefix, asset), description=texts[check])
         for check, asset in {**names.ASSETS, **names.SLO_ASSETS}.items()
     ]
 
 
 def outside_checks_now(
-    slo: LagSlo, standbys: int | None, prefix: str = "", partitions: Partitions = None
+    slo: LagSlo, standbys: int | None, prefix: str = ""
 ) -> dg.AssetChecksDefinition:
     """`outside_checks`: the same rules on demand, at one look and without patience."""
     samza, policies = named(prefix, "samza"), named(prefix, "samza_policies")
 
     @dg.multi_asset_check(
         name=named(prefix, "outside_checks"),
-        specs=outside_check_specs(prefix, partitions),
+        specs=outside_check_specs(prefix),
         required_resource_keys={samza, policies},
     )
     def look(context: dg.AssetCheckExecutionContext) -> Iterator[dg.AssetCheckResult]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dagster as dg
-from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.storage.asset_check_execution_record import (
     COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
 )
@@ -12,19 +11,17 @@ _LOOKED_AT = 10
 
 
 def newest_evaluation(
-    instance: dg.DagsterInstance, key: dg.AssetCheckKey, partition: str | None = None
+    instance: dg.DagsterInstance, key: dg.AssetCheckKey
 ) -> tuple[dg.AssetCheckEvaluation, float] | None:
     """A check's newest evaluation and when it was (s since the epoch); None without one."""
-    found = newest_evaluations(instance, key, partition)
+    found = newest_evaluations(instance, key)
     return max(found.values(), key=lambda one: one[1], default=None)
 
 
 def newest_evaluations(
-    instance: dg.DagsterInstance, key: dg.AssetCheckKey, partition: str | None = None
+    instance: dg.DagsterInstance, key: dg.AssetCheckKey
 ) -> dict[int, tuple[dg.AssetCheckEvaluation, float]]:
     """A check's newest evaluations by their number in the instance, and when each was.
-
-    Those of a `partition` alone where one is given: of several jobs each has its own.
 
     Times are by the clocks of whoever evaluated; whether one is new to whoever looks its number tells.
     """
@@ -34,7 +31,6 @@ def newest_evaluations(
         key,
         limit=_LOOKED_AT,
         status=COMPLETED_ASSET_CHECK_EXECUTION_RECORD_STATUSES,
-        partition_filter=PartitionKeyFilter(key=partition) if partition is not None else None,
     )
     return {
         record.id: (record.event.dagster_event.asset_check_evaluation_data, record.event.timestamp)
