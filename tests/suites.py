@@ -171,6 +171,11 @@ SUITES = (
         "small world", 240, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
     ),
     Suite("grouping of tasks", 60, ("make", "test-assignment")),
+    Suite(
+        *("standalone groups", 240, ("make", "simulate-standalone")),
+        *("standalone.json", _simulated),
+    ),
+    Suite("tasks spread over processors", 150, ("make", "test-assignment")),
     Suite("planted bugs", 260, ("make", "mutants"), "mutants.json", _caught),
 )
 """Those that a week sees. The sizes of tests rotate by the day, so that more weeks see more."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from functools import partial
 from pathlib import Path
 
 import click
 
 from samza_dagster.agent.protocol import Launch
-from samza_dagster.assignment import by_locality, replicas_from_config
+from samza_dagster.assignment import by_locality, grouper_of, replicas_from_config
 from samza_dagster.coordinator import deployment
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
@@ -149,7 +148,7 @@ def run_command(
         processor_id=processor_id,
         location=here,
         settings=settings,
-        grouper=JobPlan(counts, systems, replicas, partial(by_locality)).model,
+        grouper=JobPlan(counts, systems, replicas, grouper_of(properties, by_locality)).model,
         work=work,
     )
     for number in (signal.SIGTERM, signal.SIGINT):

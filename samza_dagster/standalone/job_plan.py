@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samza_dagster.assignment import Grouper, TaskLocality, group_by_partition
+from samza_dagster.assignment import group as group_tasks
 from samza_dagster.assignment.contract import task_name
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.model.naming import ANY_HOST, standby_task_name
@@ -25,7 +26,7 @@ class JobPlan:
         """The JobModel for the members of a group; its config is empty, as Samza's leader has it.
 
         A task keeps its changelog partition, and goes where it was as far as the grouper has it so.
-        Each member has a container, be it without a task.
+        Each member has a container, be it without a task. Raises what `assignment.group` does.
         """
         before = group.model.containers if group.model is not None else {}
         tasks = self._tasks(before)
@@ -40,7 +41,7 @@ class JobPlan:
             for name, location in group.locality.items()
             if name not in ran
         }
-        found = self.grouper(tasks, {**lasting, **ran}, processors)
+        found = group_tasks(tasks, {**lasting, **ran}, processors, self.grouper)
         idle = {each: ContainerModel(processor_id=each, tasks={}) for each in processors}
         actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
         return JobModel(
