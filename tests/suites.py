@@ -172,10 +172,9 @@ SUITES = (
     ),
     Suite("grouping of tasks", 60, ("make", "test-assignment")),
     Suite(
-        *("standalone groups", 240, ("make", "simulate-standalone")),
+        *("standalone groups", 80, ("make", "simulate-standalone", "STANDALONE_EVENTS=300000")),
         *("standalone.json", _simulated),
     ),
-    Suite("tasks spread over processors", 150, ("make", "test-assignment")),
     Suite("planted bugs", 260, ("make", "mutants"), "mutants.json", _caught),
 )
 """Those that a week sees. The sizes of tests rotate by the day, so that more weeks see more."""
