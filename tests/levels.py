@@ -87,7 +87,7 @@ LEVELS = (
             (str(BIN / "pyright"),),
         ),
     ),
-    Level("unit", 90, (_pytest("unit", workers=2, share="worksteal"),)),
+    Level("unit", 110, (_pytest("unit", workers=2, share="worksteal"),)),
     Level("simulator", 90, (_pytest("simulator", "simulation"),)),
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level(

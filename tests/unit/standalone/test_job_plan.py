@@ -1,0 +1,86 @@
+"""The JobModel that a leader publishes, and what containers are served of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from samza_dagster.assignment import by_locality
+from samza_dagster.errors import InvalidInput
+from samza_dagster.model import JobModel, TaskMode
+from samza_dagster.standalone.containers import container_id, local_model
+from samza_dagster.standalone.group import GroupView, Member
+from samza_dagster.standalone.job_plan import JobPlan
+
+pytestmark = pytest.mark.unit
+
+PLAN = JobPlan({"in": 4, "side": 2}, {"in": "kafka", "side": "other"}, 1, by_locality)
+
+
+def group(
+    *ids: str, model: JobModel | None = None, locality: dict[str, str] | None = None
+) -> GroupView:
+    """Each processor at a location of its own."""
+    members = tuple(Member(f"{n:010d}", pid, f"host-{pid}") for n, pid in enumerate(ids))
+    return GroupView(members, model=model, locality=locality or {})
+
+
+def at(model: JobModel) -> dict[str, str]:
+    return {task: pid for pid, each in model.containers.items() for task in each.tasks}
+
+
+def test_each_task_has_a_standby_elsewhere_and_its_inputs_their_own_systems() -> None:
+    """The config is empty: a processor has it from its own properties."""
+    model = PLAN.model(group("a", "b"))
+    assert model.config == {}
+    found = at(model)
+    for number in range(4):
+        assert found[f"Partition {number}"] != found[f"Standby-Partition {number}-0"]
+    tasks = {name: task for each in model.containers.values() for name, task in each.tasks.items()}
+    inputs = {(p.system, p.stream) for p in tasks["Partition 1"].system_stream_partitions}
+    assert inputs == {("kafka", "in"), ("other", "side")}
+
+
+def test_a_processor_without_tasks_is_named_too() -> None:
+    """By that a leader tells whether a version is for the members that are there."""
+    one = JobPlan({"in": 1}, {"in": "kafka"}, 0, by_locality)
+    model = one.model(group("a", "b", "c"))
+    assert model.containers.keys() == {"a", "b", "c"}
+    assert sorted(len(each.tasks) for each in model.containers.values()) == [0, 0, 1]
+
+
+def test_what_needn_t_move_stays_and_a_dead_processors_tasks_go_to_their_standbys() -> None:
+    """And a task keeps its changelog partition, whoever has it."""
+    before = PLAN.model(group("a", "b", "c"))
+    locality = {task: f"host-{pid}" for task, pid in at(before).items()}
+    assert PLAN.model(group("a", "b", "c", model=before, locality=locality)) == before
+    after = PLAN.model(group("b", "c", model=before, locality=locality))
+    for name, pid in at(after).items():
+        if not name.startswith("Standby-"):
+            assert pid in {at(before)[name], at(before)[f"Standby-{name}-0"]}
+    partitions = [
+        {
+            name: task.changelog_partition
+            for each in m.containers.values()
+            for name, task in each.tasks.items()
+        }
+        for m in (before, after)
+    ]
+    assert partitions[1].items() <= partitions[0].items()
+
+
+def test_an_empty_group_is_refused() -> None:
+    """It names what is missing."""
+    with pytest.raises(InvalidInput, match="processor"):
+        PLAN.model(group())
+
+
+def test_containers_are_served_active_and_standby_tasks_apart() -> None:
+    """All processors' containers, with ids by which Samza tells standbys: by a `-`, which a UUID has too."""
+    model = PLAN.model(group("3f0c-11", "3f0c_11"))
+    served = local_model(model, {"job.name": "j"})
+    assert served.config == {"job.name": "j"}
+    assert len(served.containers) == 4
+    for each, container in served.containers.items():
+        modes = {task.task_mode for task in container.tasks.values()}
+        assert modes == {TaskMode.STANDBY if "-" in each else TaskMode.ACTIVE}
+    assert container_id("3f0c-11", TaskMode.ACTIVE) != container_id("3f0c_11", TaskMode.ACTIVE)
