@@ -52,7 +52,7 @@ _COMMANDS = {
     "coordinator": _Command("Run the job coordinator.", "samza_dagster.cli.main:coordinator"),
     "agent": _Command("Run the agent of a host, or make one file of it."),
     "processor": _Command(
-        "Run a standalone processor, coordinated over ZooKeeper.", extra="zookeeper"
+        "Run a standalone processor over ZooKeeper, or show its group.", extra="zookeeper"
     ),
     "simulate": _Command("Run the placement rules in a virtual world, under faults."),
     "sandbox": _Command(

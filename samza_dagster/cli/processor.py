@@ -11,6 +11,8 @@ import click
 
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.assignment import by_locality, grouper_of, replicas_from_config
+from samza_dagster.cli.options import json_option
+from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.coordinator import deployment
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
@@ -24,7 +26,9 @@ from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.locations import location_id
 from samza_dagster.standalone.processor import Settings
+from samza_dagster.standalone.report import group_report, troubles
 from samza_dagster.standalone.runner import ProcessorRunner
+from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 
 @click.group()
@@ -34,6 +38,7 @@ def processor() -> None:
     \b
     Example:
       samza-dagster processor run --help
+      samza-dagster processor status --config job.properties --zookeeper zk-1:2181
     """
 
 
@@ -161,3 +166,54 @@ def run_command(
         session.close()
     if failures:
         raise click.ClickException("; ".join(failures))
+
+
+@processor.command("status")
+@click.option(
+    "--config", type=click.Path(path_type=Path), required=True, help="The job's properties."
+)
+@click.option(
+    "--zookeeper",
+    metavar="HOST:PORT,…",
+    help="Where ZooKeeper is [config: job.coordinator.zk.connect].",
+)
+@json_option
+def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
+    """Shows a group: who leads, what is agreed on, who has which tasks. 1 when something is wrong.
+
+    \b
+    Examples:
+      samza-dagster processor status --config job.properties --zookeeper zk-1:2181
+      samza-dagster processor status --config job.properties --json
+    """
+    properties = read_properties(config, "the job's config")
+    hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
+    paths = GroupPaths.of(properties)
+    session = connect(ZooKeeperAddress(hosts))
+    try:
+        report = group_report(ZooKeeperGroup(session, paths, lambda: None).view(None))
+    finally:
+        session.stop()
+        session.close()
+    wrong = troubles(report)
+    if as_json:
+        print_json({**report, "troubles": wrong})
+        return 1 if wrong else 0
+    print_table(
+        f"{paths.root}: version {report['version']}, agreed on {report['agreed']}",
+        ("processor", "location", "leads", "active tasks", "standby tasks"),
+        [
+            (
+                row["processor_id"],
+                row["location"],
+                "yes" if row["leads"] else "",
+                ", ".join(row["active_tasks"]),
+                ", ".join(row["standby_tasks"]),
+            )
+            for row in report["processors"]
+        ],
+        spare=("standby tasks", "active tasks"),
+    )
+    for line in wrong:
+        notice(line)
+    return 1 if wrong else 0

@@ -77,6 +77,8 @@ class ZooKeeperGroup:
         zookeeper, paths = self._zookeeper, self._paths
         with reached(f"read the group at {paths.root}"):
             zookeeper.sync(paths.root)
+            if zookeeper.exists(paths.processors) is None:
+                return GroupView()
             version, stat = zookeeper.get(paths.version, watch=self._changed)
             newest = layout.version_of(version)
             agreed = layout.version_of(zookeeper.get(paths.agreed_version)[0])

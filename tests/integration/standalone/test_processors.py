@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +74,14 @@ class Group:
         stored = self._models.get("jobModels", str(agreed)) if newest and newest == agreed else None
         return JobModel.from_json(stored) if stored is not None else None
 
+    def status(self) -> dict[str, Any]:
+        """What the command says of the group."""
+        command = [
+            *(sys.executable, "-m", "samza_dagster.cli.main", "processor", "status", "--json"),
+            *("--config", str(self._config), "--zookeeper", self._zookeeper),
+        ]
+        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+
     def wait_for(self, *ids: str, within_s: float) -> dict[str, str]:
         """Task → processor, once exactly these run all tasks by an agreed version."""
         found: dict[str, str] = {}
@@ -130,6 +141,8 @@ def test_a_killed_processors_tasks_go_to_where_their_standbys_are(tmp_path: Path
             for task in actives:
                 standby = before[f"Standby-{task}-0"]
                 assert standby != before[task]
+
+            assert group.status()["troubles"] == []
 
             died_at = time.monotonic()
             group.processes["p1"].send(signal.SIGKILL)

@@ -1,0 +1,67 @@
+"""What a group is doing, for people and programs: one reading as a document. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from samza_dagster.model import TaskMode
+from samza_dagster.standalone.group import BarrierState, GroupView
+
+
+def group_report(group: GroupView) -> dict[str, Any]:
+    """`{version, agreed, barrier, awaited, duplicates, processors, without_processor}`.
+
+    `awaited` are the processors that a barrier that is NEW waits for. `without_processor` are active
+    tasks that the agreed version gives to nobody who is registered: nobody processes them.
+    """
+    containers = group.model.containers if group.model is not None else {}
+    registered = {member.processor_id for member in group.members}
+    barrier = group.barrier
+    joined = barrier.participants if barrier is not None else frozenset[str]()
+    is_new = barrier is not None and barrier.state is BarrierState.NEW
+    leader = group.leader
+    processors: list[dict[str, Any]] = []
+    for member in group.members:
+        container = containers.get(member.processor_id)
+        tasks = container.tasks.values() if container is not None else ()
+        processors.append(
+            {
+                "processor_id": member.processor_id,
+                "location": member.location,
+                "leads": member == leader,
+                "has_joined": member.processor_id in joined,
+                "active_tasks": _names(tasks, TaskMode.ACTIVE),
+                "standby_tasks": _names(tasks, TaskMode.STANDBY),
+            }
+        )
+    left = [each.tasks.values() for pid, each in containers.items() if pid not in registered]
+    return {
+        "version": group.version,
+        "agreed": group.agreed,
+        "barrier": barrier.state.value if barrier is not None else None,
+        "awaited": sorted((registered & set(containers)) - joined) if is_new else [],
+        "duplicates": group.has_duplicates,
+        "processors": processors,
+        "without_processor": sorted(n for tasks in left for n in _names(tasks, TaskMode.ACTIVE)),
+    }
+
+
+def troubles(report: dict[str, Any]) -> list[str]:
+    """What somebody should look at; empty when all is well."""
+    found: list[str] = []
+    if not report["processors"]:
+        found.append("no processor is registered: nobody leads, and no task is processed")
+    if report["duplicates"]:
+        found.append("two processors have one id: no version is published until one has ended")
+    if report["awaited"]:
+        found.append(f"version {report['version']} waits for {', '.join(report['awaited'])}")
+    if report["barrier"] == BarrierState.TIMED_OUT.value:
+        found.append(f"version {report['version']} was given up: not all joined in time")
+    if report["without_processor"]:
+        tasks = ", ".join(report["without_processor"])
+        found.append(f"nobody processes {tasks}: the leader's next version gives them away")
+    return found
+
+
+def _names(tasks: Any, mode: TaskMode) -> list[str]:
+    return sorted(task.task_name for task in tasks if task.task_mode is mode)

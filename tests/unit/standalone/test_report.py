@@ -1,0 +1,41 @@
+"""What a group is doing, as people and programs read it."""
+
+from __future__ import annotations
+
+import pytest
+
+from samza_dagster.standalone.group import BarrierState, GroupView
+from samza_dagster.standalone.report import group_report, troubles
+from tests.unit.standalone.test_processor import A, B, group
+
+pytestmark = pytest.mark.unit
+
+
+def test_a_group_that_has_agreed_shows_who_has_what() -> None:
+    """And there is nothing to look at."""
+    seen = group(A, B, version=2, state=BarrierState.DONE, joined="a b", a="1 2", b="3")
+    report = group_report(seen)
+    assert [row["processor_id"] for row in report["processors"] if row["leads"]] == ["a"]
+    assert [row["active_tasks"] for row in report["processors"]] == [["1", "2"], ["3"]]
+    assert troubles(report) == []
+
+
+@pytest.mark.parametrize(
+    ("seen", "said"),
+    [
+        (GroupView(), "nobody leads"),
+        (group(A, B, version=2, joined="a", a="1", b="2"), "version 2 waits for b"),
+        (
+            group(A, version=2, state=BarrierState.TIMED_OUT, a="1"),
+            "version 2 was given up",
+        ),
+        (
+            group(A, version=2, state=BarrierState.DONE, joined="a", a="1", b="2"),
+            "nobody processes 2",
+        ),
+        (group(A, A, version=0), "two processors have one id"),
+    ],
+)
+def test_what_is_wrong_is_said(seen: GroupView, said: str) -> None:
+    """In words, with the names."""
+    assert any(said in line for line in troubles(group_report(seen)))
