@@ -57,6 +57,7 @@ def settings_of(config: dict[str, str]) -> Settings:
         debounce_ms=time_ms("job.debounce.time.ms", defaults.debounce_ms),
         consensus_ms=time_ms("job.coordinator.zk.consensus.timeout.ms", defaults.consensus_ms),
         session_ms=session_ms,
+        probe_ms=time_ms("samza.dagster.standalone.probe.ms", defaults.probe_ms),
         stop_ms=session_ms // 3,
     )
 

@@ -22,7 +22,9 @@ from samza_dagster.standalone.processor import Grouper, Processor, Settings
 Step = Callable[
     [Processor, GroupView | None, int, Grouper], tuple[Processor, tuple[rules.Command, ...]]
 ]
-SETTINGS = Settings(debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, stop_ms=1_000)
+SETTINGS = Settings(
+    debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, stop_ms=1_000, probe_ms=9_000
+)
 _DRIFT = 0.01
 _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""

@@ -32,7 +32,9 @@ class JobPlan:
         tasks = self._tasks(before)
         processors = {member.processor_id: member.location for member in group.members}
         ran = {
-            name: TaskLocality(processor_id, group.locality.get(name, ANY_HOST))
+            name: TaskLocality(
+                processor_id, processors.get(processor_id) or group.locality.get(name, ANY_HOST)
+            )
             for processor_id, container in before.items()
             for name in container.tasks
         }

@@ -10,6 +10,7 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
   work is the same goes on and joins at once.
 - When all that were expected have joined, the version is agreed: each writes where its tasks are
   and starts them. A barrier that isn't complete in time is given up, and the leader tries anew.
+- A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
 - Nobody works on without ZooKeeper: work has stopped before the session can have expired.
 """
 
@@ -28,6 +29,8 @@ VERSIONS_KEPT = 10
 class Settings:
     """Times in ms: `job.debounce.time.ms`, `job.coordinator.zk.consensus.timeout.ms`, `…session.timeout.ms`.
 
+    `probe_ms`: so long after a version was agreed on the leader asks its grouper again. Who has joined got
+    standbys first, and gets actives once they have had that time to catch up.
     `stop_ms` is how long the end of its containers may take at most: so much earlier than its
     session can expire a processor that hears nothing of ZooKeeper begins to stop.
     """
@@ -36,6 +39,7 @@ class Settings:
     consensus_ms: int = 40_000
     session_ms: int = 30_000
     stop_ms: int = 10_000
+    probe_ms: int = 600_000
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,8 @@ class Processor:
     last answered. `found` is the version that it found when it registered: it may be nobody that this
     one waits for. `work` runs, or is being stopped (`is_stopping`). `joined` is the newest version
     whose barrier it has joined. Of a leader: `counted` are the members as it saw them
-    last, `plan_ms` when it publishes for them, `round` what it has published.
+    last, `plan_ms` when it publishes for them, `round` what it has published, `probe_ms` when it
+    asks again whether all is where it should be.
     """
 
     processor_id: str
@@ -71,6 +76,7 @@ class Processor:
     counted: tuple[Member, ...] | None = None
     plan_ms: int | None = None
     round: Round | None = None
+    probe_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -142,7 +148,9 @@ def registered(state: Processor, sequence: str, now_ms: int) -> Processor:
 
 def expired(state: Processor) -> Processor:
     """Its session is over: its node is gone, and whatever it led is led by another."""
-    return replace(state, sequence=None, joined=0, counted=None, plan_ms=None, round=None)
+    return replace(
+        state, sequence=None, joined=0, counted=None, plan_ms=None, round=None, probe_ms=None
+    )
 
 
 def stopped(state: Processor) -> Processor:
@@ -178,7 +186,7 @@ def step(
 
 def wake_ms(state: Processor) -> int | None:
     """When `step` has to be asked again though nothing happened; None: not by itself."""
-    due = [state.plan_ms] if state.plan_ms is not None else []
+    due = [at for at in (state.plan_ms, state.probe_ms) if at is not None]
     due += [state.round.ends_ms] if state.round is not None else []
     if state.work is not None and not state.is_stopping:
         due.append(_silent_from(state))
@@ -233,13 +241,14 @@ def _as_leader(
     state: Processor, group: GroupView, now_ms: int, grouper: Grouper
 ) -> tuple[Processor, tuple[Command, ...]]:
     if group.members[0].sequence != state.sequence:
-        return replace(state, counted=None, plan_ms=None, round=None), ()
+        return replace(state, counted=None, plan_ms=None, round=None, probe_ms=None), ()
     if state.counted != group.members:
         plan_ms = now_ms + state.settings.debounce_ms
         state = replace(state, counted=group.members, plan_ms=plan_ms)
     state, ended = _with_round(state, group, now_ms)
     if state.plan_ms is None and state.round is None and not _is_for(group):
         state = _anew(state, now_ms)
+    state = _probed(state, group, now_ms, grouper)
     if state.plan_ms is None or now_ms < state.plan_ms or group.has_duplicates:
         return state, ended
     version = max(group.version, group.highest) + 1
@@ -268,6 +277,23 @@ def _with_round(
     if group.version > own.version or now_ms >= own.ends_ms:
         return _anew(state, now_ms), ()
     return state, ()
+
+
+def _probed(state: Processor, group: GroupView, now_ms: int, grouper: Grouper) -> Processor:
+    """Plans once more when the grouper would place the tasks of a settled group otherwise by now."""
+    if state.plan_ms is not None or state.round is not None:
+        return replace(state, probe_ms=None)
+    if state.probe_ms is None:
+        return replace(state, probe_ms=now_ms + state.settings.probe_ms)
+    if now_ms < state.probe_ms:
+        return state
+    is_settled = _tasks_of(grouper(group)) == _tasks_of(group.model)
+    return replace(state, probe_ms=None, plan_ms=None if is_settled else now_ms)
+
+
+def _tasks_of(model: JobModel | None) -> dict[str, frozenset[str]]:
+    containers = {} if model is None else model.containers
+    return {processor_id: frozenset(each.tasks) for processor_id, each in containers.items()}
 
 
 def _is_for(group: GroupView) -> bool:

@@ -84,3 +84,20 @@ def test_containers_are_served_active_and_standby_tasks_apart() -> None:
         modes = {task.task_mode for task in container.tasks.values()}
         assert modes == {TaskMode.STANDBY if "-" in each else TaskMode.ACTIVE}
     assert container_id("3f0c-11", TaskMode.ACTIVE) != container_id("3f0c_11", TaskMode.ACTIVE)
+
+
+def test_who_joins_gets_standbys_first_and_actives_when_asked_again_until_all_is_even() -> None:
+    """No active starts without its state; after some rounds nothing changes any more."""
+    model = PLAN.model(group("a", "b"))
+    for _ in range(6):
+        before, held = model, at(model)
+        locality = {task: f"host-{pid}" for task, pid in held.items()}
+        model = PLAN.model(group("a", "b", "c", model=model, locality=locality))
+        for name, pid in at(model).items():
+            if not name.startswith("Standby-"):
+                assert pid in {held[name], held[f"Standby-{name}-0"]}
+    assert model == before
+    actives = [
+        sum(not n.startswith("Standby-") for n in each.tasks) for each in model.containers.values()
+    ]
+    assert max(actives) - min(actives) <= 1

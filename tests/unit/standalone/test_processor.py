@@ -162,3 +162,16 @@ def test_a_leader_whose_newest_version_is_for_other_members_plans_anew() -> None
     seen = group(B, version=3, state=BarrierState.DONE, a="1", b="2")
     state, _ = step(at(B, counted=(B,), joined=3, work=container("b", "2")), seen, 100, planned)
     assert rules.wake_ms(state) == 120
+
+
+def test_a_leader_asks_its_grouper_again_and_publishes_only_what_would_change() -> None:
+    """Who has joined has standbys by then, and may get actives."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    leader = at(A, counted=(A, B), joined=1, work=container("a", "a"))
+    state, _ = step(leader, settled, 100, planned)
+    assert state.probe_ms == 100 + SETTINGS.probe_ms
+    again, commands = step(state, settled, state.probe_ms, planned)
+    assert (commands, again.plan_ms) == ((), None)
+    _, (published,) = step(state, settled, state.probe_ms, lambda _: model(a="a b", b=""))
+    assert isinstance(published, Publish)
+    assert published.version == 2
