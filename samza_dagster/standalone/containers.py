@@ -101,7 +101,7 @@ class Containers:
         ]
         for thread in self._threads:
             thread.start()
-        self._end_earlier()
+        self._end_all()
 
     def renew(self, asked: Now, lease_s: float) -> None:
         """Lets the containers live for so long from `asked`, when ZooKeeper was asked."""
@@ -130,7 +130,10 @@ class Containers:
         threading.Thread(target=self._stop_all, args=(stopped,), daemon=True).start()
 
     def close(self) -> None:
-        """Ends what serves them; they themselves have ended."""
+        """Ends what still runs, then what serves it."""
+        with self._supervisor.roster.changed:
+            self._running.clear()
+        self._end_all()
         self._closing.set()
         self._supervisor.watch.wake()
         with self._supervisor.roster.changed:
@@ -151,7 +154,7 @@ class Containers:
             supervisor.forget(execution_id)
         stopped()
 
-    def _end_earlier(self) -> None:
+    def _end_all(self) -> None:
         ended = threading.Event()
         self._stop_all(ended.set)
         ended.wait()

@@ -88,6 +88,7 @@ class ProcessorRunner:
                     f"run the processor {self._state.processor_id}", seen=self._failure
                 )
             if self._is_leaving:
+                self._read()  # its containers live by that until they have ended
                 if self._has_left():
                     return
             else:
@@ -153,7 +154,10 @@ class ProcessorRunner:
                 self._work.stop(lambda: self._note(rules.stopped))
             return False
         if state.sequence is not None:
-            self._group.leave(state.sequence)
+            try:
+                self._group.leave(state.sequence)
+            except Unreachable as error:  # its session ends by itself
+                _log.warning("%s", error)
         return True
 
     def _on_session(self, session: str) -> None:
