@@ -166,7 +166,7 @@ SUITES = (
         *("chaos without a fence", 300, ("make", "chaos-blind", "SEED={seed}")),
         *("chaos_blind.json", _blind),
     ),
-    Suite("simulator", 280, ("make", "simulate", "EVENTS=1000000"), "simulation.json", _simulated),
+    Suite("simulator", 180, ("make", "simulate", "EVENTS=1000000"), "simulation.json", _simulated),
     Suite(
         "small world", 240, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
     ),
