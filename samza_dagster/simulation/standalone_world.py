@@ -163,10 +163,10 @@ class StandaloneWorld:
     def _calm(self) -> None:
         for process in self._processes:
             process.paused_until_ms = process.cut_off_until_ms = 0
-        if not self._processes:
-            self._join("p0")
         ends_ms = self.now_ms + _CALM_MS
         while self.now_ms < ends_ms:
+            if not self._processes:  # as a service manager does, also for one that gave up
+                self._join("p0")
             self._pass(self.random.randrange(1, 300))
             for process in list(self._processes):
                 self._turn(process)
@@ -256,7 +256,6 @@ class StandaloneWorld:
         elif isinstance(command, rules.Publish):
             if command.version in server.models:
                 return
-            self._judge_legality(command.model)
             server.models[command.version] = command.model
             server.barriers[command.version] = Barrier(BarrierState.NEW)
             if server.revision == command.revision:
@@ -299,17 +298,15 @@ class StandaloneWorld:
                 if task in owned:
                     raise self._broken("one owner for a task", task)
                 owned.add(task)
-
-    def _judge_legality(self, model: JobModel) -> None:
-        places = {m.processor_id: m.location for m in self._server.members.values()}
-        at = {
-            name: places.get(processor_id)
-            for processor_id, container in model.containers.items()
-            for name in container.tasks
+        places = {
+            (task, process.state.location)
+            for process in self._processes
+            if process.run is not None
+            for task in process.run.tasks
         }
-        for name, place in at.items():
-            if place is not None and at.get(f"Standby-{name}-0") == place:
-                raise self._broken("a standby is elsewhere than its active", f"{name} at {place}")
+        for task, place in places:
+            if (f"Standby-{task}-0", place) in places:
+                raise self._broken("a standby is elsewhere than its active", f"{task} at {place}")
 
     def _broken(self, invariant: str, seen: str) -> Violation:
         return Violation(f"{invariant}: {seen}; seed {self.seed}, event {self.events}")

@@ -16,7 +16,7 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from samza_dagster.model import ContainerModel, JobModel
@@ -44,10 +44,14 @@ class Settings:
 
 @dataclass(frozen=True)
 class Round:
-    """A version that this leader has published: who is expected at its barrier, and until when."""
+    """A version that this leader has published: who is expected at its barrier, and until when.
+
+    `places` is where each was for whom it was made. Who has come back elsewhere since may join, and
+    the version isn't agreed on: a standby could be beside its active.
+    """
 
     version: int
-    expected: frozenset[str]
+    places: Mapping[str, str]
     ends_ms: int
 
 
@@ -252,8 +256,8 @@ def _as_leader(
     if state.plan_ms is None or now_ms < state.plan_ms or group.has_duplicates:
         return state, ended
     version = max(group.version, group.highest) + 1
-    expected = frozenset(member.processor_id for member in group.members)
-    published = Round(version, expected, now_ms + state.settings.consensus_ms)
+    places = {member.processor_id: member.location for member in group.members}
+    published = Round(version, places, now_ms + state.settings.consensus_ms)
     state = replace(state, plan_ms=None, round=published)
     return state, (*ended, Publish(version, grouper(group), group.revision))
 
@@ -266,7 +270,7 @@ def _with_round(
         return state, ()
     is_seen = own.version == group.version and barrier is not None
     if is_seen and barrier is not None and barrier.state is BarrierState.NEW:
-        if own.expected <= barrier.participants:
+        if _is_complete(own, group, barrier.participants):
             return replace(state, round=None), (EndBarrier(own.version, BarrierState.DONE),)
         if now_ms < own.ends_ms:
             return state, ()
@@ -277,6 +281,15 @@ def _with_round(
     if group.version > own.version or now_ms >= own.ends_ms:
         return _anew(state, now_ms), ()
     return state, ()
+
+
+def _is_complete(own: Round, group: GroupView, participants: frozenset[str]) -> bool:
+    """All that were expected have joined, and are where they were."""
+    moved = any(
+        own.places.get(member.processor_id, member.location) != member.location
+        for member in group.members
+    )
+    return not moved and own.places.keys() <= participants
 
 
 def _probed(state: Processor, group: GroupView, now_ms: int, grouper: Grouper) -> Processor:

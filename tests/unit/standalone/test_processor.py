@@ -147,6 +147,18 @@ def test_a_leader_ends_the_barrier_when_all_have_come_or_the_time_is_over() -> N
     assert published.version == 2
 
 
+def test_a_version_is_not_agreed_on_when_somebody_has_come_back_elsewhere() -> None:
+    """Its standby could be beside an active there; the next version is for where all are now."""
+    state, _ = step(at(A), group(A, B), 100, planned)
+    state, _ = step(state, group(A, B), 120, planned)
+    elsewhere = Member("0009", "b", "h0")
+    seen = group(A, elsewhere, version=1, joined="a b", a="a", b="b")
+    state, commands = step(state, seen, 125, planned)
+    assert commands == (JoinBarrier(1),)
+    _, (published,) = step(state, seen, 145, planned)
+    assert isinstance(published, Publish)
+
+
 def test_work_has_ended_before_the_session_can_be_over() -> None:
     """By the processor's own clock, from when ZooKeeper answered last."""
     state = at(B, work=container("b", "2"), joined=1)
