@@ -11,6 +11,7 @@ from multiprocessing.connection import Client
 from typing import Any
 
 import dagster as dg
+from dagster._core.definitions.repository_definition import CachingRepositoryData, RepositoryData
 
 from samza_dagster.client.responses import terminal
 from samza_dagster.errors import DeadlineExceeded
@@ -86,9 +87,9 @@ def served_repository(
     rows = {row: _Served(path, row, row in waiting) for row in jobs}
     samza = {named(row, "samza"): rows[row].samza.get_resource_definition() for row in waiting}
 
-    @dg.repository(name="served", _top_level_resources=samza)
-    def served() -> dict[str, dict[str, Callable[[], Any]]]:
-        return {
+    @dg.repository(name="served")
+    def served() -> RepositoryData:
+        lazily: dict[str, dict[str, Callable[[], Any]]] = {
             "jobs": {
                 named(row, job): rows[row].making(job)
                 for row, of_row in jobs.items()
@@ -96,6 +97,10 @@ def served_repository(
             },
             "sensors": {named(row, SENSOR): rows[row].sensing(jobs[row][0]) for row in waiting},
         }
+        made = CachingRepositoryData.from_dict(lazily)
+        # Dagster takes no resources beside functions; a sensor finds its own among these.
+        made._top_level_resources = samza
+        return made
 
     return served
 
