@@ -54,10 +54,8 @@ BOUNDS = {
     "action": (2_000, 6_000),
     "first op": (7_000, None),
 }
-"""Median and most, in ms; the peer has none. That of `first op` has a run's launch in it: see `bound`."""
+"""Median and most, in ms; the peer has none."""
 PEER = "GraphQL launch to first op"
-_LAUNCH_MS = 2_600
-"""The peer's median on the machine for which the bounds are."""
 MOVE = "move_container"
 LATE = "left to the coordinator"
 """Numbers of the events that the sensor came too late for."""
@@ -200,17 +198,9 @@ def measured(
     return found, ways
 
 
-def bound(name: str, launch_ms: int) -> tuple[int | None, int | None]:
-    """Median and most, in ms; where Dagster itself launches a run more slowly, `first op` may be so too."""
-    median, most = BOUNDS.get(name, (None, None))
-    if name == "first op" and median is not None:
-        median = round(median * max(1.0, launch_ms / _LAUNCH_MS))
-    return median, most
-
-
-def within(name: str, times: dict[str, int], launch_ms: int) -> bool:
+def within(name: str, times: dict[str, int]) -> bool:
     """Whether median and most are within their bounds."""
-    median, most = bound(name, launch_ms)
+    median, most = BOUNDS.get(name, (None, None))
     return (median is None or times["median"] <= median) and (most is None or times["most"] <= most)
 
 
@@ -220,7 +210,7 @@ def show(spreads: dict[str, dict[str, int]]) -> None:
     for column in ("", "n", "median ms", "p95 ms", "most ms", "median / peer", "bounds ms"):
         table.add_column(column, justify="right" if column else "left")
     for name, times in spreads.items():
-        median, most = bound(name, spreads[PEER]["median"])
+        median, most = BOUNDS.get(name, (None, None))
         bounds = f"{median or '-'}, {most or '-'}"
         ratio = f"{times['median'] / spreads[PEER]['median']:.2f}"
         table.add_row(name, *(str(value) for value in times.values()), ratio, bounds)
@@ -256,12 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.json:
         keep(document, asked.json)
     console.print(f"{LATE}: {len(late)} of {asked.events}")
-    return (
-        0
-        if not late
-        and all(within(name, times, spreads[PEER]["median"]) for name, times in spreads.items())
-        else 1
-    )
+    return 0 if not late and all(within(*one) for one in spreads.items()) else 1
 
 
 if __name__ == "__main__":

@@ -30,6 +30,15 @@ from samza_dagster.standalone.report import group_report, troubles
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
+_config = click.option(
+    "--config", type=click.Path(path_type=Path), required=True, help="The job's properties."
+)
+_zookeeper = click.option(
+    "--zookeeper",
+    metavar="HOST:PORT,…",
+    help="Where ZooKeeper is [config: job.coordinator.zk.connect].",
+)
+
 
 @click.group()
 def processor() -> None:
@@ -63,17 +72,11 @@ def settings_of(config: dict[str, str]) -> Settings:
 
 
 @processor.command("run")
-@click.option(
-    "--config", type=click.Path(path_type=Path), required=True, help="The job's properties."
-)
+@_config
 @click.option(
     "--launch", type=click.Path(path_type=Path), required=True, help="How a container is started."
 )
-@click.option(
-    "--zookeeper",
-    metavar="HOST:PORT,…",
-    help="Where ZooKeeper is [config: job.coordinator.zk.connect].",
-)
+@_zookeeper
 @click.option("--processor-id", required=True, help="Its id, which no other of the group has.")
 @click.option(
     "--location",
@@ -170,14 +173,8 @@ def run_command(
 
 
 @processor.command("status")
-@click.option(
-    "--config", type=click.Path(path_type=Path), required=True, help="The job's properties."
-)
-@click.option(
-    "--zookeeper",
-    metavar="HOST:PORT,…",
-    help="Where ZooKeeper is [config: job.coordinator.zk.connect].",
-)
+@_config
+@_zookeeper
 @json_option
 def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
     """Shows a group: who leads, what is agreed on, who has which tasks. 1 when something is wrong.

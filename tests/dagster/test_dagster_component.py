@@ -392,7 +392,7 @@ def test_definitions_load_in_a_third_of_dagsters_time_and_import_nothing_heavy()
     """Every run's start pays for what `definitions.py` imports: a third on top of Dagster's own.
 
     Processor time of both in one process, so that the machine's speed doesn't count; the
-    best of five.
+    better of two.
     """
     runs = [
         json.loads(
@@ -404,9 +404,9 @@ def test_definitions_load_in_a_third_of_dagsters_time_and_import_nothing_heavy()
                 check=True,
             ).stdout
         )
-        for _ in range(5)
+        for _ in range(2)
     ]
-    assert [run["heavy"] for run in runs] == [[]] * 5
+    assert [run["heavy"] for run in runs] == [[], []]
     assert min(run["ours"] / run["dagster"] for run in runs) <= 1 / 3, runs
 
 

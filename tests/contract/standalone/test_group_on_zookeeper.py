@@ -6,43 +6,25 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
 from samza_dagster.agent.lease import Now
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
-from samza_dagster.model import ContainerModel, JobModel, TaskModel
+from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
-from samza_dagster.standalone.group import GroupView
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.runner import ProcessorRunner
 from tests.rig.pace import PACE
+from tests.rig.standalone_groups import dealt
 
 pytestmark = pytest.mark.contract
 
 TASKS = tuple(f"Partition {number}" for number in range(6))
 SETTINGS = Settings(debounce_ms=300, consensus_ms=3_000, session_ms=2_000, stop_ms=500)
 DEADLINE_S = 20 * PACE
-
-
-def in_turn(group: GroupView) -> JobModel:
-    """Tasks in turn to processors in order of their ids."""
-    ids = sorted(member.processor_id for member in group.members)
-    containers = {
-        pid: ContainerModel(
-            processor_id=pid,
-            tasks={
-                name: TaskModel(
-                    task_name=name, system_stream_partitions=(), changelog_partition=number
-                )
-                for number, name in enumerate(TASKS)
-                if number % len(ids) == index
-            },
-        )
-        for index, pid in enumerate(ids)
-    }
-    return JobModel(config={}, containers=containers)
 
 
 @dataclass
@@ -103,7 +85,7 @@ class Started:
             processor_id=processor_id,
             location=f"host-of-{processor_id}",
             settings=SETTINGS,
-            grouper=in_turn,
+            grouper=partial(dealt, TASKS),
             work=RecordedWork(processor_id, owners),
         )
         self.thread = threading.Thread(target=self.runner.run, daemon=True)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +25,7 @@ from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone import layout
 from samza_dagster.standalone.layout import GroupPaths
 from tests.rig.pace import PACE
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
 
@@ -69,6 +68,8 @@ class Group:
 
     def agreed(self) -> JobModel | None:
         """The newest version, when all have agreed on it."""
+        if self.session.exists(self.paths.agreed_version) is None:
+            return None
         newest = layout.version_of(self.session.get(self.paths.version)[0])
         agreed = layout.version_of(self.session.get(self.paths.agreed_version)[0])
         stored = self._models.get("jobModels", str(agreed)) if newest and newest == agreed else None
@@ -84,19 +85,18 @@ class Group:
 
     def wait_for(self, *ids: str, within_s: float) -> dict[str, str]:
         """Task → processor, once exactly these run all tasks by an agreed version."""
-        found: dict[str, str] = {}
 
-        def is_so() -> bool:
-            nonlocal found
-            with contextlib.suppress(Exception):
-                model = self.agreed()
-                containers = model.containers if model is not None else {}
-                found = {name: pid for pid, each in containers.items() for name in each.tasks}
-                return set(containers) == set(ids)
-            return False
+        def task_places() -> dict[str, str] | None:
+            model = self.agreed()
+            if model is None or set(model.containers) != set(ids):
+                return None
+            return {name: pid for pid, each in model.containers.items() for name in each.tasks}
 
-        wait(is_so, within_s, lambda: f"{found}; {self.tails()}")
-        return found
+        try:
+            return until(f"an agreed version of {ids}", task_places, seconds=within_s)
+        except AssertionError as error:
+            error.add_note(self.tails())
+            raise
 
     def tails(self) -> str:
         return "\n".join(
@@ -110,13 +110,6 @@ class Group:
             record.stop(grace_s=60.0)
         self.session.stop()
         self.session.close()
-
-
-def wait(condition: Callable[[], bool], within_s: float, explain: Callable[[], str]) -> None:
-    deadline = time.monotonic() + within_s * PACE
-    while not condition():
-        assert time.monotonic() < deadline, explain()
-        time.sleep(0.2)
 
 
 def test_a_killed_processors_tasks_go_to_where_their_standbys_are(tmp_path: Path) -> None:

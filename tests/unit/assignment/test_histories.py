@@ -11,8 +11,6 @@ import pytest
 from samza_dagster.assignment import group, unplaced
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import active_task_of
-
-pytest.importorskip("scipy")
 from tests.unit.assignment import histories as of
 from tests.unit.assignment.groups import locality
 
