@@ -141,7 +141,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """
         import yaml
 
-        content: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        content: object = yaml.load(Path(path).read_text(encoding="utf-8"), loader)
         document = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
         if document.get("type") != TYPE or not isinstance(document.get("attributes"), dict):
             raise InvalidInput(
@@ -150,7 +151,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 fix=f"type: {TYPE}, and attributes",
             )
         try:
-            return cls.resolve_from_dict(cast("dict[str, Any]", document["attributes"]))
+            # Dagster's `resolve_from_dict` writes YAML of it and reads that again, by itself.
+            model = cls.model()(**cast("dict[str, Any]", document["attributes"]))
+            return cls.resolve_from_model(dg.ResolutionContext.default(), model)
         except ResolutionException as error:
             raise InvalidInput(
                 f"the attributes of the component in {path}", seen=_innermost(str(error))
