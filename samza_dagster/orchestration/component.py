@@ -141,8 +141,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """
         import yaml
 
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-        content: object = yaml.load(Path(path).read_text(encoding="utf-8"), loader)
+        content: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         document = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
         if document.get("type") != TYPE or not isinstance(document.get("attributes"), dict):
             raise InvalidInput(
