@@ -255,7 +255,7 @@ def _permitted(
     config: ToLegalHostConfig,
 ) -> str:
     """What `_chosen` gives; with `or_any_legal`, where a rule forbids it of a standby, the legal host with most room."""
-    if not (config.or_any_legal and is_standby(processor.processor_id)):
+    if not (config.or_any_legal and view.is_standby(processor.processor_id)):
         return _chosen(view, action, processor, destination, hosts)
     from samza_dagster.client.checks import legal_destination  # late: a run's start
 
