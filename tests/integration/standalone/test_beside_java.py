@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -31,7 +32,10 @@ from tests.rig.waiting import until
 
 pytestmark = pytest.mark.integration
 
-SESSION_MS = round(4_000 * PACE)
+CHANGES = int(os.environ.get("CHANGES", "2"))
+"""`make test-beside-java` has 10, of a group of two each."""
+IDS = ("p1", "j1", "p2", "j2")[: 2 if CHANGES == 2 else 4]
+SESSION_MS = round(2_000 * PACE)
 AGREED_WITHIN_S = 60 * PACE
 
 
@@ -118,24 +122,21 @@ class MixedGroup:
         return self._directory / f"{processor_id}.log"
 
 
-def has_standbys(view: GroupView) -> bool:
+def judged(view: GroupView) -> None:
+    """Each task is active once; there are standbys where one of ours leads, and it is said where none does."""
     assert view.model is not None
+    assert view.leader is not None
     tasks = [task for each in view.model.containers.values() for task in each.tasks.values()]
     actives = sorted(each.task_name for each in tasks if each.task_mode is TaskMode.ACTIVE)
     assert actives == [f"Partition {number}" for number in range(4)]
-    return any(each.task_mode is TaskMode.STANDBY for each in tasks)
+    leads = view.leader.holds_standbys
+    assert leads == view.leader.processor_id.startswith("p")
+    assert (len(tasks) > len(actives)) == (leads and len(view.members) > 1)
+    said = [line for line in troubles(group_report(view)) if "leads" in line]
+    assert bool(said) != leads
 
 
-@pytest.mark.parametrize(
-    ("ids", "changes"),
-    [
-        pytest.param(("p1", "j1"), 2, id="one of each"),
-        pytest.param(("p1", "j1", "p2", "j2"), 10, id="two of each", marks=pytest.mark.realfault),
-    ],
-)
-def test_leaders_change_between_samzas_processors_and_ours(
-    tmp_path: Path, ids: tuple[str, ...], changes: int
-) -> None:
+def test_leaders_change_between_samzas_processors_and_ours(tmp_path: Path) -> None:
     """The first to come leads: it is ended, the next one leads, it comes back as the last.
 
     Ours leave as planned and are killed by turns, Samza's are killed. Under one of ours tasks have standbys,
@@ -160,23 +161,20 @@ def test_leaders_change_between_samzas_processors_and_ours(
             args=(load.Sender(servers, plan), plan, tmp_path / "position.json", stop),
         )
         sender.start()
-        order = list(ids)
+        order = list(IDS)
         try:
-            for number, each in enumerate(ids):
+            for number, each in enumerate(IDS):
                 group.start(each)
-                group.wait_for(*ids[: number + 1])
-            for change in range(changes):
+                judged(group.wait_for(*IDS[: number + 1]))
+            for change in range(CHANGES):
                 leader = order.pop(0)
                 is_planned = leader.startswith("p") and change % 4 == 0
                 group.end(leader, signal.SIGTERM if is_planned else signal.SIGKILL)
-                group.wait_for(*order)
-                order.append(leader)
-                group.start(leader)
-                view = group.wait_for(*order)
-                leads = order[0].startswith("p")
-                assert has_standbys(view) == leads
-                said = [line for line in troubles(group_report(view)) if "leads" in line]
-                assert bool(said) != leads
+                judged(group.wait_for(*order))
+                if change + 1 < CHANGES:
+                    order.append(leader)
+                    group.start(leader)
+                    judged(group.wait_for(*order))
             stop.set()
             sender.join()
             verdict = judge.judge(deadline_s=120 * PACE)
@@ -189,5 +187,5 @@ def test_leaders_change_between_samzas_processors_and_ours(
             group.close()
         data, topic = broker.directory / "data", demo_job.CHANGELOG_TOPIC
         logs = {number: batches(data, topic, number) for number in range(4)}
-    assert all(len({each.producer_id for each in log}) > changes / 2 for log in logs.values())
+    assert all(len({each.producer_id for each in log}) > CHANGES / 2 for log in logs.values())
     assert [each for number, log in logs.items() for each in overlaps(topic, number, log)] == []
