@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from samza_dagster.assignment.by_locality import by_locality
 from samza_dagster.assignment.contract import Grouper, TaskLocality, containers_of
@@ -32,8 +32,10 @@ def group(
     task_locality: Mapping[str, TaskLocality],
     processor_locality: Mapping[str, str],
     grouper: Grouper = by_locality,
+    *,
+    actives_only: Set[str] = frozenset(),
 ) -> Mapping[str, ContainerModel]:
-    """Processor id → container, by the grouper; read-only.
+    """Processor id → container, by the grouper; read-only. `actives_only` are processors that get no standby.
 
     A standby that can't be placed legally is in none: `unplaced` names those.
     Raises `InvalidInput` that names the field for no task, no processor, an id twice, a processor
@@ -41,8 +43,10 @@ def group(
     """
     given = tuple(tasks)
     _require_usable(given, processor_locality)
-    containers = grouper(given, task_locality, processor_locality)
-    _require_legal(given, processor_locality, containers)
+    has_standbys = any(task.task_mode is TaskMode.STANDBY for task in given)
+    more: dict[str, Any] = {"actives_only": actives_only} if actives_only and has_standbys else {}
+    containers = grouper(given, task_locality, processor_locality, **more)
+    _require_legal(given, processor_locality, containers, actives_only)
     return MappingProxyType(dict(containers))
 
 
@@ -127,6 +131,7 @@ def _require_legal(
     tasks: Sequence[TaskModel],
     processor_locality: Mapping[str, str],
     containers: Mapping[str, ContainerModel],
+    actives_only: Set[str],
 ) -> None:
     unknown = sorted(set(containers) - set(processor_locality))
     if unknown:
@@ -138,6 +143,13 @@ def _require_legal(
         raise _wrong("each task in one container", some_of(twice))
     if missing := [name for name in unplaced(tasks, containers) if name == active_task_of(name)]:
         raise _wrong("a container for each active task", f"none for {some_of(missing)}")
+    if wrong := sorted(
+        name
+        for processor in actives_only & set(containers)
+        for name, task in containers[processor].tasks.items()
+        if task.task_mode is TaskMode.STANDBY
+    ):
+        raise _wrong("standbys on processors that may have some", some_of(wrong))
     copies = Counter(
         (active_task_of(name), place)
         for processor, container in containers.items()

@@ -27,9 +27,10 @@ from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.local_stores import local_stores
 from samza_dagster.standalone.locations import location_id
 from samza_dagster.standalone.processor import Settings
-from samza_dagster.standalone.report import group_report, troubles
+from samza_dagster.standalone.report import group_report, troubles, unused_stores
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
@@ -137,9 +138,10 @@ def run_command(
         failures.append(why)
         runner.leave()
 
+    stores_dir = (state_dir or directory / "state").resolve()
     work = Containers(
         directory.resolve(),
-        (state_dir or directory / "state").resolve(),
+        stores_dir,
         here,
         config=served,
         launch_of=launch_of,
@@ -153,6 +155,7 @@ def run_command(
         settings=settings,
         grouper=JobPlan(counts, systems, replicas, grouper_of(properties, by_locality)).model,
         work=work,
+        stores_of=lambda locality: local_stores(stores_dir, properties, locality, here),
     )
     stop_at_signals(runner.leave)
     try:
@@ -205,6 +208,9 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
         ],
         spare=("standby tasks", "active tasks"),
     )
+    for row in report["processors"]:
+        for line in unused_stores(row["processor_id"], row["unused_stores"]):
+            notice(line)
     for line in wrong:
         notice(line)
     return 1 if wrong else 0

@@ -6,15 +6,22 @@ was released as `taskLocality` and `versionBarriers/barrier_{version}`: the rele
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
-from samza_dagster.standalone.group import Member
+from samza_dagster.model import JobModel, SystemStreamPartition, TaskMode
+from samza_dagster.model.naming import active_task_of
+from samza_dagster.standalone.group import LocalStores, Member, Pin, Running
 
 PROTOCOL_VERSION = "1.0"
+DEPLOYMENT = "standalone"
+"""The deployment id of a group's placement messages: there is one alone."""
 _LAYOUT_VERSION = "2.0"
 _GENERATION = "jobModelGeneration"
+Inputs = tuple[SystemStreamPartition, ...]
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,31 @@ class GroupPaths:
         """The same of standby tasks: ours alone, as Samza has none."""
         return f"{self.root}/standbyTaskLocality"
 
+    @property
+    def standby_processors(self) -> str:
+        """Below it each processor that may hold standbys announces itself: ours alone, as Samza has none."""
+        return f"{self.root}/standbyProcessors"
+
+    @property
+    def placement(self) -> str:
+        """Below it, in a metadata store, placement requests and responses: ours alone, as all that follow."""
+        return f"{self.root}/placement"
+
+    @property
+    def pins(self) -> str:
+        """Below it the location where a task is to be, by the task's name."""
+        return f"{self.root}/pins"
+
+    @property
+    def restarts(self) -> str:
+        """Below it the request by which a processor is to restart its containers, by the processor's id."""
+        return f"{self.root}/restarts"
+
+    @property
+    def running(self) -> str:
+        """Below it each processor's ephemeral node says which version it runs, by its sequence."""
+        return f"{self.root}/running"
+
     def barrier_state(self, version: int) -> str:
         """`NEW`, `DONE` or `TIMED_OUT`."""
         return f"{self.barriers}/barrier_{version}/barrier_state"
@@ -99,6 +131,64 @@ def member_of(sequence: str, data: bytes) -> Member:
     return Member(sequence, parts[1], parts[0])
 
 
+def announcement_data(processor_id: str, stores: LocalStores) -> bytes:
+    """What a processor of ours says of itself; Samza's own node for it has no place for more."""
+    found = {"processor_id": processor_id, **stores._asdict()}
+    return json.dumps(found).encode()
+
+
+def announcement_of(data: bytes) -> tuple[str, LocalStores]:
+    """The processor's id and its stores. Raises `MalformedRecord` for what isn't of this form."""
+    try:
+        found = json.loads(data)
+        stores = LocalStores(tuple(found["unused"]), tuple(found["barred"]))
+        return str(found["processor_id"]), stores
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedRecord(
+            "read what a processor says of itself",
+            seen=repr(data),
+            fix="a JSON object with processor_id, unused, barred",
+        ) from error
+
+
+def model_data(model: JobModel) -> bytes:
+    """A version's JobModel as it is published: standby tasks without their inputs, which are their actives'.
+
+    Samza's leader counts the partitions of the last version (SEP-5): with inputs there twice it
+    takes a topic for one that has lost half of its partitions, and ends.
+    """
+    return _with_inputs(model, lambda _: ()).to_json().encode()
+
+
+def model_of(data: bytes) -> JobModel:
+    """Reads what `model_data` wrote, or Samza's leader. Raises `MalformedRecord`."""
+    model = JobModel.from_json(data)
+    inputs = {
+        name: task.system_stream_partitions
+        for container in model.containers.values()
+        for name, task in container.tasks.items()
+        if task.task_mode is TaskMode.ACTIVE
+    }
+    return _with_inputs(model, lambda name: inputs.get(active_task_of(name), ()))
+
+
+def _with_inputs(model: JobModel, of_standby: Callable[[str], Inputs]) -> JobModel:
+    containers = {
+        processor_id: container.model_copy(
+            update={
+                "tasks": {
+                    name: task
+                    if task.task_mode is TaskMode.ACTIVE
+                    else task.model_copy(update={"system_stream_partitions": of_standby(name)})
+                    for name, task in container.tasks.items()
+                }
+            }
+        )
+        for processor_id, container in model.containers.items()
+    }
+    return model.model_copy(update={"containers": containers})
+
+
 def version_of(data: bytes | None) -> int:
     """A version as its node holds it; 0 without one. Raises `MalformedRecord` for no number."""
     if not data:
@@ -107,3 +197,45 @@ def version_of(data: bytes | None) -> int:
     if not text.isascii() or not text.isdigit():
         raise MalformedRecord("read a version of the JobModel", seen=repr(text), fix="a number")
     return int(text)
+
+
+def pin_data(pin: Pin) -> bytes:
+    """What the node of a pinned task holds."""
+    return json.dumps(pin._asdict()).encode()
+
+
+def pin_of(task: str, data: bytes | None) -> Pin:
+    """Reads a pin. Raises `MalformedRecord` for one that isn't of this form."""
+    return Pin(*_fields(f"read the pin of {task}", data, "location", "uuid"))
+
+
+def restart_data(uuid: str) -> bytes:
+    """What the node of a processor that is to be restarted holds."""
+    return json.dumps({"uuid": uuid}).encode()
+
+
+def restart_of(processor_id: str, data: bytes | None) -> str:
+    """The request by which a processor is to be restarted. Raises `MalformedRecord` as `pin_of`."""
+    return _fields(f"read the restart of {processor_id}", data, "uuid")[0]
+
+
+def running_data(running: Running) -> bytes:
+    """What a processor says that runs its part of a version."""
+    return json.dumps(running._asdict()).encode()
+
+
+def running_of(sequence: str, data: bytes | None) -> Running:
+    """Reads that. Raises `MalformedRecord` as `pin_of`."""
+    asked = f"read what the processor {sequence} runs"
+    version, restart, silent_ms = _fields(asked, data, *Running._fields)
+    return Running(int(version), restart, silent_ms)
+
+
+def _fields(asked: str, data: bytes | None, *names: str) -> list[Any]:
+    try:
+        document: dict[str, Any] = json.loads(data or b"")
+        return [document[name] for name in names]
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedRecord(
+            asked, seen=repr(data), fix=f"a JSON object with {', '.join(names)}"
+        ) from error

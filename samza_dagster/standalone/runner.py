@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from samza_dagster.agent.lease import Now, read_clocks
@@ -13,9 +13,10 @@ from samza_dagster.errors import ActionFailed, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper
 from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import GroupView
+from samza_dagster.standalone.group import GroupView, LocalStores
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
+from samza_dagster.standalone.report import barred_stores, unused_stores
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _READINGS_A_SESSION = 6
@@ -42,7 +43,7 @@ class Work(Protocol):
 
 
 class ProcessorRunner:
-    """One processor of a group, until `leave`.
+    """One processor of a group, until `leave`. `stores_of` finds its stores, by where each task ran last.
 
     `grouper` makes the JobModel when this one leads. The session's own time-out is `settings.session_ms`.
     """
@@ -57,10 +58,13 @@ class ProcessorRunner:
         settings: Settings,
         grouper: Grouper,
         work: Work,
+        stores_of: Callable[[Mapping[str, str]], LocalStores] = lambda _: LocalStores(),
     ) -> None:
         self._group = ZooKeeperGroup(zookeeper, paths, self._wake)
         self._grouper = grouper
         self._work = work
+        self._stores_of = stores_of
+        self._stores = LocalStores()
         self._state = Processor(processor_id, location, settings, _now_ms())
         self._woken = threading.Event()
         self._facts: list[Callable[[Processor], Processor]] = []
@@ -80,6 +84,7 @@ class ProcessorRunner:
         Raises `ActionFailed` when it gives up: its id is another's.
         """
         self._group.prepare()
+        self._find_stores()
         while True:
             self._woken.clear()
             self._take_facts()
@@ -94,6 +99,12 @@ class ProcessorRunner:
             else:
                 self._step()
             self._woken.wait(self._wait_s())
+
+    def _find_stores(self) -> None:
+        own, found = self._state.processor_id, self._stores_of(self._group.locality())
+        for line in (*unused_stores(own, found.unused), *barred_stores(own, found.barred)):
+            _log.warning("%s", line)
+        self._stores = found
 
     def leave(self) -> None:
         """A planned end: its work is stopped, then its node deleted, and nobody waits for its session."""
@@ -128,7 +139,7 @@ class ProcessorRunner:
         _log.info("%s: %s", state.processor_id, type(command).__name__)
         match command:
             case rules.Register():
-                sequence = self._group.register(state.processor_id, state.location)
+                sequence = self._group.register(state.processor_id, state.location, self._stores)
                 self._state = rules.registered(state, sequence, _now_ms())
             case rules.StopWork():
                 self._work.stop(lambda: self._note(rules.stopped))
