@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse
 
 NO_WORK: Mapping[str, ContainerModel] = {}
 
@@ -28,6 +29,25 @@ class Member(NamedTuple):
     location: str
 
 
+class Pin(NamedTuple):
+    """At which location a task is to be, by the request that asked for it."""
+
+    location: str
+    uuid: str
+
+
+class Running(NamedTuple):
+    """What a processor says of itself once it runs what a version gives it.
+
+    `restart` is the newest request by which it has restarted its containers. `silent_ms` is how long
+    its active tasks were without a container when it was last started; None before the second start.
+    """
+
+    version: int
+    restart: str | None = None
+    silent_ms: int | None = None
+
+
 @dataclass(frozen=True)
 class Barrier:
     """Where the processors meet before a version holds, and who has come."""
@@ -44,6 +64,12 @@ class GroupView:
     `revision` is its node's, for compare-and-set; `model` and `barrier` are that version's.
     `agreed` is the newest version that all had joined. `highest` is the highest version of which anything
     lies in ZooKeeper, published or not. `locality` is where each task ran last.
+
+    `requests` have no response yet, oldest first; `responses` are the newest of each request, by its
+    uuid. `pins` are by task. `restarts` is the request by which a processor is to restart its containers.
+    `running` is by the members' sequences; Samza's own processors say nothing there.
+    `read_ms` is when all this was read, since the epoch, by the reader's clock.
+    A member that doesn't lead sees neither locality nor placement but the restart that is its own.
     """
 
     members: tuple[Member, ...] = ()
@@ -54,6 +80,12 @@ class GroupView:
     model: JobModel | None = None
     barrier: Barrier | None = None
     locality: Mapping[str, str] = field(default_factory=dict[str, str])
+    requests: tuple[PlacementRequest, ...] = ()
+    responses: Mapping[str, PlacementResponse] = field(default_factory=dict[str, PlacementResponse])
+    pins: Mapping[str, Pin] = field(default_factory=dict[str, Pin])
+    restarts: Mapping[str, str] = field(default_factory=dict[str, str])
+    running: Mapping[str, Running] = field(default_factory=dict[str, Running])
+    read_ms: int = 0
 
     @property
     def leader(self) -> Member | None:

@@ -6,13 +6,17 @@ was released as `taskLocality` and `versionBarriers/barrier_{version}`: the rele
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
-from samza_dagster.standalone.group import Member
+from samza_dagster.standalone.group import Member, Pin, Running
 
 PROTOCOL_VERSION = "1.0"
+DEPLOYMENT = "standalone"
+"""The deployment id of a group's placement messages: there is one alone."""
 _LAYOUT_VERSION = "2.0"
 _GENERATION = "jobModelGeneration"
 
@@ -70,6 +74,26 @@ class GroupPaths:
         """The same of standby tasks: ours alone, as Samza has none."""
         return f"{self.root}/standbyTaskLocality"
 
+    @property
+    def placement(self) -> str:
+        """Below it, in a metadata store, placement requests and responses: ours alone, as all that follow."""
+        return f"{self.root}/placement"
+
+    @property
+    def pins(self) -> str:
+        """Below it the location where a task is to be, by the task's name."""
+        return f"{self.root}/pins"
+
+    @property
+    def restarts(self) -> str:
+        """Below it the request by which a processor is to restart its containers, by the processor's id."""
+        return f"{self.root}/restarts"
+
+    @property
+    def running(self) -> str:
+        """Below it each processor's ephemeral node says which version it runs, by its sequence."""
+        return f"{self.root}/running"
+
     def barrier_state(self, version: int) -> str:
         """`NEW`, `DONE` or `TIMED_OUT`."""
         return f"{self.barriers}/barrier_{version}/barrier_state"
@@ -107,3 +131,45 @@ def version_of(data: bytes | None) -> int:
     if not text.isascii() or not text.isdigit():
         raise MalformedRecord("read a version of the JobModel", seen=repr(text), fix="a number")
     return int(text)
+
+
+def pin_data(pin: Pin) -> bytes:
+    """What the node of a pinned task holds."""
+    return json.dumps(pin._asdict()).encode()
+
+
+def pin_of(task: str, data: bytes | None) -> Pin:
+    """Reads a pin. Raises `MalformedRecord` for one that isn't of this form."""
+    return Pin(*_fields(f"read the pin of {task}", data, "location", "uuid"))
+
+
+def restart_data(uuid: str) -> bytes:
+    """What the node of a processor that is to be restarted holds."""
+    return json.dumps({"uuid": uuid}).encode()
+
+
+def restart_of(processor_id: str, data: bytes | None) -> str:
+    """The request by which a processor is to be restarted. Raises `MalformedRecord` as `pin_of`."""
+    return _fields(f"read the restart of {processor_id}", data, "uuid")[0]
+
+
+def running_data(running: Running) -> bytes:
+    """What a processor says that runs its part of a version."""
+    return json.dumps(running._asdict()).encode()
+
+
+def running_of(sequence: str, data: bytes | None) -> Running:
+    """Reads that. Raises `MalformedRecord` as `pin_of`."""
+    asked = f"read what the processor {sequence} runs"
+    version, restart, silent_ms = _fields(asked, data, *Running._fields)
+    return Running(int(version), restart, silent_ms)
+
+
+def _fields(asked: str, data: bytes | None, *names: str) -> list[Any]:
+    try:
+        document: dict[str, Any] = json.loads(data or b"")
+        return [document[name] for name in names]
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedRecord(
+            asked, seen=repr(data), fix=f"a JSON object with {', '.join(names)}"
+        ) from error

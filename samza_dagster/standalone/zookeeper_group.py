@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
@@ -12,6 +14,7 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.zookeeper import ZooKeeper, make_path, reached
 from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, node_name
 from samza_dagster.model import JobModel, TaskMode
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.standalone import layout
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
 from samza_dagster.standalone.layout import PROTOCOL_VERSION, GroupPaths
@@ -22,6 +25,7 @@ from samza_dagster.standalone.processor import (
     Publish,
     StartWork,
 )
+from samza_dagster.standalone.zookeeper_placement import GroupPlacement
 
 _MODELS = "jobModels"
 
@@ -42,6 +46,7 @@ class ZooKeeperGroup:
         self._models = ZooKeeperMetadataStore(zookeeper, paths.models.rpartition("/")[0])
         self._model: tuple[int, JobModel] | None = None
         self._locality: tuple[tuple[object, ...], dict[str, str]] = ((), {})
+        self._placement = GroupPlacement(zookeeper, paths)
 
     def prepare(self) -> None:
         """Makes the group's nodes where they are missing.
@@ -65,13 +70,15 @@ class ZooKeeperGroup:
             for path in (
                 *(paths.processors, paths.version, paths.agreed_version),
                 *(paths.models, paths.barriers, paths.task_locality, paths.standby_locality),
+                *(f"{paths.placement}/{PLACEMENT_NAMESPACE}", paths.pins, paths.restarts),
+                paths.running,
             ):
                 make_path(self._zookeeper, path)
 
     def view(self, sequence: str | None) -> GroupView:
         """The group now, for the processor whose node is `sequence`; watches what that one needs.
 
-        The leader watches all members and who joins the barrier; everybody else the one before it alone,
+        None is for who looks on, and is told everything, as the leader is. The leader watches all members and who joins the barrier; everybody else the one before it alone,
         so that nobody's end wakes all (`on_change`).
         """
         zookeeper, paths = self._zookeeper, self._paths
@@ -85,9 +92,9 @@ class ZooKeeperGroup:
             numbers = self._versions()
             barrier = self._barrier(newest)
             members = self._members()
-            leads = bool(members) and members[0].sequence == sequence
+            own = next((member for member in members if member.sequence == sequence), None)
             self._watch(sequence, members, newest)
-            return GroupView(
+            view = GroupView(
                 members,
                 newest,
                 stat.version,
@@ -95,7 +102,22 @@ class ZooKeeperGroup:
                 max(numbers, default=0),
                 self._model_of(newest),
                 barrier,
-                self._locality_for(members, newest) if leads else {},
+                read_ms=time.time_ns() // 1_000_000,
+            )
+            if sequence is not None and own is None:
+                return view
+            if own is not None and own != view.leader:
+                restarts = self._placement.restart(own.processor_id, self._changed)
+                return replace(view, restarts=restarts)
+            requests, responses = self._placement.requests_and_responses(self._changed)
+            return replace(
+                view,
+                locality=self._locality_for(members, newest),
+                requests=requests,
+                responses=responses,
+                pins=self._placement.pins(),
+                restarts=self._placement.restarts(),
+                running=self._placement.running(self._changed),
             )
 
     def register(self, processor_id: str, location: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.standalone import layout
-from samza_dagster.standalone.group import Member
+from samza_dagster.standalone.group import Member, Pin, Running
 from samza_dagster.standalone.layout import GroupPaths
 
 pytestmark = pytest.mark.unit
@@ -57,3 +57,16 @@ def test_a_version_is_a_number_or_not_there() -> None:
     assert [layout.version_of(data) for data in (None, b"", b"12")] == [0, 0, 12]
     with pytest.raises(MalformedRecord, match="number"):
         layout.version_of(b"1.0")
+
+
+def test_a_pin_and_a_restart_name_the_request_that_asked_for_them() -> None:
+    """So a leader tells what has been taken up before it."""
+    data = layout.pin_data(Pin("host-1", "3f0c"))
+    assert data == b'{"location": "host-1", "uuid": "3f0c"}'
+    assert layout.pin_of("Partition 0", data) == Pin("host-1", "3f0c")
+    assert layout.restart_of("p1", layout.restart_data("3f0c")) == "3f0c"
+    running = Running(7, "3f0c", 2_300)
+    assert layout.running_of("0000000007", layout.running_data(running)) == running
+    for bad in (None, b"", b"host-1", b"[]", b'{"uuid": "3f0c"}'):
+        with pytest.raises(MalformedRecord, match="Partition 0"):
+            layout.pin_of("Partition 0", bad)

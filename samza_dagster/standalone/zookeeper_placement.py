@@ -1,0 +1,132 @@
+"""What was asked of a group, as it lies in ZooKeeper: requests, responses, pins and restarts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+from kazoo.exceptions import NoNodeError
+
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.metadata.zookeeper import ZooKeeper
+from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, key_of, node_name
+from samza_dagster.model.placement_messages import (
+    PLACEMENT_NAMESPACE,
+    REQUEST,
+    RESPONSE,
+    PlacementRequest,
+    PlacementResponse,
+)
+from samza_dagster.standalone import layout
+from samza_dagster.standalone.group import Pin, Running
+from samza_dagster.standalone.layout import GroupPaths
+
+_Read = TypeVar("_Read")
+_log = logging.getLogger(__name__)
+
+
+def placement_store(zookeeper: ZooKeeper, paths: GroupPaths) -> ZooKeeperMetadataStore:
+    """Where a group's placement messages are, for clients and its leader alike.
+
+    `ContainerPlacementMetadataStore` over it writes requests and reads responses; their deployment is
+    `layout.DEPLOYMENT`.
+    """
+    return ZooKeeperMetadataStore(zookeeper, paths.placement)
+
+
+class GroupPlacement:
+    """Reads what was asked of a group and what has become of it.
+
+    A response that ends its request is read once. What can't be read is logged once, and left out.
+    """
+
+    def __init__(self, zookeeper: ZooKeeper, paths: GroupPaths) -> None:
+        self._zookeeper = zookeeper
+        self._paths = paths
+        self._messages = ContainerPlacementMetadataStore(placement_store(zookeeper, paths))
+        self._ended: dict[str, PlacementResponse] = {}
+        self._unreadable: set[str] = set()
+
+    def requests_and_responses(
+        self, watch: Callable[[Any], None]
+    ) -> tuple[tuple[PlacementRequest, ...], dict[str, PlacementResponse]]:
+        """Requests without a response, oldest first, and by uuid each request's newest response."""
+        keys = self._names(f"{self._paths.placement}/{PLACEMENT_NAMESPACE}", watch)
+        uuids: dict[str, set[str]] = {REQUEST: set(), RESPONSE: set()}
+        for key in keys:
+            uuid, _, kind = key.partition(".")
+            uuids.get(kind, set()).add(uuid)
+        self._ended = {uuid: self._ended[uuid] for uuid in self._ended if uuid in uuids[RESPONSE]}
+        responses = dict(self._ended)
+        for uuid in uuids[RESPONSE] - responses.keys():
+            response = self._readable(uuid, partial(self._messages.read_response, uuid))
+            if response is not None:
+                responses[uuid] = response
+        self._ended |= {u: each for u, each in responses.items() if each.status_code.is_terminal}
+        waiting = (
+            self._readable(uuid, partial(self._messages.read_request, uuid))
+            for uuid in uuids[REQUEST] - uuids[RESPONSE]
+        )
+        requests = (request for request in waiting if request is not None)
+        return tuple(sorted(requests, key=lambda each: (each.timestamp, each.uuid))), responses
+
+    def pins(self) -> dict[str, Pin]:
+        """Where tasks are to be."""
+        return self._documents(self._paths.pins, layout.pin_of)
+
+    def restarts(self) -> dict[str, str]:
+        """The request by which each of these processors is to be restarted."""
+        return self._documents(self._paths.restarts, layout.restart_of)
+
+    def restart(self, processor_id: str, watch: Callable[[Any], None]) -> dict[str, str]:
+        """The same of one processor, which watches it."""
+        path = f"{self._paths.restarts}/{node_name(processor_id)}"
+        if self._zookeeper.exists(path, watch=watch) is None:
+            return {}
+        return self._document(path, processor_id, layout.restart_of)
+
+    def running(self, watch: Callable[[Any], None]) -> dict[str, Running]:
+        """What each processor says that it runs, by its sequence."""
+        return self._documents(self._paths.running, layout.running_of, watch)
+
+    def _documents(
+        self,
+        path: str,
+        read: Callable[[str, bytes | None], _Read],
+        watch: Callable[[Any], None] | None = None,
+    ) -> dict[str, _Read]:
+        found: dict[str, _Read] = {}
+        for key in self._names(path, watch):
+            found |= self._document(f"{path}/{node_name(key)}", key, read, watch)
+        return found
+
+    def _document(
+        self,
+        path: str,
+        key: str,
+        read: Callable[[str, bytes | None], _Read],
+        watch: Callable[[Any], None] | None = None,
+    ) -> dict[str, _Read]:
+        with suppress(NoNodeError):
+            data = self._zookeeper.get(path, watch=watch)[0]
+            document = self._readable(path, partial(read, key, data))
+            return {} if document is None else {key: document}
+        return {}
+
+    def _names(self, path: str, watch: Callable[[Any], None] | None = None) -> list[str]:
+        with suppress(NoNodeError):
+            return [key_of(name) for name in self._zookeeper.get_children(path, watch=watch)]
+        return []
+
+    def _readable(self, name: str, read: Callable[[], _Read | None]) -> _Read | None:
+        try:
+            return read()
+        except MalformedRecord as error:
+            if name not in self._unreadable:
+                _log.warning("left out: %s", error)
+            self._unreadable.add(name)
+            return None
