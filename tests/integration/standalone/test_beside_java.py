@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tests.chaos.broker_log import batches, overlaps
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
@@ -25,7 +26,6 @@ from samza_dagster.standalone.group import GroupView
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.report import group_report, troubles
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
-from tests.chaos.broker_log import batches, overlaps
 from tests.rig.java_processor import JavaProcessors, exceptions, runs
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
