@@ -145,7 +145,16 @@ class SingleConfig(PlacementConfig):
     )
 
 
-class MoveContainerConfig(SingleConfig, ToHostConfig):
+class ToLegalHostConfig(SingleConfig, ToHostConfig):
+    """What an action is told that may choose another host than the named one."""
+
+    or_any_legal: bool = Field(
+        default=False,
+        description="A standby whose destination a rule forbids goes to any legal host.",
+    )
+
+
+class MoveContainerConfig(ToLegalHostConfig):
     """Where one container goes."""
 
     destination: str = Field(
@@ -177,7 +186,7 @@ class MoveWithStandbyConfig(ToHostConfig):
     )
 
 
-class RelocateStandbyConfig(SingleConfig, ToHostConfig):
+class RelocateStandbyConfig(ToLegalHostConfig):
     """Where a standby goes."""
 
     destination: str | None = Field(
