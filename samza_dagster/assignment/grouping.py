@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from samza_dagster.assignment.by_locality import by_locality
-from samza_dagster.assignment.contract import Grouper, TaskLocality
+from samza_dagster.assignment.contract import Grouper, TaskLocality, containers_of
 from samza_dagster.assignment.samza_groupers import by_container_count, by_container_ids
 from samza_dagster.errors import ActionFailed, InvalidInput, some_of
 from samza_dagster.model import ContainerModel, TaskMode, TaskModel
@@ -48,6 +48,18 @@ def group(
     containers = grouper(given, task_locality, processor_locality, **more)
     _require_legal(given, processor_locality, containers, actives_only)
     return MappingProxyType(dict(containers))
+
+
+def as_before(
+    tasks: Sequence[TaskModel],
+    task_locality: Mapping[str, TaskLocality],
+    processor_locality: Mapping[str, str],
+) -> dict[str, ContainerModel]:
+    """The grouper of what runs already: each task at the processor where it ran last."""
+    own: dict[str, list[TaskModel]] = {}
+    for task in tasks:
+        own.setdefault(task_locality[task.task_name].processor_id, []).append(task)
+    return containers_of(own, processor_locality)
 
 
 def unplaced(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
 from pathlib import Path
 
 import click
@@ -14,11 +11,17 @@ from samza_dagster.assignment import by_locality, grouper_of, replicas_from_conf
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.coordinator import deployment
+from samza_dagster.coordinator.job_process import (
+    JobFiles,
+    config_option,
+    job_files,
+    stop_at_signals,
+)
 from samza_dagster.coordinator.kafka import partition_counts
-from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
+from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster
-from samza_dagster.metadata.connection import Connection, read_properties
+from samza_dagster.metadata.connection import read_properties
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
@@ -31,9 +34,6 @@ from samza_dagster.standalone.report import group_report, troubles, unused_store
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
-_config = click.option(
-    "--config", type=click.Path(path_type=Path), required=True, help="The job's properties."
-)
 _zookeeper = click.option(
     "--zookeeper",
     metavar="HOST:PORT,…",
@@ -73,10 +73,7 @@ def settings_of(config: dict[str, str]) -> Settings:
 
 
 @processor.command("run")
-@_config
-@click.option(
-    "--launch", type=click.Path(path_type=Path), required=True, help="How a container is started."
-)
+@job_files
 @_zookeeper
 @click.option("--processor-id", required=True, help="Its id, which no other of the group has.")
 @click.option(
@@ -112,12 +109,9 @@ def run_command(
       samza-dagster processor run --config job.properties --launch launch.json \\
         --zookeeper zk-1:2181 --processor-id p1 --directory /var/lib/samza-p1
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    properties = read_properties(config, "the job's config")
-    connection = Connection.from_properties(config, os.environ)
+    connection, properties, template = JobFiles.read(config, launch)
     hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
     settings = settings_of(properties)
-    template = LaunchTemplate.read(launch)
     systems = deployment.input_topics(properties)
     counts = partition_counts(KafkaCluster.of(connection), systems)
     replicas = replicas_from_config(properties)
@@ -163,8 +157,7 @@ def run_command(
         work=work,
         stores_of=lambda locality: local_stores(stores_dir, properties, locality, here),
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: runner.leave())
+    stop_at_signals(runner.leave)
     try:
         runner.run()
     finally:
@@ -176,7 +169,7 @@ def run_command(
 
 
 @processor.command("status")
-@_config
+@config_option
 @_zookeeper
 @json_option
 def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:

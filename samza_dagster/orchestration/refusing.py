@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import Refused, SamzaDagsterError
-from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.moves import OURS, find_processor, standbys_of
 from samza_dagster.orchestration.show.tables import table_within
@@ -58,7 +58,7 @@ def hosts_for_a_failover(client: PlacementClient, active: str) -> list[Row]:
     """Of each host, whether a failover can go there; without a standby, why it can't and what would help."""
     view = client.view()
     found = find_processor(view, active)
-    if view.coordinator != OURS or is_standby(active) or standbys_of(view, found):
+    if view.coordinator != OURS or view.is_standby(active) or standbys_of(view, found):
         return rows_of(active, client.plan_own(RequestKind.FAIL_OVER, active).hosts)
     return [
         {

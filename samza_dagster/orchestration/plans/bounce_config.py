@@ -41,9 +41,9 @@ _Time = Annotated[str, dg.Resolver(_as_time, model_field_type=str | int)]
 class BlackoutWindow(OpConfig, dg.Resolvable):
     """When no bounce may begin: hours of weekdays, dates, or hours of dates, in the bounce's zone."""
 
-    weekdays: list[str] = Field(default_factory=list, description="mon … sun; empty: every day.")
+    weekdays: list[str] = Field(default=[], description="mon … sun; empty: every day.")
     dates: Annotated[list[str], dg.Resolver(_as_texts, model_field_type=list[Any])] = Field(
-        default_factory=list[str],
+        default=[],
         description="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD; empty: all.",
     )
     start: _Time = Field(default="00:00", description="HH:MM.")
@@ -75,12 +75,10 @@ class RollingBounceConfig(SaidConfig):
         description="containers: each for itself; hosts: host after host, each with all its containers.",
     )
     only: Names = Field(
-        default_factory=list,
+        default=[],
         description="Processor ids or host names to bounce. Empty: all.",
     )
-    skip: Names = Field(
-        default_factory=list, description="Processor ids or host names to leave alone."
-    )
+    skip: Names = Field(default=[], description="Processor ids or host names to leave alone.")
     at_once: int = Field(
         default=1,
         ge=1,
@@ -158,7 +156,7 @@ class RollingBounceConfig(SaidConfig):
         default=False, description="Print order, limits and expected time; write nothing."
     )
     blackouts: list[BlackoutWindow] = Field(
-        default_factory=list[BlackoutWindow],
+        default=[],
         max_length=blackout.MOST_WINDOWS,
         description="When this run doesn't begin, unless a person goes on with it: a run of a schedule "
         "may have waited in the queue. Given by the schedule.",

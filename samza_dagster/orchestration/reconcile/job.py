@@ -45,7 +45,7 @@ class ReconcileConfig(SeveralConfig):
     """What the placement should be."""
 
     wanted: Pins = Field(
-        default_factory=dict,
+        default={},
         description="Processor id → host that it should be on: a standby's one of the component's, "
         "if it names any. Others may be anywhere legal.",
     )
@@ -61,12 +61,12 @@ class ReconcileConfig(SeveralConfig):
         "else only those that a failed or cancelled run left over.",
     )
     only: Names = Field(
-        default_factory=list,
+        default=[],
         description="Processor ids or host names: only their container groups, and those of "
         "whoever is on the hosts. Empty: all.",
     )
     skip: Names = Field(
-        default_factory=list,
+        default=[],
         description="Processor ids or host names whose groups are left alone.",
     )
 
