@@ -25,6 +25,7 @@ from samza_dagster.metadata.connection import read_properties
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
+from samza_dagster.standalone.job_config import publish_config
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.local_stores import local_stores
@@ -33,6 +34,7 @@ from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.report import group_report, troubles, unused_stores
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
+from samza_dagster.standalone.zookeeper_placement import placement_store
 
 _zookeeper = click.option(
     "--zookeeper",
@@ -45,10 +47,15 @@ _zookeeper = click.option(
 def processor() -> None:
     """A standalone processor: one of a group that ZooKeeper coordinates.
 
+    Its tasks are asked for by the commands that serve a cluster too, with --zookeeper or a config
+    that has job.coordinator.zk.connect: status, locality, lag, explain and place.
+
     \b
-    Example:
+    Examples:
       samza-dagster processor run --help
       samza-dagster processor status --config job.properties --zookeeper zk-1:2181
+      samza-dagster place "Partition 0" --to host-2 --config job.properties
+      samza-dagster place p1 --to LAST_SEEN --config job.properties
     """
 
 
@@ -118,6 +125,8 @@ def run_command(
     served = {**properties, **deployment.restore_safety(properties, replicas)}
     here = location_id(location)
     session = connect(ZooKeeperAddress(hosts, settings.session_ms / 1_000))
+    paths = GroupPaths.of(properties)
+    publish_config(placement_store(session, paths), served)
     failures: list[str] = []
 
     def launch_of(model: JobModel, container_id: str, execution_id: str) -> Launch | None:
@@ -149,7 +158,7 @@ def run_command(
     )
     runner = ProcessorRunner(
         session,
-        GroupPaths.of(properties),
+        paths,
         processor_id=processor_id,
         location=here,
         settings=settings,

@@ -116,7 +116,12 @@ def is_standby(processor_id: str) -> bool:
 
 
 def group_of(processor_id: str) -> str:
-    """The active's processor id, which names the group of it and its standbys, by the same rule."""
+    """The active's processor id, which names the group of it and its standbys, by the same rule.
+
+    Of a standby task, where tasks are placed, the active task's name.
+    """
+    if processor_id.startswith("Standby-"):
+        return active_task_of(processor_id)
     found = _OF_A_STANDBY.fullmatch(processor_id)
     return processor_id if found is None else found[1]
 

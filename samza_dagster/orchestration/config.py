@@ -11,7 +11,8 @@ from pydantic import AfterValidator, ConfigDict, Field
 from samza_dagster.model.naming import ANY_HOST
 from samza_dagster.orchestration.moves import CatchUp
 
-PROCESSOR_PATTERN = r"^[0-9A-Za-z_.]+(-[0-9A-Za-z_.]+)*$"
+PROCESSOR_PATTERN = r"^[^\s/]([^\t\r\n/]*[^\s/])?$"
+"""An id is opaque, and a task's name has spaces; a slash divides it from its job in a partition's key."""
 HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 LONGEST_ID, LONGEST_HOST = 128, 255
@@ -24,9 +25,15 @@ MOST_NAMED = 10_000
 """Containers or hosts in one list: as many as the largest job has."""
 
 
+def _are_hosts(names: list[str]) -> list[str]:
+    for name in names:
+        _check(name, HOST_PATTERN, LONGEST_HOST, "a host name")
+    return names
+
+
 def _are_names(names: list[str]) -> list[str]:
     for name in names:
-        _check(name, HOST_PATTERN, LONGEST_HOST, "a processor id or a host name")
+        _check(name, PROCESSOR_PATTERN, LONGEST_HOST, "a processor id or a host name")
     return names
 
 
@@ -43,6 +50,8 @@ def _check(text: str, pattern: str, longest: int, what: str) -> None:
 
 
 # Bounds of each entry are checked here: Dagster reads no annotation within a list or a map.
+Hosts = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_hosts)]
+"""Host names."""
 Names = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_names)]
 """Processor ids or host names."""
 Pins = Annotated[dict[str, str], Field(max_length=MOST_NAMED), AfterValidator(_are_pins)]

@@ -39,7 +39,7 @@ class HostRow:
     @property
     def cells(self) -> tuple[tuple[str, bool, str], ...]:
         """Its containers as (processor id, active, state)."""
-        words = [(*text.split(" "), "", "")[:3] for text in self.containers]
+        words = [(*text.rsplit(" ", 2), "", "")[:3] for text in self.containers]
         return tuple((ident, mode == "active", state) for ident, mode, state in words)
 
 

@@ -109,10 +109,12 @@ class ZooKeeperGroup:
             if own is not None and own != view.leader:
                 restarts = self._placement.restart(own.processor_id, self._changed)
                 return replace(view, restarts=restarts)
+            # A leader asks again once it knows of a change; who looks on is told of none.
+            as_of = (members, newest) if own is not None else (object(),)
             requests, responses = self._placement.requests_and_responses(self._changed)
             return replace(
                 view,
-                locality=self._locality_for(members, newest),
+                locality=self._locality_for(*as_of),
                 requests=requests,
                 responses=responses,
                 pins=self._placement.pins(),

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.choices import chosen
-from samza_dagster.orchestration.config import HOST_PATTERN, IfItFailsConfig, Names
+from samza_dagster.orchestration.config import HOST_PATTERN, Hosts, IfItFailsConfig
 from samza_dagster.orchestration.drain.beside import drained_beside
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
@@ -51,12 +51,12 @@ class DrainHostConfig(IfItFailsConfig, SeveralConfig):
         description="Host to empty of this job's containers. Empty: the partition that is chosen "
         "in the Launchpad; another one than that is refused.",
     )
-    destinations: Names = Field(
+    destinations: Hosts = Field(
         default=[],
         description="The only hosts to go to; standbys only to those of them that the component "
         "has too, if it names any. Empty: the component's, else any of the job.",
     )
-    exclude: Names = Field(default=[], description="Hosts that nothing goes to.")
+    exclude: Hosts = Field(default=[], description="Hosts that nothing goes to.")
     cold: bool = Field(
         default=False,
         description="Off: an active without a warm standby gets one for the move, which is gone "

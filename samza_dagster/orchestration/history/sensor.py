@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import dagster as dg
 
 from samza_dagster.model import naming
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.orchestration.history.events import (
     HISTORY,
     KEY,
@@ -27,7 +28,6 @@ from samza_dagster.orchestration.history.open_requests import (
     without_end,
 )
 from samza_dagster.orchestration.job_sensor import JobTick, Told, job_sensor
-from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.ticks import answered, since_boot, steady_now
@@ -126,7 +126,7 @@ def placement_responses_sensor(
                 lost = ()  # their answers may be among the rest
             late = without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)
             flight, late = newly_named(one.instance, flight, late, lost, recorded)
-            ours = view.coordinator == OURS
+            ours = capabilities(view.coordinator).has_own_requests
             events += [
                 no_end_event(samza.job, each, at_ms, key, ours=ours, group_of=group_of)
                 for each in late

@@ -99,8 +99,8 @@ def move_container(view: JobView, config: MoveContainerConfig, hosts: Sequence[s
     """
     processor = find_processor(view, config.processor)
     destination = _permitted(view, "move_container", processor, config.destination, hosts, config)
-    own = capabilities(view.coordinator).has_own_requests
-    if destination == STANDBY and own and _is_bounded(view, hosts):
+    swaps = capabilities(view.coordinator).has_standby_destination
+    if destination == STANDBY and swaps and _is_bounded(view, hosts):
         raise Refused(
             f"the standby of {processor.processor_id} goes to one of the component's hosts",
             seen="with STANDBY the coordinator chooses a host for it",
@@ -171,7 +171,7 @@ def fail_over(view: JobView, config: FailOverConfig, hosts: Sequence[str]) -> Ch
 def move_with_standby(view: JobView, config: MoveWithStandbyConfig, hosts: Sequence[str]) -> Choice:
     """The active takes the host of a standby, which leaves first.
 
-    On our coordinator one request does both, unless the config or the component bounds
+    Where the coordinator has such a destination one request does both, unless the config or the component bounds
     what the coordinator may choose: such a choice has no form on the wire. Raises
     `Refused` without a standby, and for the active's own host.
     """
@@ -189,8 +189,8 @@ def move_with_standby(view: JobView, config: MoveWithStandbyConfig, hosts: Seque
     only = _only(standbys_of(view, active)) is not None
     named = config.standby is not None or config.destination is not None
     bounded = _is_bounded(view, hosts)
-    own = capabilities(view.coordinator).has_own_requests
-    if own and destination == host and not bounded and (only or not named):
+    swaps = capabilities(view.coordinator).has_standby_destination
+    if swaps and destination == host and not bounded and (only or not named):
         return Choice(STANDBY, standby if only else None)
     return Choice(destination, standby)
 

@@ -29,11 +29,11 @@ def not_dead(view: JobView) -> list[Finding]:
 def same_host(view: JobView) -> list[Finding]:
     """Two members of a group with a process on one host: they would share a store directory.
 
-    On Samza's AM with a note of what isn't seen, which alone is left of a dead job.
+    With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
     """
     note = _not_seen(
         view,
-        "a host is where a container reported itself last, or where Samza's AM has launched it"
+        "a host is where a container reported itself last, or where it was launched"
         " since; a process that lives on elsewhere isn't seen",
     )
     if view.dead is not None:
@@ -46,7 +46,7 @@ def same_host(view: JobView) -> list[Finding]:
         Finding(
             f"{group} on {host}",
             f"{', '.join(members)} are on {host}"
-            + ("" if view.coordinator == "samza_dagster" else ", by what each reported last"),
+            + ("" if view.capabilities.tells_what_runs else ", by what each reported last"),
             f"samza-dagster explain {members[-1]}, then place {members[-1]} on another host",
             "ERROR",
         )
@@ -57,9 +57,10 @@ def same_host(view: JobView) -> list[Finding]:
 
 
 def _not_seen(view: JobView, what: str) -> list[Finding]:
-    """A note of what no outsider can see where Samza's AM coordinates."""
-    fix = "the ResourceManager and the nodes' own process lists tell"
-    return [] if view.coordinator != "samza" else [Finding("not seen", what, fix, NOTE)]
+    """A note of what no outsider can see where the coordinator doesn't tell what runs."""
+    fix = "the nodes' own process lists tell, and under YARN its ResourceManager"
+    can = view.capabilities
+    return [] if can.tells_what_runs else [Finding("not seen", what, fix, NOTE)]
 
 
 def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding]:
@@ -81,11 +82,11 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
         Finding(
             processor_id,
             f"last seen on {processor.host}, which is lost",
-            "wait: its Application Master starts it elsewhere",
+            "wait: its coordinator starts it elsewhere",
             "WARN" if view.is_standby(processor_id) else "ERROR",
         )
         for processor_id, processor in sorted(view.processors.items())
-        if view.coordinator == "samza"
+        if not view.capabilities.tells_what_runs
         and (host := view.hosts.get(processor.host or "")) is not None
         and host.state == LOST
     ]
@@ -97,13 +98,13 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
                 has[group] += 1
     if standbys is None:
         standbys = Counter(has.values()).most_common(1)[0][0] if has else 0
-    ours = view.coordinator == "samza_dagster"
+    on_request = view.capabilities.has_own_requests
     found += [
         Finding(
             f"standbys of {active}",
             f"{number} of {standbys}",
             f"samza-dagster control-standby start {active}"
-            if ours
+            if on_request
             else "job.standbytasks.replication.factor in its config, and deploy it anew",
         )
         for active, number in sorted(has.items())
@@ -115,11 +116,11 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
 def one_owner(view: JobView) -> list[Finding]:
     """Tasks with two active owners, and processors that run beside an earlier self.
 
-    On Samza's AM with a note of what isn't seen, which alone is left of a dead job.
+    With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
     """
     note = _not_seen(
         view,
-        "only assignments are judged: Samza's AM tells no incarnations; two processes of one"
+        "only assignments are judged: nobody tells incarnations; two processes of one"
         " container are told apart by the execution environment id in their reports alone, of which"
         " the newest counts",
     )

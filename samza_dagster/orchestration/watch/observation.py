@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import group_of
 
 if TYPE_CHECKING:
@@ -107,8 +108,8 @@ class Observation:
 
     @property
     def ours(self) -> bool:
-        """Our coordinator leads, or did."""
-        return self.coordinator == "samza_dagster"
+        """Its coordinator tells what runs, as ours does."""
+        return capabilities(self.coordinator).tells_what_runs
 
     def on_host(self) -> dict[str, list[ContainerSeen]]:
         """Host → containers that run there."""
