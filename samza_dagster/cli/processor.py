@@ -11,6 +11,8 @@ from samza_dagster.assignment import by_locality, grouper_of, replicas_from_conf
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.coordinator import deployment
+from samza_dagster.coordinator.fencing.group_fence import GroupFence
+from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.job_process import (
     JobFiles,
     config_option,
@@ -120,13 +122,17 @@ def run_command(
     hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
     settings = settings_of(properties)
     systems = deployment.input_topics(properties)
-    counts = partition_counts(KafkaCluster.of(connection), systems)
+    cluster = KafkaCluster.of(connection)
+    counts = partition_counts(cluster, systems)
     replicas = replicas_from_config(properties)
-    served = {**properties, **deployment.restore_safety(properties, replicas)}
+    fencing = JobFencing.of({**properties, **deployment.restore_safety(properties, replicas)})
+    fencing.begin_examination(cluster)
+    fence = fencing.principals and GroupFence(fencing.principals, cluster, directory.resolve())
     here = location_id(location)
+    fencing.require()
     session = connect(ZooKeeperAddress(hosts, settings.session_ms / 1_000))
     paths = GroupPaths.of(properties)
-    publish_config(placement_store(session, paths), served)
+    publish_config(placement_store(session, paths), fencing.config)
     failures: list[str] = []
 
     def launch_of(model: JobModel, container_id: str, execution_id: str) -> Launch | None:
@@ -140,7 +146,7 @@ def run_command(
             made.job_model_json,
             made.store_directories,
             made.stop_grace_s,
-            dict(made.files),
+            dict([fence.login_file()] if fence else []),
         )
 
     def fail(why: str) -> None:
@@ -152,10 +158,12 @@ def run_command(
         directory.resolve(),
         stores_dir,
         here,
-        config=served,
+        config=fencing.config,
         launch_of=launch_of,
         on_failure=fail,
     )
+    if fence is not None:
+        fence.remove_own()
     runner = ProcessorRunner(
         session,
         paths,
@@ -165,12 +173,16 @@ def run_command(
         grouper=JobPlan(counts, systems, replicas, grouper_of(properties, by_locality)).model,
         work=work,
         stores_of=lambda locality: local_stores(stores_dir, properties, locality, here),
+        fence=fence,
     )
     stop_at_signals(runner.leave)
     try:
         runner.run()
     finally:
         work.close()
+        if fence is not None:
+            fence.remove_own()
+            fence.close()
         session.stop()
         session.close()
     if failures:

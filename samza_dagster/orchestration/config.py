@@ -94,8 +94,8 @@ class AskedConfig(SaidConfig):
         default=None,
         ge=1,
         le=DAY_S,
-        description="Seconds that each op waits for the coordinator. What was only reserved is "
-        "given back then; what is being stopped goes on: re-execute the run to follow. "
+        description="Seconds that each op, of a bounce each restart, waits for the coordinator. What was only "
+        "reserved is given back then; what is being stopped goes on: re-execute the run to follow. "
         "Empty: the policy's.",
     )
     dry_run: bool = Field(default=False, description="Print the plan and why; write nothing.")

@@ -76,9 +76,7 @@ def sandbox() -> None:
 @click.option(
     "--yarn", is_flag=True, help="Under Samza's own Application Master, on a real YARN; no fencing."
 )
-@click.option(
-    "--standalone", is_flag=True, help="As standalone processors over a ZooKeeper; no fencing."
-)
+@click.option("--standalone", is_flag=True, help="As standalone processors over a ZooKeeper.")
 @click.option("--detach", is_flag=True, help="Return when it is up and leave it running.")
 @_JSON
 def up(

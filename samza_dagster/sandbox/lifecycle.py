@@ -53,8 +53,8 @@ class Options:
     `samza.dagster.fencing`: with `broker` containers log in, each as itself. `job_address`:
     `host:port` of what forwards coordinator and containers to the broker's listener for them,
     one for each of `brokers`, separated by commas. `yarn`: Samza's own Application Master runs
-    the containers, on as many NodeManagers; `standalone`: as many processors do, over a ZooKeeper.
-    Nobody logs in with these two. `settings` are the job's, over
+    the containers, on as many NodeManagers, and nobody logs in; `standalone`: as many processors
+    do, over a ZooKeeper. `settings` are the job's, over
     those that it has otherwise; what begins with `yarn.` is YARN's own as well.
     """
 
@@ -103,7 +103,7 @@ class Options:
     @property
     def is_fenced(self) -> bool:
         """The broker tells one incarnation from another."""
-        return self.fencing == Fencing.BROKER.value and not (self.yarn or self.standalone)
+        return self.fencing == Fencing.BROKER.value and not self.yarn
 
     @property
     def processors(self) -> int:
@@ -119,7 +119,7 @@ class Sandbox:
         self.directory = self.registry.directory
         self.own = OwnRunner(self.registry)
         self.yarn = YarnRunner(self.registry)
-        self.standalone = StandaloneRunner(self.registry)
+        self.standalone = StandaloneRunner(self.registry, self.own.files.logins)
         self.brokers: Brokers | None = None
         """Once it was brought up in this process."""
 

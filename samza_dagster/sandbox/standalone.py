@@ -13,10 +13,12 @@ from typing import Any
 from samza_dagster.agent.incarnation import load_all
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import ActionFailed, Refused, SamzaDagsterError
+from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
 from samza_dagster.sandbox.launch import container_template
+from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.readiness import RUNNING
@@ -38,10 +40,14 @@ STOP_S = 60.0
 
 
 class ProcessorFiles:
-    """What all processors of a group are started with, below one directory."""
+    """What all processors of a group are started with, below one directory.
 
-    def __init__(self, directory: Path) -> None:
+    `logins` has theirs at the broker, written where that has an authorizer.
+    """
+
+    def __init__(self, directory: Path, logins: LoginFiles) -> None:
         self.directory = directory
+        self.logins = logins
         self.config = directory / "job.properties"
         self.launch = directory / "launch.json"
 
@@ -70,11 +76,14 @@ class ProcessorFiles:
             *("--directory", str(host.directory)),
             *(("--zookeeper", zookeeper) if zookeeper else ()),
         ]
+        environment = {**os.environ, "LOCATION": host.name, **host.environment}
+        if self.logins.client_config.exists():
+            environment[CLIENT_CONFIG] = str(self.logins.client_config)
         return process.spawn(
             role_of(processor_id),
             command,
             log=self.log_of(processor_id),
-            environment={**os.environ, "LOCATION": host.name, **host.environment},
+            environment=environment,
             on_spawn=on_spawn,
         )
 
@@ -88,9 +97,9 @@ class StandaloneRunner:
 
     jars: tuple[str, ...] = ()
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, logins: LoginFiles) -> None:
         self._registry = registry
-        self.files = ProcessorFiles(registry.directory / "processors")
+        self.files = ProcessorFiles(registry.directory / "processors", logins)
 
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Protocol
 
 from samza_dagster.agent.lease import Now, read_clocks
@@ -13,7 +13,7 @@ from samza_dagster.errors import ActionFailed, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper
 from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import GroupView, LocalStores
+from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.report import barred_stores, unused_stores
@@ -42,10 +42,23 @@ class Work(Protocol):
         ...
 
 
+class Fence(Protocol):
+    """What keeps those out of the brokers who aren't registered any more; each registration has a name."""
+
+    def admit(self, registration: str) -> None:
+        """Lets the containers of a registration in. Raises `Unreachable`."""
+        ...
+
+    def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
+        """Returns when nobody else can write, once for a version. Raises `Unreachable` before."""
+        ...
+
+
 class ProcessorRunner:
     """One processor of a group, until `leave`. `stores_of` finds its stores, by where each task ran last.
 
     `grouper` makes the JobModel when this one leads. The session's own time-out is `settings.session_ms`.
+    With a `fence` a version is agreed on once the brokers refuse whoever has left.
     """
 
     def __init__(
@@ -59,12 +72,14 @@ class ProcessorRunner:
         grouper: Grouper,
         work: Work,
         stores_of: Callable[[Mapping[str, str]], LocalStores] = lambda _: LocalStores(),
+        fence: Fence | None = None,
     ) -> None:
         self._group = ZooKeeperGroup(zookeeper, paths, self._wake)
         self._grouper = grouper
         self._work = work
         self._stores_of = stores_of
         self._stores = LocalStores()
+        self._fence = fence
         self._state = Processor(processor_id, location, settings, _now_ms())
         self._woken = threading.Event()
         self._facts: list[Callable[[Processor], Processor]] = []
@@ -147,10 +162,14 @@ class ProcessorRunner:
                 self._group.write_locality(command, state.location)
                 self._work.start(command.work, command.model)
             case rules.JoinBarrier():
+                if self._fence is not None and state.sequence is not None:
+                    self._fence.admit(self._group.registration(state.sequence))
                 self._group.join(command, state.processor_id)
             case rules.Publish():
                 self._group.publish(command)
             case rules.EndBarrier():
+                if self._fence is not None and command.state is BarrierState.DONE:
+                    self._fence.shut_out_others(command.version, self._group.registered)
                 self._group.end_barrier(command)
             case rules.GiveUp():
                 if state.sequence is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -44,6 +44,7 @@ class ZooKeeperGroup:
         self._paths = paths
         self._on_change = on_change
         self._models = ZooKeeperMetadataStore(zookeeper, paths.models.rpartition("/")[0])
+        self._born_ms = 0
         self._model: tuple[int, JobModel] | None = None
         self._locality: tuple[tuple[object, ...], dict[str, str]] = ((), {})
         self._placement = GroupPlacement(zookeeper, paths)
@@ -60,7 +61,8 @@ class ZooKeeperGroup:
             if found is None:
                 with suppress(BadVersionError):
                     self._zookeeper.set(paths.root, PROTOCOL_VERSION.encode(), stat.version)
-                found, _ = self._zookeeper.get(paths.root)
+                found, stat = self._zookeeper.get(paths.root)
+            self._born_ms = stat.ctime
             if found != PROTOCOL_VERSION.encode():
                 raise InvalidInput(
                     f"join the group at {paths.root}",
@@ -134,6 +136,16 @@ class ZooKeeperGroup:
                 f"{self._paths.processors}/", data, ephemeral=True, sequence=True
             )
         return made.rpartition("/")[2]
+
+    def registration(self, sequence: str) -> str:
+        """Names a registration for good: sequences begin anew with a group's nodes. After `prepare`."""
+        return f"{self._born_ms}-{sequence}"
+
+    def registered(self) -> Set[str]:
+        """The registrations that are there now."""
+        with reached("read who is registered"):
+            self._zookeeper.sync(self._paths.processors)
+            return set(map(self.registration, self._zookeeper.get_children(self._paths.processors)))
 
     def leave(self, sequence: str) -> None:
         """Deletes the processor's node: the others needn't wait for its session's end."""

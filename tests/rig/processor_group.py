@@ -19,6 +19,7 @@ from samza_dagster.sandbox import broker_log, demo_job, process
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
 from samza_dagster.sandbox.launch import container_template
+from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.standalone import SESSION_MS, TIMES, ProcessorFiles
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
@@ -31,19 +32,28 @@ SESSION_S = SESSION_MS / 1_000
 
 
 class ProcessorGroup:
-    """The demo's job as processors `p1`, `p2`, … on `host-p1`, …; of each id the newest process."""
+    """The demo's job as processors `p1`, `p2`, … on `host-p1`, …; of each id the newest process.
 
-    def __init__(self, directory: Path, broker: Broker, server: ZooKeeperServer) -> None:
+    `is_fenced`: by a broker that has an authorizer.
+    """
+
+    def __init__(
+        self, directory: Path, broker: Broker, server: ZooKeeperServer, *, is_fenced: bool = False
+    ) -> None:
         self._broker = broker
         self.server = server
         self.directory = directory
+        logins = LoginFiles(directory / "logins")
         config = {
-            **demo_job.job_config(broker.bootstrap_servers),
+            **demo_job.job_config(
+                broker.job_servers,
+                logins=logins.create(broker, actives=2) if is_fenced else None,
+            ),
             **TIMES,
             "job.coordinator.zk.connect": server.hosts,
         }
         self.paths = GroupPaths.of(config)
-        self.files = ProcessorFiles(directory)
+        self.files = ProcessorFiles(directory, logins)
         self.files.write(config, container_template())
         self.session: ZooKeeper = connect(ZooKeeperAddress(server.hosts))
         self._group = ZooKeeperGroup(self.session, self.paths, lambda: None)

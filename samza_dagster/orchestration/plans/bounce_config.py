@@ -12,7 +12,7 @@ import dagster as dg
 from pydantic import Field, model_validator
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.config import DAY_S, MOST_LAG, Names, OpConfig, SaidConfig
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG, Names, OpConfig, RunConfig
 from samza_dagster.orchestration.plans import blackout
 
 MOST_AT_ONCE = 64
@@ -67,7 +67,7 @@ class BlackoutWindow(OpConfig, dg.Resolvable):
         return self
 
 
-class RollingBounceConfig(SaidConfig):
+class RollingBounceConfig(RunConfig):
     """Whom to restart, how many at once, and when to stop."""
 
     unit: BounceUnit = Field(
@@ -130,30 +130,6 @@ class RollingBounceConfig(SaidConfig):
         ge=0,
         le=DAY_S,
         description="Seconds from check-in until its lag is back; 0 doesn't wait for lag.",
-    )
-    verify_timeout_s: int | None = Field(
-        default=None,
-        ge=0,
-        le=DAY_S,
-        description="Seconds from check-in until an active processes; 0 doesn't wait for it (for a "
-        "job without input). Empty: the policy's.",
-    )
-    timeout_s: int | None = Field(
-        default=None,
-        ge=1,
-        le=DAY_S,
-        description="Seconds that one restart may take until check-in; also how long the bounce "
-        "waits when nobody may be touched. Empty: the policy's.",
-    )
-    request_expiry_s: int | None = Field(
-        default=None,
-        ge=1,
-        le=DAY_S,
-        description="Seconds that the coordinator may take to reserve a container's place. "
-        "Empty: the policy's.",
-    )
-    dry_run: bool = Field(
-        default=False, description="Print order, limits and expected time; write nothing."
     )
     blackouts: list[BlackoutWindow] = Field(
         default=[],

@@ -84,12 +84,14 @@ class MoveFindings(Findings):
 class TakeoverFindings(Findings):
     """Of a standalone processor's death.
 
-    `took_over_s`: from it until each of its tasks had written on its new processor. `owners`: by
+    `agreed_s`: from it until its group had agreed on a version without it; `took_over_s`: until each of its
+    tasks had written on its new processor. `owners`: by
     partition how many have written to the changelog, one after the other, as the broker has it;
     `two_owners`: how often one came back after another had.
     """
 
     session_s: float | None = None
+    agreed_s: float | None = None
     took_over_s: float | None = None
     owners: dict[int, int] = field(default_factory=dict[int, int])
     two_owners: int | None = None

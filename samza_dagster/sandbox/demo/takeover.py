@@ -59,6 +59,7 @@ class TakeoverDemo:
                 died_ms = time.time_ns() // 1_000_000
                 self._sandbox.standalone.lose(before[lost]["host"])
                 after = self._agreed_without(lost, len(_actives(before)))
+                self.findings.agreed_s = (time.time_ns() // 1_000_000 - died_ms) / 1_000
             self._tell(f"after: {_told(after)}")
             self.findings.locality_after = _places(after)
             tasks: Sequence[str] = before[lost]["active_tasks"]
@@ -107,8 +108,8 @@ class TakeoverDemo:
         if None not in first_ms:
             findings.took_over_s = (max(filter(None, first_ms)) - died_ms) / 1_000
             self._tell(
-                f"{findings.took_over_s:.1f} s after the death all its tasks had written again, by "
-                f"a session's time-out of {findings.session_s:g} s"
+                f"{findings.took_over_s:.1f} s after the death all its tasks had written again: session "
+                f"{findings.session_s:g} s, agreed after {findings.agreed_s:.1f} s"
             )
         self._tell(
             f"{verdict.completed:,} (key, epoch) completed by the inputs, {verdict.missing} missing "
