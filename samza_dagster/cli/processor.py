@@ -223,7 +223,7 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
                 row["location"],
                 "yes" if row["leads"] else "",
                 ", ".join(row["active_tasks"]),
-                ", ".join(row["standby_tasks"]),
+                ", ".join(row["standby_tasks"]) if row["holds_standbys"] else "Samza's own: none",
             )
             for row in report["processors"]
         ],
