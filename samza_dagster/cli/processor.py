@@ -21,6 +21,7 @@ from samza_dagster.coordinator.job_process import (
 )
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.launch import Launcher
+from samza_dagster.coordinator.limits import parks_starts
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster
 from samza_dagster.metadata.connection import read_properties
@@ -161,6 +162,7 @@ def run_command(
         config=fencing.config,
         launch_of=launch_of,
         on_failure=fail,
+        parks=parks_starts(properties),
     )
     if fence is not None:
         fence.remove_own()
