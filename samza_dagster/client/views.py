@@ -17,7 +17,7 @@ from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.model import TaskMode
 from samza_dagster.model.capabilities import Capabilities, capabilities
 from samza_dagster.model.job_model import actives
-from samza_dagster.model.naming import group_of
+from samza_dagster.model.naming import ONE_MORE, group_of
 from samza_dagster.placement.state import JobState
 
 CoordinatorKind = str
@@ -246,9 +246,10 @@ class JobView(View):
     def group_of(self, processor_id: str) -> str:
         """The active whose state the processor has, which is itself for an active.
 
-        One that the job hasn't, as a standby to be, is in the group that its name says.
+        One that the job hasn't is in the group that its name says, as `one_more_of` an active.
         """
-        return self._actives.get(processor_id, group_of(processor_id))
+        known, active = self._actives, processor_id.rpartition(ONE_MORE)[0]
+        return known.get(processor_id) or known.get(active) or group_of(processor_id)
 
     def is_standby(self, processor_id: str) -> bool:
         """Whether it is, or would be, a standby."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 import dagster as dg
 from pydantic import AfterValidator, ConfigDict, Field
 
 from samza_dagster.model.naming import ANY_HOST
+from samza_dagster.orchestration.moves import CatchUp
 
 PROCESSOR_PATTERN = r"^[^\s/]([^\t\r\n/]*[^\s/])?$"
 """An id is opaque, and a task's name has spaces; a slash divides it from its job in a partition's key."""
@@ -200,7 +201,47 @@ class FailOverConfig(PlacementConfig):
     """Which active takes its standby's place. The coordinator chooses the standby's next host."""
 
 
-class SpinUpStandbyConfig(PlacementConfig):
+class CatchUpConfig(OpConfig):
+    """When a new standby counts as warm."""
+
+    lag_limit: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_LAG,
+        description="Records that a standby may be behind in any store, and by which that may vary, to "
+        "count as warm. Empty: the policy's.",
+    )
+    steady_s: int = Field(
+        default=30,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that a new standby's lag must stay small and flat.",
+    )
+    catch_up_timeout_s: int = Field(
+        default=3_600,
+        ge=1,
+        le=DAY_S,
+        description="Seconds that a new standby may take from its start until its lag is steady. It "
+        "runs on after that: re-execute the run from failure to wait on.",
+    )
+
+    def catch_up(self, policy: int) -> CatchUp:
+        """The same as values; `policy` is the lag limit of the policies."""
+        limit = round(given(self.lag_limit, policy))
+        return CatchUp(limit, float(self.steady_s), float(self.catch_up_timeout_s))
+
+
+class IfItFailsConfig(OpConfig):
+    """What becomes of a standby that was spun up for a move which then fails."""
+
+    if_it_fails: Literal["keep", "remove"] = Field(
+        default="keep",
+        description="What becomes of a standby that was spun up for a move which then fails or is "
+        "cancelled: keep it, so that the run can be re-executed from failure, or remove it.",
+    )
+
+
+class SpinUpStandbyConfig(CatchUpConfig, PlacementConfig):
     """Which active gets one more standby, where, and when that counts as warm."""
 
     destination: str = Field(
@@ -209,24 +250,4 @@ class SpinUpStandbyConfig(PlacementConfig):
         max_length=255,
         pattern=HOST_PATTERN,
         description="Host for the new standby, or ANY_HOST.",
-    )
-    lag_limit: int | None = Field(
-        default=None,
-        ge=0,
-        le=MOST_LAG,
-        description="Records that it may be behind in any store, and by which that may vary, to "
-        "count as warm. Empty: the policy's.",
-    )
-    steady_s: int = Field(
-        default=30,
-        ge=0,
-        le=DAY_S,
-        description="Seconds that its lag must stay small and flat.",
-    )
-    catch_up_timeout_s: int = Field(
-        default=3_600,
-        ge=1,
-        le=DAY_S,
-        description="Seconds that it may take from its start until its lag is steady. It runs on "
-        "after that: re-execute the run from failure to wait on.",
     )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.acting import move, reserve, stop, verify_placement
 from samza_dagster.orchestration.extra_standby import (
     GIVES_PLACE,
@@ -97,7 +96,7 @@ def standbys_after(
         found = sorted(
             p.processor_id
             for p in view.processors.values()
-            if is_standby(p.processor_id) and group_of(p.processor_id) == plan.processor
+            if view.is_standby(p.processor_id) and view.group_of(p.processor_id) == plan.processor
         )
         seconds = _lived_s(client, root_run_id(context))
     memory = view.container_memory_mb

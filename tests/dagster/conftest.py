@@ -8,6 +8,7 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from fake_placement import WORLDS, World
+from judged_runs import drained_world
 
 from samza_dagster.orchestration.deploy.instance import write_instance
 
@@ -19,6 +20,15 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     WORLDS[name] = WORLDS["reexecuted"] = World.demo()
     yield WORLDS[name]
     WORLDS.clear()
+
+
+@pytest.fixture
+def full_host(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
+    monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
+    full = drained_world()
+    world.hosts, world.at, world.lag_now = full.hosts, full.at, full.lag_now
+    world.container_memory_mb = full.container_memory_mb
 
 
 @pytest.fixture(scope="module")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.back import not_itself
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.loop import Verdict
-from samza_dagster.orchestration.plans.bounce import BouncePlan
+from samza_dagster.orchestration.plans.bounce import ACTIVE, BouncePlan
 from samza_dagster.orchestration.plans.order import not_running
 
 if TYPE_CHECKING:
@@ -86,15 +85,16 @@ class CanaryWatch:
         for row in canary:
             if (
                 self._since is not None
-                and not is_standby(row.processor)
+                and row.mode == ACTIVE
                 and not self._client.processing(row.processor, self._since).processing
             ):
                 return Verdict(None, f"{row.processor} hasn't committed progress since it was back")
-        mine = {row.processor for row in canary}
+        mine = {row.processor: row.mode for row in canary}
         for replica in self._client.lag() if patience.lag_s else ():
-            if replica.processor_id not in mine:
+            mode = mine.get(replica.processor_id)
+            if mode is None:
                 continue
-            if replica.lag is None and not patience.is_told_by_work(replica.processor_id):
+            if replica.lag is None and not patience.is_told_by_work(mode):
                 why = replica.reason or "nobody tells"
                 return Verdict(None, f"how far {replica.processor_id} is behind isn't known: {why}")
             if replica.lag is not None and replica.lag > patience.lag_limit:

@@ -159,6 +159,7 @@ class Bounce:
             down=self._down.among(view, rows, now_ms),
             unsettled=self._since.unsettled,
             paced=waiting,
+            group=view.group_of,
         )
 
     def judge(self, now_ms: int) -> Verdict:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar
@@ -175,6 +175,7 @@ def history_event(
     key: dg.AssetKey = KEY,
     *,
     whole: bool = True,
+    group_of: Callable[[str], str] = group_of,
 ) -> dg.AssetMaterialization:
     """The event of one outcome. Numbers among its metadata are plotted over time.
 

@@ -196,8 +196,8 @@ def note_failed_groups(
 ) -> None:
     """Tags the run with the groups that it couldn't do, so that the next one does them last."""
     failed = {one.unit.group for one in progress if one.state is State.FAILED}
-    failed |= {line.partition(":")[0] for line in plan.refused}
-    named = names_within(sorted(group_of(processor) for processor in failed))
+    failed |= {group_of(line.partition(":")[0]) for line in plan.refused}
+    named = names_within(sorted(failed))
     context.instance.add_run_tags(context.run.run_id, {FAILED_GROUPS: named})
 
 

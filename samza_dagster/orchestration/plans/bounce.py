@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.moves import HostRow, host_map
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
@@ -36,9 +36,9 @@ class Patience:
     lag_s: float
     lag_limit: int
 
-    def is_told_by_work(self, processor_id: str) -> bool:
-        """Whether its lag needs no report: an active processes only with its stores restored."""
-        return self.verify_s > 0 and not is_standby(processor_id)
+    def is_told_by_work(self, mode: str) -> bool:
+        """Whether the lag needs no report: an active processes only with its stores restored."""
+        return self.verify_s > 0 and mode == ACTIVE
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,7 @@ class BouncePlan:
     patience: Patience
     judge: Judge | None
     hosts: Mapping[str, str]
+    modes: Mapping[str, str]
     executions: Mapping[str, str]
     before: tuple[HostRow, ...]
     measured: Measured = Measured()
@@ -86,14 +87,10 @@ class BouncePlan:
         return {
             "units": [[unit.name, *unit.members] for unit in self.units],
             "hosts": dict(self.hosts),
+            "modes": dict(self.modes),
             "executions": dict(self.executions),
             "before": [asdict(row) for row in self.before],
         }
-
-
-def mode_of(processor_id: str) -> str:
-    """`active` or `standby`."""
-    return STANDBY if is_standby(processor_id) else ACTIVE
 
 
 def make_plan(
@@ -146,6 +143,7 @@ def make_plan(
         ),
         judge=judge,
         hosts=hosts,
+        modes={p: STANDBY if view.is_standby(p) else ACTIVE for p in hosts},
         executions=executions,
         before=before,
         measured=measured or Measured(),
@@ -163,7 +161,7 @@ def asked(config: RollingBounceConfig) -> dict[str, Any]:
 
 
 def expected_s(
-    left: Sequence[str],
+    left: Mapping[str, str],
     schedule: Schedule,
     seconds: Mapping[str, float],
     *,
@@ -171,7 +169,7 @@ def expected_s(
     bake_s: float,
     waits_s: Mapping[str, float] | None = None,
 ) -> float | None:
-    """Seconds that `left` will take, by the mean of each mode; None while nothing is measured.
+    """Seconds that `left` (processor → mode) will take, by each mode's mean; None: nothing is measured.
 
     `bake_s` is what is left of the bake; it counts where others come after the canary.
     A mode that isn't measured takes what the other one takes. The last `at_once` places
@@ -183,11 +181,12 @@ def expected_s(
     other = max(seconds.values())
 
     def end(processors: Sequence[str], begin_s: float) -> float:
-        costs = {p: seconds.get(mode_of(p), other) for p in processors}
+        costs = {p: seconds.get(left[p], other) for p in processors}
         last = [wait + costs[p] for p, wait in (waits_s or {}).items() if p in costs]
         return max([begin_s + _turns([*costs.values()], schedule.at_once), *last])
 
-    canary, rest = left[:canaries_left], left[canaries_left:]
+    order = list(left)
+    canary, rest = order[:canaries_left], order[canaries_left:]
     first = end(canary, 0.0)
     return end(rest, first + bake_s) if rest else first
 
@@ -233,7 +232,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         else "it still runs, processes and has its lag back"
     )
     took = expected_s(
-        plan.processors,
+        {p: plan.modes[p] for p in plan.processors},
         schedule,
         plan.measured.seconds,
         canaries_left=first,
@@ -261,7 +260,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
     ]
     rows = [(n, unit, p) for n, unit in enumerate(plan.units, start=1) for p in unit.members]
     lines += [
-        f"| {n} | {unit.name} | {plan.hosts[p]} | {p} | {mode_of(p)} | {LAST_SEEN} |"
+        f"| {n} | {unit.name} | {plan.hosts[p]} | {p} | {plan.modes[p]} | {LAST_SEEN} |"
         for n, unit, p in rows[:shown]
     ]
     if len(rows) > shown:

@@ -14,8 +14,7 @@ from samza_dagster.model.naming import (
     DESTINATION_WORDS,
     LAST_SEEN,
     STANDBY,
-    group_of,
-    is_standby,
+    one_more_of,
 )
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.config import (
@@ -34,7 +33,6 @@ from samza_dagster.orchestration.moves import (
     FAIL_OVER,
     PLACE,
     START_STANDBY,
-    CatchUp,
     MovePlan,
     find_processor,
     host_for_standby,
@@ -84,6 +82,7 @@ def _decides(
             before=host_map(view),
             coordinator=view.coordinator,
             any_host=view.takes_any_host,
+            of_standby=view.is_standby(config.processor),
             **_bounds(config, policies, hosts),
         )
 
@@ -125,7 +124,7 @@ def relocate_standby(view: JobView, config: RelocateStandbyConfig, hosts: Sequen
     host is legal.
     """
     standby = find_processor(view, config.processor)
-    if not is_standby(standby.processor_id):
+    if not view.is_standby(standby.processor_id):
         raise Refused(
             "relocate_standby moves a standby",
             seen=f"{standby.processor_id} is an active",
@@ -149,7 +148,7 @@ def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[
     require_told_lag(view, "spin_up_standby", "samza-dagster control-standby start doesn't wait")
     require_among_hosts("spin_up_standby", destination, hosts)
     if destination == ANY_HOST and hosts:
-        new, source = f"{active.processor_id}-new", active.host or ""
+        new, source = one_more_of(active.processor_id), active.host or ""
         destination = host_for_standby(view, new, source, source, hosts)
     return Choice(destination, kind=START_STANDBY)
 
@@ -236,7 +235,7 @@ def _chosen(
     It is for a standby where the component has hosts, and under Samza's own AM, which would
     look at the rules for ANY_HOST only after it has stopped the container.
     """
-    of_component = is_standby(processor.processor_id) and bool(hosts)
+    of_component = view.is_standby(processor.processor_id) and bool(hosts)
     if of_component:
         require_among_hosts(action, destination, hosts)
     by_name = not (capabilities(view.coordinator).rules_before_stop or view.takes_any_host)
@@ -247,9 +246,9 @@ def _chosen(
 
 def _legal_host(view: JobView, processor: ProcessorView, hosts: Sequence[str]) -> str:
     pid, here = processor.processor_id, processor.host or ""
-    if not is_standby(pid):
+    if not view.is_standby(pid):
         return host_for_standby(view, pid, here, here)
-    active = view.processors.get(group_of(pid))
+    active = view.processors.get(view.group_of(pid))
     source = active.host if active is not None else None
     return host_for_standby(view, pid, source, here, hosts)
 
@@ -286,8 +285,5 @@ def _bounds(
     if isinstance(config, SingleConfig):
         bounds["beyond_budget"] = config.beyond_budget
     if isinstance(config, SpinUpStandbyConfig):
-        limit = round(given(config.lag_limit, policies.lag_limit))
-        bounds["catch_up"] = CatchUp(
-            limit, float(config.steady_s), float(config.catch_up_timeout_s)
-        )
+        bounds["catch_up"] = config.catch_up(policies.lag_limit)
     return bounds

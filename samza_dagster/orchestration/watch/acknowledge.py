@@ -46,10 +46,11 @@ def acknowledge(
     from samza_dagster.orchestration.watch.reported import acknowledgement
 
     with errors_as_failures():
-        find_processor(samza.client.view(), config.processor)
+        view = samza.client.view()
+        find_processor(view, config.processor)
     event = acknowledgement(
         samza.job,
-        config.processor,
+        view.group_of(config.processor),
         at_ms=time.time_ns() // 1_000_000,
         who=config.requested_by,
         why=config.reason,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from samza_dagster.lag import HostClock
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.moves import LOST
 from samza_dagster.orchestration.watch.findings import NOTE, Finding
 from samza_dagster.orchestration.watch.lag_objectives import why_not_known
@@ -41,7 +41,7 @@ def same_host(view: JobView) -> list[Finding]:
     here: dict[tuple[str, str], list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if processor.host is not None and processor.state in _HAS_PROCESS:
-            here[group_of(processor_id), processor.host].append(processor_id)
+            here[view.group_of(processor_id), processor.host].append(processor_id)
     found = [
         Finding(
             f"{group} on {host}",
@@ -73,7 +73,7 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
             processor_id,
             f"{processor.state}" + (f" on {processor.host}" if processor.host else ", no host"),
             f"samza-dagster explain {processor_id}, and its log on its host",
-            "WARN" if is_standby(processor_id) else "ERROR",
+            "WARN" if view.is_standby(processor_id) else "ERROR",
         )
         for processor_id, processor in sorted(view.processors.items())
         if processor.state not in _RUNS and processor.state != _LEAVING
@@ -83,17 +83,17 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
             processor_id,
             f"last seen on {processor.host}, which is lost",
             "wait: its coordinator starts it elsewhere",
-            "WARN" if is_standby(processor_id) else "ERROR",
+            "WARN" if view.is_standby(processor_id) else "ERROR",
         )
         for processor_id, processor in sorted(view.processors.items())
         if not view.capabilities.tells_what_runs
         and (host := view.hosts.get(processor.host or "")) is not None
         and host.state == LOST
     ]
-    has = {p: 0 for p in view.processors if not is_standby(p)}
+    has = {p: 0 for p in view.processors if not view.is_standby(p)}
     for processor_id, processor in view.processors.items():
-        if is_standby(processor_id) and processor.state != _LEAVING:
-            group = group_of(processor_id)
+        if view.is_standby(processor_id) and processor.state != _LEAVING:
+            group = view.group_of(processor_id)
             if group in has:
                 has[group] += 1
     if standbys is None:
@@ -128,7 +128,7 @@ def one_owner(view: JobView) -> list[Finding]:
         return note
     owners: dict[str, list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
-        if is_standby(processor_id) or processor.state == _LEAVING:
+        if view.is_standby(processor_id) or processor.state == _LEAVING:
             continue
         for task in processor.tasks:
             owners[task].append(processor_id)
@@ -163,7 +163,7 @@ def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
     """Standbys whose lag isn't known or is more than `limit` records in any store partition."""
     of: dict[str, list[ReplicaLag]] = defaultdict(list)
     for lag in lags:
-        if is_standby(lag.processor_id):
+        if lag.mode is TaskMode.STANDBY:
             of[lag.processor_id].append(lag)
     worst = {
         processor_id: None
