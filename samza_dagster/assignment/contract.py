@@ -28,6 +28,8 @@ class Grouper(Protocol):
     standby containers afterwards, `with_standbys`). `task_locality` is task name → where it ran
     last: a task that isn't in it is new. `processor_locality` is processor id → location, or
     `ANY_HOST` where that isn't known. A processor without a task has no container.
+    Where processors may have no standby tasks, as Samza's own in a group with ours, and there are some, it
+    is given their ids as `actives_only`.
     """
 
     def __call__(

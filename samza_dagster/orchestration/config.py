@@ -94,8 +94,8 @@ class AskedConfig(SaidConfig):
         default=None,
         ge=1,
         le=DAY_S,
-        description="Seconds that each op waits for the coordinator. What was only reserved is "
-        "given back then; what is being stopped goes on: re-execute the run to follow. "
+        description="Seconds that each op, of a bounce each restart, waits for the coordinator. What was only "
+        "reserved is given back then; what is being stopped goes on: re-execute the run to follow. "
         "Empty: the policy's.",
     )
     dry_run: bool = Field(default=False, description="Print the plan and why; write nothing.")
@@ -154,7 +154,16 @@ class SingleConfig(PlacementConfig):
     )
 
 
-class MoveContainerConfig(SingleConfig, ToHostConfig):
+class ToLegalHostConfig(SingleConfig, ToHostConfig):
+    """What an action is told that may choose another host than the named one."""
+
+    or_any_legal: bool = Field(
+        default=False,
+        description="A standby whose destination a rule forbids goes to any legal host.",
+    )
+
+
+class MoveContainerConfig(ToLegalHostConfig):
     """Where one container goes."""
 
     destination: str = Field(
@@ -186,7 +195,7 @@ class MoveWithStandbyConfig(ToHostConfig):
     )
 
 
-class RelocateStandbyConfig(SingleConfig, ToHostConfig):
+class RelocateStandbyConfig(ToLegalHostConfig):
     """Where a standby goes."""
 
     destination: str | None = Field(

@@ -76,7 +76,7 @@ NO_HOLD = f"{ALL_IN_ONE}; Samza's wire has no hold"
 OBSERVES = "observes the request that op {asker} made"
 
 
-class Phases:
+class MovePhases:
     """The phases of one plan in one run. `op` is the op that carries out one of them."""
 
     def __init__(

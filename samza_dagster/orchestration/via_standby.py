@@ -22,7 +22,7 @@ from samza_dagster.orchestration.follow import (
     root_run_id,
 )
 from samza_dagster.orchestration.moves import LOST, PLACE, RUNNING, MovePlan, host_map
-from samza_dagster.orchestration.phases import SPIN_UP, Phases
+from samza_dagster.orchestration.phases import SPIN_UP, MovePhases
 from samza_dagster.orchestration.planning import PLAN, plan_op
 from samza_dagster.orchestration.plans.via_new_standby import (
     MoveViaNewStandbyConfig,
@@ -73,7 +73,7 @@ def give_place(
             require_own(client, root, standby)
             _refuse_unless_it_may_move(view, plan, standby, leaving.relocated.destination)
         if plan.keep_standby:
-            phases = Phases(context, samza, swap)
+            phases = MovePhases(context, samza, swap)
             outcome = phases.room_made()
             role = phases.role
         else:

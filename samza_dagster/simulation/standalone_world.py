@@ -4,6 +4,9 @@ Every processor has a clock of its own, which runs too fast or too slow. Reading
 late; processors pause, are cut off, crash, come back under their id, leave. What is judged, after
 everything that happens: no active task has two owners, versions and agreed versions only grow, and nobody runs
 what no agreed version gave it. At the end of a history, when nothing fails any more: each task has its owner.
+
+With Samza's own processors in the group these follow the same rules, hold no standbys, and work on for two
+thirds of a session's time after theirs may be over, as Java's do that are cut off.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ Step = Callable[
 SETTINGS = Settings(
     debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, stop_ms=1_000, probe_ms=9_000
 )
+_SAMZAS_STOP_MS = -SETTINGS.session_ms * 2 // 3
+"""As `stop_ms`: one session's time after it noticed, two thirds into it, that it is cut off."""
 _DRIFT = 0.01
 _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
@@ -86,6 +91,10 @@ class _Process:
     cut_off_until_ms: int = 0
     reading: tuple[int, GroupView] | None = None
 
+    @property
+    def is_samzas(self) -> bool:
+        return self.state.settings.stop_ms < 0
+
     def clock(self, now_ms: int) -> int:
         return int(now_ms * self.rate) + self.offset_ms
 
@@ -97,10 +106,16 @@ def production() -> tuple[Grouper, frozenset[str]]:
 
 
 class StandaloneWorld:
-    """One history. `step` is production's, or a planted bug."""
+    """One history. `step` is production's, or a planted bug. `beside_samza`: every other processor is Samza's own."""
 
     def __init__(
-        self, seed: int, grouper: Grouper, tasks: frozenset[str], step: Step = rules.step
+        self,
+        seed: int,
+        grouper: Grouper,
+        tasks: frozenset[str],
+        step: Step = rules.step,
+        *,
+        beside_samza: bool = False,
     ) -> None:
         self.random = random.Random(seed)  # noqa: S311 - a history, no secret
         self.seed = seed
@@ -109,6 +124,7 @@ class StandaloneWorld:
         self._grouper = grouper
         self._tasks = tasks
         self._step = step
+        self._beside_samza = beside_samza
         self._server = _Server()
         self._processes: list[_Process] = []
         self._settings = replace(SETTINGS, debounce_ms=self.random.choice([0, 500, 2_000]))
@@ -132,8 +148,11 @@ class StandaloneWorld:
     def _join(self, processor_id: str) -> None:
         rate = 1 + self.random.uniform(-_DRIFT, _DRIFT)
         location = f"h{self.random.randrange(3)}"
+        settings = self._settings
+        if self._beside_samza and processor_id in {"p1", "p3", "p5"}:
+            settings = replace(settings, stop_ms=_SAMZAS_STOP_MS)
         process = _Process(
-            Processor(processor_id, location, self._settings, 0),
+            Processor(processor_id, location, settings, 0),
             rate,
             self.random.randrange(10_000),
         )
@@ -149,7 +168,7 @@ class StandaloneWorld:
             self._join(f"p{self.random.randrange(6)}")
             return
         process = self.random.choice(self._processes)
-        if 0.975 < dice < 0.98 and self._has_pauses:
+        if 0.975 < dice < 0.98 and self._has_pauses and not process.is_samzas:
             process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
         elif 0.98 <= dice < 0.985:
             process.cut_off_until_ms = self.now_ms + self.random.randrange(8_000)
@@ -219,7 +238,7 @@ class StandaloneWorld:
                 server.heard_ms[sequence] = self.now_ms
                 heard_ms = process.clock(self.now_ms)
                 process.state = replace(process.state, heard_ms=heard_ms)
-                lease = SETTINGS.session_ms - SETTINGS.stop_ms
+                lease = SETTINGS.session_ms - process.state.settings.stop_ms
                 process.lease_ms = self.now_ms + int(lease / process.rate)
         arrives_ms, view = process.reading
         if self.now_ms >= arrives_ms:
@@ -234,7 +253,9 @@ class StandaloneWorld:
             made = f"{server.next_sequence:010d}"
             server.next_sequence += 1
             state = process.state
-            server.members[made] = Member(made, state.processor_id, state.location)
+            server.members[made] = Member(
+                made, state.processor_id, state.location, holds_standbys=not process.is_samzas
+            )
             server.heard_ms[made] = self.now_ms
             process.state = rules.registered(state, made, process.clock(self.now_ms))
         elif isinstance(command, rules.GiveUp):

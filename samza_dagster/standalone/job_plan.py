@@ -43,7 +43,13 @@ class JobPlan:
             for name, location in group.locality.items()
             if name not in ran
         }
-        found = group_tasks(tasks, {**lasting, **ran}, processors, self.grouper)
+        found = group_tasks(
+            tasks,
+            {**lasting, **ran},
+            processors,
+            self.grouper,
+            actives_only={m.processor_id for m in group.members if not m.holds_standbys},
+        )
         idle = {each: ContainerModel(processor_id=each, tasks={}) for each in processors}
         actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
         return JobModel(

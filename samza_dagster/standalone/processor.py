@@ -11,7 +11,8 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
 - When all that were expected have joined, the version is agreed: each writes where its tasks are
   and starts them. A barrier that isn't complete in time is given up, and the leader tries anew.
 - A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
-- Nobody works on without ZooKeeper: work has stopped before the session can have expired.
+- Nobody works on without ZooKeeper: work has stopped before the session can have expired. Samza's own may
+  stop later, so after one has left a leader waits for a session's time at least.
 """
 
 from __future__ import annotations
@@ -61,7 +62,8 @@ class Processor:
 
     `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when ZooKeeper
     last answered. `found` is the version that it found when it registered: it may be nobody that this
-    one waits for. `work` runs, or is being stopped (`is_stopping`). `joined` is the newest version
+    one waits for. Of Samza's own processors `samza` are registered, and one may have left at
+    `samza_left_ms`. `work` runs, or is being stopped (`is_stopping`). `joined` is the newest version
     whose barrier it has joined. Of a leader: `counted` are the members as it saw them
     last, `plan_ms` when it publishes for them, `round` what it has published, `probe_ms` when it
     asks again whether all is where it should be.
@@ -74,6 +76,8 @@ class Processor:
     sequence: str | None = None
     registered_ms: int = 0
     found: int | None = None
+    samza: frozenset[str] = frozenset()
+    samza_left_ms: int | None = None
     work: ContainerModel | None = None
     is_stopping: bool = False
     joined: int = 0
@@ -181,8 +185,7 @@ def step(
     first = group.first_of(state.processor_id)
     if first is not None and first.sequence != state.sequence:
         return _as_duplicate(state, first, now_ms)
-    if state.found is None:
-        state = replace(state, found=group.version)
+    state = _with_samza(state, group, now_ms)
     state, as_member = _as_member(state, group)
     state, as_leader = _as_leader(state, group, now_ms, grouper)
     return state, (*as_member, *as_leader)
@@ -210,6 +213,20 @@ def without_work(state: Processor) -> tuple[Processor, tuple[Command, ...]]:
     if state.work is None or state.is_stopping:
         return state, ()
     return replace(state, is_stopping=True), (StopWork(),)
+
+
+def _with_samza(state: Processor, group: GroupView, now_ms: int) -> Processor:
+    """Takes note of which of Samza's own processors are there, and when one may have left.
+
+    One that registers doesn't know what those were for whom the newest version was made, and who are gone.
+    """
+    samza = frozenset(m.sequence for m in group.members if not m.holds_standbys)
+    has_left = bool(state.samza - samza)
+    if state.found is None:
+        ids = {member.processor_id for member in group.members}
+        has_left = group.model is not None and not group.model.containers.keys() <= ids
+        state = replace(state, found=group.version)
+    return replace(state, samza=samza, samza_left_ms=now_ms if has_left else state.samza_left_ms)
 
 
 def _as_duplicate(
@@ -248,6 +265,8 @@ def _as_leader(
         return replace(state, counted=None, plan_ms=None, round=None, probe_ms=None), ()
     if state.counted != group.members:
         plan_ms = now_ms + state.settings.debounce_ms
+        if state.samza_left_ms is not None:
+            plan_ms = max(plan_ms, state.samza_left_ms + state.settings.session_ms)
         state = replace(state, counted=group.members, plan_ms=plan_ms)
     state, ended = _with_round(state, group, now_ms)
     if state.plan_ms is None and state.round is None and not _is_for(group):

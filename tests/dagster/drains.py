@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
-import pytest
-from fake_placement import World
-from test_dagster_jobs import run
+from fake_placement import Run, World
 
 JOB = "drain_host"
 
@@ -16,10 +14,8 @@ def config(**more: Any) -> dict[str, Any]:
     return {"ops": {"plan_drain_host": {"config": {"host": "host-1", "steady_s": 0, **more}}}}
 
 
-def drain(
-    request: pytest.FixtureRequest, instance: dg.DagsterInstance, **more: Any
-) -> dg.ExecuteInProcessResult:
-    return run(request.node.name, JOB, instance, **{"host": "host-1", "steady_s": 0, **more})
+def drain(run: Run, **more: Any) -> dg.ExecuteInProcessResult:
+    return run(JOB, **{"host": "host-1", "steady_s": 0, **more})
 
 
 def on(world: World, host: str = "host-1") -> list[str]:

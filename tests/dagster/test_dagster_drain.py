@@ -15,6 +15,7 @@ from drains import JOB, config, drain, on
 from fake_placement import (
     SUCCEEDED,
     FakeClient,
+    Run,
     World,
 )
 from test_dagster_jobs import failure, output_metadata
@@ -36,11 +37,9 @@ DONE = (SUCCEEDED, "done")
 HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
 
 
-def test_each_container_leaves_as_suits_it(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_each_container_leaves_as_suits_it(world: World, run: Run) -> None:
     """Standby, warm active, stateless active, then the one that needs a standby for it."""
-    result = drain(request, instance)
+    result = drain(run)
     assert result.success
     assert result.output_for_node("drain") == 4
     asked = [(kind, p) for kind, (p, _) in zip(world.kinds.values(), world.asked, strict=True)]
@@ -59,11 +58,11 @@ def test_each_container_leaves_as_suits_it(
 
 
 def test_each_container_s_steps_are_drawn_over_time_and_what_it_cost_is_told(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """A step has when it ended and how long it took. The cost is memory times time, against permanent
     standbys, and the seconds that actives were down."""
-    shown = output_metadata(drain(request, instance), "drain")
+    shown = output_metadata(drain(run), "drain")
     for name in ("progress", "timeline"):
         assert shown[name].startswith(f"![{name}](data:image/svg+xml")
     rows = [row.data for row in shown["steps"].records]
@@ -81,21 +80,19 @@ def test_each_container_s_steps_are_drawn_over_time_and_what_it_cost_is_told(
 
 @pytest.mark.parametrize("at_once", [1, 4])
 def test_at_most_so_many_at_once_and_never_two_of_a_group(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, at_once: int
+    world: World, run: Run, at_once: int
 ) -> None:
     """The requests that are open together."""
     world.slow = True
-    assert drain(request, instance, at_once=at_once).success
+    assert drain(run, at_once=at_once).success
     assert world.busiest == at_once
     for together in world.together:
         assert len({group_of(p) for p in together}) == len(together)
 
 
-def test_a_dry_run_tells_everything_and_asks_nothing(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_dry_run_tells_everything_and_asks_nothing(world: World, run: Run) -> None:
     """Each container, how it leaves, why, and where to."""
-    result = drain(request, instance, dry_run=True)
+    result = drain(run, dry_run=True)
     text = result.output_for_node("plan_drain_host", "preview")
     for part in ("standby 0-0 is warm: 5 records", "1-0 90,000 records behind: one is spun up"):
         assert part in text
@@ -104,12 +101,10 @@ def test_a_dry_run_tells_everything_and_asks_nothing(
     assert world.requests == {}
 
 
-def test_what_was_measured_last_is_the_expected_downtime(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_what_was_measured_last_is_the_expected_downtime(world: World, run: Run) -> None:
     """A dry run after a drain."""
-    drain(request, instance)
-    result = drain(request, instance, host="host-2", dry_run=True)
+    drain(run)
+    result = drain(run, host="host-2", dry_run=True)
     text = result.output_for_node("plan_drain_host", "preview")
     told = re.search(
         r"Expected downtime of an active: ([\d.]+) s from its stop to its first commit", text
@@ -129,81 +124,70 @@ def test_what_was_measured_last_is_the_expected_downtime(
     ],
 )
 def test_what_cannot_end_well_is_refused_before_anything_is_asked(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    change: dict[str, Any],
-    seen: str,
-    fix: str,
+    world: World, run: Run, change: dict[str, Any], seen: str, fix: str
 ) -> None:
     """An unknown host; containers that would have no legal host, and what is missing."""
     if "destinations" in change:
         world.at["3"] = "host-2"
         world.hosts["host-3"] = HostView("host-3", "alive", free_memory_mb=299)
-    result = drain(request, instance, **change)
+    result = drain(run, **change)
     text, metadata = failure(result, "plan_drain_host")
     assert seen in text
     assert fix in metadata["fix"]
     assert world.requests == {}
 
 
-def test_a_lost_host_is_told_as_such(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_lost_host_is_told_as_such(world: World, run: Run) -> None:
     """There is nothing to drain: what was on it is being started elsewhere."""
     world.hosts["host-1"] = HostView("host-1", "lost")
-    text, metadata = failure(drain(request, instance), "plan_drain_host")
+    text, metadata = failure(drain(run), "plan_drain_host")
     assert "host-1 is lost; 0 is running" in text
     assert "elsewhere by itself" in metadata["fix"]
     assert world.requests == {}
 
 
-def test_an_empty_host_is_drained(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_an_empty_host_is_drained(world: World, run: Run) -> None:
     """Nothing to ask; the run says so and succeeds."""
-    result = drain(request, instance, host="host-6")
+    result = drain(run, host="host-6")
     assert result.output_for_node("drain") == 0
     assert world.requests == {}
 
 
 def test_under_samza_s_am_a_cold_active_is_refused_before_anything_is_asked(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """Its wire has no standby on request: the refusal names what is possible."""
     world.coordinator = "samza"
-    text, metadata = failure(drain(request, instance), "plan_drain_host")
+    text, metadata = failure(drain(run), "plan_drain_host")
     assert "Samza's AM has no standby on request" in text
     assert "cold: true" in metadata["fix"]
     assert world.requests == {}
 
 
-def test_under_samza_s_am_it_is_drained_by_placements_alone(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_under_samza_s_am_it_is_drained_by_placements_alone(world: World, run: Run) -> None:
     """Each processor is placed once; a cold one restores where it goes."""
     world.coordinator = "samza"
-    assert drain(request, instance, cold=True).success
+    assert drain(run, cold=True).success
     assert set(world.kinds.values()) == {"place"}
     assert sorted(p for p, _ in world.asked) == ["0", "0-0", "1", "2", "3-0"]
     assert on(world) == []
 
 
 def test_a_drain_asks_nothing_where_samza_s_am_may_end_the_job_for_any_of_its_steps(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """Not for the first of them alone; a dry run notices what is left."""
     world.coordinator = "samza"
-    first = drain(request, instance, cold=True, dry_run=True)
+    first = drain(run, cold=True, dry_run=True)
     assert "in a row" not in output_metadata(first, "plan_drain_host")["what"]
     times = [world.now_ms - 10_000 * n for n in range(7, 0, -1)]
     world.earlier = [earlier_restart("2", at, n) for n, at in enumerate(times)]
-    text, _ = failure(drain(request, instance, cold=True), "plan_drain_host")
+    text, _ = failure(drain(run, cold=True), "plan_drain_host")
     assert "2: place 2" in text
     assert "this would be stop 8 of 2 in a row" in text
     assert world.requests == {}
     world.earlier = world.earlier[-4:]
-    dry = drain(request, instance, cold=True, dry_run=True)
+    dry = drain(run, cold=True, dry_run=True)
     assert "stop 5 of 2 in a row" in output_metadata(dry, "plan_drain_host")["what"]
 
 

@@ -15,6 +15,7 @@ from fake_placement import (
     SUCCEEDED,
     FakeClient,
     Killed,
+    Run,
     World,
     fake_drain,
 )
@@ -78,11 +79,11 @@ def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
 
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, fate: str
+    world: World, run: Run, fate: str
 ) -> None:
     """The warm-up takes too long: the failure says what is left."""
     world.lag_now = {**world.lag_now, "1-1": [50_000]}
-    result = drain(request, instance, catch_up_timeout_s=1, if_it_fails=fate)
+    result = drain(run, catch_up_timeout_s=1, if_it_fails=fate)
     text, metadata = failure(result, "drain")
     assert "not warm in" in text
     assert "50,000 records behind" in text
@@ -90,12 +91,10 @@ def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
     assert ("is kept" if fate == "keep" else "removed again") in metadata["extra_standbys"]
 
 
-def test_a_cancelled_drain_gives_back_what_was_only_reserved(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: World, run: Run) -> None:
     """What was asked is cancelled; nothing else begins."""
     world.breaks = {texts.RESOURCES_REQUESTED: dg.DagsterExecutionInterruptedError()}
-    result = drain(request, instance)
+    result = drain(run)
     assert not result.success
     assert len(world.requests) == 1
     assert world.cancelled == list(world.requests)
@@ -103,12 +102,12 @@ def test_a_cancelled_drain_gives_back_what_was_only_reserved(
 
 
 def test_a_drain_cancelled_while_kafka_is_away_is_cancelled_and_says_what_goes_on(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """Each container of it: Kafka's absence doesn't take the place of the cancellation."""
     world.slow, world.away_at = True, "wait"
     world.breaks, world.breaks_after = {"wait": dg.DagsterExecutionInterruptedError()}, {"wait": 3}
-    result = drain(request, instance, at_once=2)
+    result = drain(run, at_once=2)
     assert was_cancelled(result, "drain")
     warned = [e.user_message for e in instance.all_logs(result.run_id) if e.level == WARNING]
     for processor, uuid in zip(("3-0", "0"), world.requests, strict=True):
@@ -118,11 +117,11 @@ def test_a_drain_cancelled_while_kafka_is_away_is_cancelled_and_says_what_goes_o
 
 
 def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """The map as it is now is the only thing that isn't known."""
     world.ends, world.away_at = [EXPIRED], EXPIRED[1]
-    text, metadata = failure(drain(request, instance), "drain")
+    text, metadata = failure(drain(run), "drain")
     assert EXPIRED[1] in text
     assert "not begun or left waiting: 0, 2, 1" in text
     assert metadata["outcomes"].records
@@ -131,23 +130,23 @@ def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(
 
 @pytest.mark.parametrize("where", ["wait", "lag", "commits", texts.STOP_IN_PROGRESS])
 def test_a_broker_that_is_away_for_a_moment_ends_no_drain(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, where: str
+    world: World, run: Run, where: str
 ) -> None:
     """What couldn't be read is read again, and nobody is asked twice."""
     world.breaks = {where: Unreachable("Kafka", seen="no broker answers")}
     world.breaks_after[where] = 1
-    assert drain(request, instance).success
+    assert drain(run).success
     assert world.breaks == {}
     assert on(world) == []
     assert len(world.requests) == 7
 
 
 def test_a_broker_that_stays_away_ends_the_drain_and_what_became_of_each_is_told(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """Once nobody has answered for `timeout_s`."""
     world.ends, world.away_at = [DONE, (SUCCEEDED, "away")], "away"
-    text, metadata = failure(drain(request, instance, timeout_s=1), "drain")
+    text, metadata = failure(drain(run, timeout_s=1), "drain")
     assert "no broker answers" in text
     assert text.endswith("not begun or left waiting: 2, 1")
     states = {row.data["container"]: row.data["state"] for row in metadata["outcomes"].records}
@@ -155,10 +154,7 @@ def test_a_broker_that_stays_away_ends_the_drain_and_what_became_of_each_is_told
 
 
 def test_a_view_that_lags_behind_an_answer_is_waited_for(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answer and state are in two topics: a refusal right after a step is looked at again."""
     ask, refused = FakeClient._ask, list[str]()
@@ -170,16 +166,14 @@ def test_a_view_that_lags_behind_an_answer_is_waited_for(
         return ask(client, kind, processor, *rest, **more)
 
     monkeypatch.setattr(FakeClient, "_ask", refuse_once)
-    assert drain(request, instance).success
+    assert drain(run).success
     assert refused == ["0"]
 
 
-def test_an_active_that_does_not_process_stops_the_drain(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_an_active_that_does_not_process_stops_the_drain(world: World, run: Run) -> None:
     """Its move went well; the next one isn't begun."""
     world.processes = False
-    text, _ = failure(drain(request, instance, verify_timeout_s=1), "drain")
+    text, _ = failure(drain(run, verify_timeout_s=1), "drain")
     assert "0 processes within 1 s of its start" in text
     assert "left waiting: 2, 1" in text
 

@@ -92,7 +92,7 @@ def test_the_groups_that_failed_are_noted_as_far_as_a_tag_takes_them(
     """Of long ids fewer than two hundred fit; those left out aren't done last, no more."""
     run = run_of(instance, {})
     names = [f"{number}_{'n' * 100}" for number in range(200)]
-    failed = [Progress(Unit(name, "", "", (), name), State.FAILED) for name in names]
+    failed = [Progress(Unit(name, "", "", ()), State.FAILED) for name in names]
     context = cast("dg.OpExecutionContext", SimpleNamespace(instance=instance, run=run))
     note_failed_groups(context, cast("UnitsPlan", SimpleNamespace(refused=())), failed)
     known = instance.get_run_by_id(run.run_id)

@@ -261,7 +261,7 @@ def _check_first(client: "PlacementClient", plan: BouncePlan) -> list[str]:
                 f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
             )
         notices.update(dict.fromkeys(ruled.notices))
-    if ACTIVE in plan.modes.values():
+    if ACTIVE in map(plan.mode_of, plan.processors):
         require_commits_readable(client, plan.patience.verify_s)
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
@@ -270,7 +270,7 @@ def _check_first(client: "PlacementClient", plan: BouncePlan) -> list[str]:
         {f"the lag of {r.processor_id} isn't known: {r.reason}": None for r in lags if r.reason}
     )
     unknown = sorted(
-        (p for p in untold if not plan.patience.is_told_by_work(plan.modes[p])), key=natural
+        (p for p in untold if not plan.patience.is_told_by_work(plan.mode_of(p))), key=natural
     )
     if unknown:
         notices[

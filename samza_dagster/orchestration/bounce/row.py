@@ -54,7 +54,7 @@ class Bounced:
 
 def planned(plan: BouncePlan, processor_id: str) -> Bounced:
     """A processor whose bounce hasn't begun."""
-    return Bounced(processor_id, plan.hosts[processor_id], plan.modes[processor_id])
+    return Bounced(processor_id, plan.hosts[processor_id], plan.mode_of(processor_id))
 
 
 @dataclass(frozen=True)

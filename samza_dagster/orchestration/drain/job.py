@@ -52,11 +52,11 @@ class DrainHostConfig(IfItFailsConfig, SeveralConfig):
         "in the Launchpad; another one than that is refused.",
     )
     destinations: Hosts = Field(
-        default_factory=list,
+        default=[],
         description="The only hosts to go to; standbys only to those of them that the component "
         "has too, if it names any. Empty: the component's, else any of the job.",
     )
-    exclude: Hosts = Field(default_factory=list, description="Hosts that nothing goes to.")
+    exclude: Hosts = Field(default=[], description="Hosts that nothing goes to.")
     cold: bool = Field(
         default=False,
         description="Off: an active without a warm standby gets one for the move, which is gone "

@@ -15,7 +15,7 @@ from samza_dagster.orchestration.history.events import (
     MOST_IN_A_TICK,
     STATE_TOPIC,
     STREAM,
-    Cursor,
+    HistoryCursor,
     Mark,
     history_event,
     next_batch,
@@ -58,7 +58,7 @@ def placement_responses_sensor(
     """
 
     def tick(one: JobTick, samza: SamzaClientResource) -> Told:
-        cursor = Cursor.read(one.cursor, samza.job, one.log.warning)
+        cursor = HistoryCursor.read(one.cursor, samza.job, one.log.warning)
         key, recorded = samza.asset_key(HISTORY), samza.records_of(HISTORY)
         marks = recorded_marks(one.instance, samza.job, recorded) if cursor is None else ()
         start, own_start = (cursor.position, cursor.own) if cursor is not None else (None, None)
@@ -82,7 +82,7 @@ def placement_responses_sensor(
         if cursor is None:
             return dg.SensorResult(
                 skip_reason=f"starting from now, position {end}",
-                cursor=Cursor(samza.job, end, own_end).to_text(),
+                cursor=HistoryCursor(samza.job, end, own_end).to_text(),
             )
         anew: list[str] = []
         if end < cursor.position:
@@ -131,7 +131,7 @@ def placement_responses_sensor(
                 no_end_event(samza.job, each, at_ms, key, ours=ours, group_of=group_of)
                 for each in late
             ]
-        went_on = Cursor(samza.job, batch.next_position, own.next_position, flight).bounded()
+        went_on = HistoryCursor(samza.job, batch.next_position, own.next_position, flight).bounded()
         if not events:
             quiet = f"no new outcome up to position {batch.next_position}"
             return dg.SensorResult(skip_reason="; ".join(anew) or quiet, cursor=went_on.to_text())

@@ -20,7 +20,7 @@ from samza_dagster.orchestration.follow import (
 )
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.loop import End, Ended
+from samza_dagster.orchestration.operations.loop import End, OperationEnded
 from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.planning import (
@@ -152,7 +152,7 @@ def carry_out_units(
     try:
         ended = runner.run(plan.units, plan.at_once)
     except Unreachable as error:  # for longer than the loop waits
-        ended, away = Ended(End.STOPPED, ""), str(error)
+        ended, away = OperationEnded(End.STOPPED, ""), str(error)
     except dg.DagsterExecutionInterruptedError:
         instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
         _settle_standbys(context, client, plan, runner.progress)

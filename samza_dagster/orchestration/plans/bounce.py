@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.moves import HostRow, host_map
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
@@ -70,24 +70,31 @@ class BouncePlan:
     patience: Patience
     judge: Judge | None
     hosts: Mapping[str, str]
-    modes: Mapping[str, str]
     executions: Mapping[str, str]
     before: tuple[HostRow, ...]
     measured: Measured = Measured()
     waits_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """Who waits because Samza's AM counts its stops of late, and how long."""
+    standbys: frozenset[str] | None = None
+    """Those of them that are standbys; None of an older release, whose names tell."""
 
     @property
     def processors(self) -> tuple[str, ...]:
         """All that are to be bounced, in their order."""
         return tuple(p for unit in self.units for p in unit.members)
 
+    def mode_of(self, processor_id: str) -> str:
+        """`active` or `standby`."""
+        standbys = self.standbys
+        standby = is_standby(processor_id) if standbys is None else processor_id in standbys
+        return STANDBY if standby else ACTIVE
+
     def record(self) -> dict[str, Any]:
         """What a later run of the chain needs of it, as JSON."""
         return {
             "units": [[unit.name, *unit.members] for unit in self.units],
             "hosts": dict(self.hosts),
-            "modes": dict(self.modes),
+            "modes": {p: self.mode_of(p) for p in self.processors},
             "executions": dict(self.executions),
             "before": [asdict(row) for row in self.before],
         }
@@ -143,10 +150,10 @@ def make_plan(
         ),
         judge=judge,
         hosts=hosts,
-        modes={p: STANDBY if view.is_standby(p) else ACTIVE for p in hosts},
         executions=executions,
         before=before,
         measured=measured or Measured(),
+        standbys=frozenset(p for p in hosts if view.is_standby(p)),
         waits_s={p: budget.wait_ms / 1000 for p, budget in paced(view).items() if p in hosts},
     )
 
@@ -232,7 +239,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         else "it still runs, processes and has its lag back"
     )
     took = expected_s(
-        {p: plan.modes[p] for p in plan.processors},
+        {p: plan.mode_of(p) for p in plan.processors},
         schedule,
         plan.measured.seconds,
         canaries_left=first,
@@ -260,7 +267,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
     ]
     rows = [(n, unit, p) for n, unit in enumerate(plan.units, start=1) for p in unit.members]
     lines += [
-        f"| {n} | {unit.name} | {plan.hosts[p]} | {p} | {plan.modes[p]} | {LAST_SEEN} |"
+        f"| {n} | {unit.name} | {plan.hosts[p]} | {p} | {plan.mode_of(p)} | {LAST_SEEN} |"
         for n, unit, p in rows[:shown]
     ]
     if len(rows) > shown:

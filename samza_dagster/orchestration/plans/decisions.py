@@ -27,6 +27,7 @@ from samza_dagster.orchestration.config import (
     SingleConfig,
     SpinUpStandbyConfig,
     ToHostConfig,
+    ToLegalHostConfig,
     given,
 )
 from samza_dagster.orchestration.moves import (
@@ -97,7 +98,7 @@ def move_container(view: JobView, config: MoveContainerConfig, hosts: Sequence[s
     STANDBY where the coordinator might send the standby to such a one.
     """
     processor = find_processor(view, config.processor)
-    destination = _chosen(view, "move_container", processor, config.destination, hosts)
+    destination = _permitted(view, "move_container", processor, config.destination, hosts, config)
     swaps = capabilities(view.coordinator).has_standby_destination
     if destination == STANDBY and swaps and _is_bounded(view, hosts):
         raise Refused(
@@ -132,7 +133,8 @@ def relocate_standby(view: JobView, config: RelocateStandbyConfig, hosts: Sequen
         )
     if config.destination is None:
         return Choice(_legal_host(view, standby, hosts))
-    return Choice(_chosen(view, "relocate_standby", standby, config.destination, hosts))
+    named = config.destination
+    return Choice(_permitted(view, "relocate_standby", standby, named, hosts, config))
 
 
 @_decides
@@ -242,6 +244,31 @@ def _chosen(
     if destination == ANY_HOST and (of_component or by_name):
         return _legal_host(view, processor, hosts)
     return destination
+
+
+def _permitted(
+    view: JobView,
+    action: str,
+    processor: ProcessorView,
+    destination: str,
+    hosts: Sequence[str],
+    config: ToLegalHostConfig,
+) -> str:
+    """What `_chosen` gives; with `or_any_legal`, where a rule forbids it of a standby, the legal host with most room."""
+    if not (config.or_any_legal and view.is_standby(processor.processor_id)):
+        return _chosen(view, action, processor, destination, hosts)
+    from samza_dagster.client.checks import legal_destination  # late: a run's start
+
+    try:
+        chosen = _chosen(view, action, processor, destination, hosts)
+        unknown = config.allow_unknown_host
+        legal_destination(view, processor, chosen, allow_unknown_host=unknown)
+    except Refused as refused:
+        try:
+            return _legal_host(view, processor, hosts)
+        except Refused:
+            raise refused from None
+    return chosen
 
 
 def _legal_host(view: JobView, processor: ProcessorView, hosts: Sequence[str]) -> str:

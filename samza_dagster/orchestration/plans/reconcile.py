@@ -28,7 +28,7 @@ LEFT_OVER, SHARED_HOST, PINNED, MISSING = "left over", "shared host", "pinned", 
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPlacement:
     """The placement that a job should have.
 
     `standbys` of each active; None: the most that any active has of the job's own. `pins`
@@ -55,7 +55,7 @@ class Reconciliation:
     findings: tuple[Finding, ...]
 
 
-def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
+def reconcile(view: JobView, wanted: WantedPlacement) -> Reconciliation:
     """The steps from the job as it stands to the wanted placement; none when it is that.
 
     A group that an action is under way in is left alone. Raises `Refused` for pins that
@@ -88,7 +88,7 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
     return Reconciliation(tuple(units), tuple(findings))
 
 
-def _chosen(view: JobView, wanted: Wanted) -> set[str]:
+def _chosen(view: JobView, wanted: WantedPlacement) -> set[str]:
     """The actives whose groups are reconciled."""
     names = {*view.processors, *view.hosts, *(p.host for p in view.processors.values() if p.host)}
     unknown = sorted({*wanted.only, *wanted.skip} - names)
@@ -189,7 +189,7 @@ class _World:
         return min(legal, key=lambda n: (-(self.free[n] or 0), self.load[n], n), default=None)
 
 
-def _number(view: JobView, wanted: Wanted) -> int:
+def _number(view: JobView, wanted: WantedPlacement) -> int:
     if wanted.standbys is not None:
         return wanted.standbys
     own = (
@@ -200,7 +200,7 @@ def _number(view: JobView, wanted: Wanted) -> int:
     return max(Counter(own).values(), default=0)
 
 
-def _left_over(world: _World, active: str, number: int, wanted: Wanted) -> list[Unit]:
+def _left_over(world: _World, active: str, number: int, wanted: WantedPlacement) -> list[Unit]:
     """Extra standbys that go: none that is needed for the number, the newest first."""
     units: list[Unit] = []
     for standby in reversed(world.standbys(active)):
@@ -219,7 +219,9 @@ def _left_over(world: _World, active: str, number: int, wanted: Wanted) -> list[
     return units
 
 
-def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding]) -> list[Unit]:
+def _shared(
+    world: _World, active: str, wanted: WantedPlacement, findings: list[Finding]
+) -> list[Unit]:
     """Who leaves a host that two of the group are on: not who is pinned there, rather a standby."""
     units: list[Unit] = []
     pins = {wanted.pins[p] for p in world.members(active) if p in wanted.pins}
@@ -241,7 +243,9 @@ def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding])
     return units
 
 
-def _pinned(world: _World, active: str, wanted: Wanted, findings: list[Finding]) -> list[Unit]:
+def _pinned(
+    world: _World, active: str, wanted: WantedPlacement, findings: list[Finding]
+) -> list[Unit]:
     units: list[Unit] = []
     moving = [p for p in world.members(active) if p in wanted.pins]
     for pid in sorted(moving, key=lambda p: (world.view.is_standby(p), p)):

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model.naming import group_of
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -72,16 +72,21 @@ class Step:
 class Unit:
     """What is done for one container, and why.
 
-    Nothing else may touch its container `group` meanwhile. `stops_active`: an active is down for a
-    while.
+    `group_id` is its container group; empty in a plan of an older release, where the name tells it.
+    `stops_active`: an active is down for a while.
     """
 
     processor: str
     what: str
     why: str
     steps: tuple[Step, ...]
-    group: str
+    group_id: str = ""
     stops_active: bool = False
+
+    @property
+    def group(self) -> str:
+        """The container group that nothing else may touch meanwhile."""
+        return self.group_id or group_of(self.processor)
 
     @classmethod
     def of(cls, view: JobView, processor: str, what: str, why: str, *steps: Step) -> Unit:
@@ -104,12 +109,8 @@ class Unit:
     def from_json(cls, data: Mapping[str, Any]) -> Unit:
         """The unit of a record."""
         steps = tuple(Step(**{**step, "kind": Kind(step["kind"])}) for step in data["steps"])
-        names = (data["processor"], data["what"], data["why"])
-        if "group" in data:
-            return cls(*names, steps, data["group"], data["stops_active"])
-        # Of an older release, by the names.
-        stops = any(s.kind is Kind.PLACE and not is_standby(s.processor) for s in steps)
-        return cls(*names, steps, group_of(data["processor"]), stops)
+        fields: dict[str, Any] = {**data, "steps": steps}
+        return cls(**fields)
 
 
 def standby_placed(view: JobView, step: Step) -> tuple[Step, ...]:

@@ -22,7 +22,7 @@ from samza_dagster.orchestration.moves import (
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
 from samza_dagster.orchestration.plans.findings import localities, unwell
 from samza_dagster.orchestration.plans.order import CONTAINERS, HOSTS, busy_groups, order_of
-from samza_dagster.orchestration.plans.reconcile import Wanted, reconcile
+from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.lag_objectives import Objective, breaches
@@ -55,8 +55,8 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         "unwell": lambda: (unwell(view), localities(view)),
         "bounce": lambda: order_of(view, CONTAINERS),
         "bounce by hosts": lambda: order_of(view, HOSTS),
-        "reconcile": lambda: reconcile(view, Wanted(standbys=2, no_extra=True)),
-        "pins": lambda: reconcile(view, Wanted(pins={first: "h4"})),
+        "reconcile": lambda: reconcile(view, WantedPlacement(standbys=2, no_extra=True)),
+        "pins": lambda: reconcile(view, WantedPlacement(pins={first: "h4"})),
         "drain": lambda: drain_units(view, "h1", known, DrainRules()),
         "drain cold": lambda: drain_units(view, "h1", known, DrainRules(cold=True)),
         "standby's host": lambda: host_for_standby(view, first, "h1", "h2", makes_room=True),

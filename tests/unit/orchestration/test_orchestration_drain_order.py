@@ -201,6 +201,14 @@ def test_a_unit_is_read_back_from_its_record() -> None:
     assert Unit.from_json(unit.to_json()) == unit
 
 
+def test_a_unit_of_an_older_release_is_of_the_group_that_its_name_tells() -> None:
+    """From a plan's record, and as a run has handed its plan on."""
+    known = {"processor": "0-1", "what": "relocate", "why": "a standby", "steps": ()}
+    handed_on = object.__new__(Unit)
+    vars(handed_on).update(known)
+    assert Unit.from_json(known).group == handed_on.group == "0"
+
+
 @given(placements())
 def test_nobody_goes_to_a_host_that_is_drained_beside(given_job: tuple[JobView, KnownLags]) -> None:
     """Neither in a new place nor in that of a warm standby; what has no other is refused with why."""

@@ -42,6 +42,14 @@ BUGS = {
         "if False:",
     ),
     "who came back elsewhere is taken for who was there": ("not moved and ", ""),
+    "nobody waits for Samza's own that may work on": (
+        "state.samza_left_ms + state.settings.session_ms",
+        "0",
+    ),
+    "who has registered knows that all who are gone have stopped": (
+        "has_left = group.model is not None",
+        "has_left = False",
+    ),
     "a change of members is not seen": (
         "if state.counted != group.members:",
         "if not state.counted:",
@@ -74,4 +82,4 @@ def test_histories_find_a_planted_bug(bug: str) -> None:
 def _run_histories(step: Step) -> None:
     for seed in range(200):
         StandaloneWorld(seed, spread, TASKS, step).run(400)
-        StandaloneWorld(seed, *production(), step).run(400)
+        StandaloneWorld(seed, *production(), step, beside_samza=True).run(400)
