@@ -153,6 +153,9 @@ def run_command(
         failures.append(why)
         runner.leave()
 
+    def start_anew() -> None:
+        runner.start_anew()
+
     stores_dir = (state_dir or directory / "state").resolve()
     work = Containers(
         directory.resolve(),
@@ -161,6 +164,7 @@ def run_command(
         config=fencing.config,
         launch_of=launch_of,
         on_failure=fail,
+        on_outlived=start_anew,
     )
     if fence is not None:
         fence.remove_own()
