@@ -154,6 +154,9 @@ def run_command(
         failures.append(why)
         runner.leave()
 
+    def start_anew() -> None:
+        runner.start_anew()
+
     stores_dir = (state_dir or directory / "state").resolve()
     work = Containers(
         directory.resolve(),
@@ -163,6 +166,7 @@ def run_command(
         launch_of=launch_of,
         on_failure=fail,
         parks=parks_starts(properties),
+        on_outlived=start_anew,
     )
     if fence is not None:
         fence.remove_own()

@@ -59,8 +59,8 @@ class Containers:
 
     What an earlier process of this directory left running is ended first. `parks`: a process
     is launched while the one before it ends. `on_failure` is called,
-    from a thread of this, when a container ends that nobody told to, unless its lease was over: then
-    ZooKeeper wasn't heard of in time, which its processor finds out by itself.
+    from a thread of this, when a container ends that nobody told to; `on_outlived` instead, when its lease
+    was over: ZooKeeper wasn't heard of in time, be it that its processor had no time to listen.
     """
 
     def __init__(
@@ -72,6 +72,7 @@ class Containers:
         config: Mapping[str, str],
         launch_of: LaunchOf,
         on_failure: Callable[[str], None],
+        on_outlived: Callable[[], None],
         parks: bool = True,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -81,6 +82,7 @@ class Containers:
         self._config = config
         self._launch_of = launch_of
         self._on_failure = on_failure
+        self._on_outlived = on_outlived
         self._server = container_server.bind(None)
         port: int = self._server.server_address[1]
         self._supervisor = Supervisor(
@@ -211,8 +213,9 @@ class Containers:
                     roster.changed.wait()
             for found in dead:
                 end = found.read_end() or {}
-                if end.get("how") == HOW_LEASE:  # its processor stops work too, and starts anew
+                if end.get("how") == HOW_LEASE:
                     _log.warning("%s has ended: its lease was over", found.execution_id)
+                    self._on_outlived()
                     continue
                 _log.error("%s has ended: %s", found.execution_id, found.why)
                 self._on_failure(f"container {found.execution_id} has ended: {found.why}")

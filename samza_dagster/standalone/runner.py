@@ -120,6 +120,16 @@ class ProcessorRunner:
                 self._step()
             self._woken.wait(self._wait_s())
 
+    def start_anew(self) -> None:
+        """Its work has ended by itself, in part or whole: what is left of it ends too, and all starts again."""
+        self._note(self._end_work)
+
+    def _end_work(self, state: Processor) -> Processor:
+        state, commands = rules.without_work(state)
+        if commands:
+            self._work.stop(lambda: self._note(rules.stopped))
+        return state
+
     def _find_stores(self) -> None:
         own, found = self._state.processor_id, self._stores_of(self._group.locality())
         for line in (*unused_stores(own, found.unused), *barred_stores(own, found.barred)):
@@ -195,9 +205,7 @@ class ProcessorRunner:
     def _has_left(self) -> bool:
         state = self._state
         if state.work is not None:
-            if not state.is_stopping:
-                self._state, _ = rules.without_work(state)
-                self._work.stop(lambda: self._note(rules.stopped))
+            self._state = self._end_work(state)
             return False
         if state.sequence is not None:
             try:

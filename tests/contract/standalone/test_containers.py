@@ -43,6 +43,7 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.failures: list[str] = []
+        self.outlived: list[str] = []
         self.containers = Containers(
             directory,
             directory / "state",
@@ -50,6 +51,7 @@ class Rig:
             config={},
             launch_of=self._launch_of,
             on_failure=self.failures.append,
+            on_outlived=lambda: self.outlived.append("told"),
         )
 
     def _launch_of(self, model: JobModel, container_id: str, execution_id: str) -> Launch:
@@ -92,6 +94,7 @@ def test_who_outlives_its_lease_ends_and_is_no_failure(rig: Rig) -> None:
     rig.containers.start(WORK, MODEL)
     first = until("it has ended", lambda: (found := rig.newest()) and found.read_end() and found)
     assert (first.read_end() or {})["how"] == HOW_LEASE
+    assert until("that is told", lambda: rig.outlived) == ["told"]
     killed = rig.start_and_kill()
     (told,) = until("the other's end is told", lambda: rig.failures)
     assert killed in told
