@@ -34,7 +34,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet bench-lag killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate simulate-standalone test-assignment small-world mutants operators release-check lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate simulate-standalone test-assignment small-world mutants operators release-check lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -89,6 +89,7 @@ bench-cockpit: $(STAMP) java ## an event to the request and the run that it caus
 bench-fleet: $(STAMP) java ## one component of 200 jobs: to load beside a bare Dagster, and a tick of each sensor over a real broker (2 minutes)
 	@$(BIN)/python -m benchmarks.fleet --json $(or $(RESULT),$(RESULTS)/fleet.json)
 
+.PHONY: bench-lag
 bench-lag: $(STAMP) java ## where all standbys of 1,000 jobs are, out of RECORDS metrics records in a real broker, beside a plain Python consumer (250,000: 5 minutes)
 	@$(BIN)/python -m benchmarks.lag $(if $(RECORDS),--records $(RECORDS)) --json $(or $(RESULT),$(RESULTS)/lag.json)
 
