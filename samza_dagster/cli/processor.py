@@ -21,6 +21,7 @@ from samza_dagster.coordinator.job_process import (
 )
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.launch import Launcher
+from samza_dagster.coordinator.limits import parks_starts
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster
 from samza_dagster.metadata.connection import read_properties
@@ -153,6 +154,9 @@ def run_command(
         failures.append(why)
         runner.leave()
 
+    def start_anew() -> None:
+        runner.start_anew()
+
     stores_dir = (state_dir or directory / "state").resolve()
     work = Containers(
         directory.resolve(),
@@ -161,6 +165,8 @@ def run_command(
         config=fencing.config,
         launch_of=launch_of,
         on_failure=fail,
+        parks=parks_starts(properties),
+        on_outlived=start_anew,
     )
     if fence is not None:
         fence.remove_own()
@@ -223,7 +229,7 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
                 row["location"],
                 "yes" if row["leads"] else "",
                 ", ".join(row["active_tasks"]),
-                ", ".join(row["standby_tasks"]),
+                ", ".join(row["standby_tasks"]) if row["holds_standbys"] else "Samza's own: none",
             )
             for row in report["processors"]
         ],
