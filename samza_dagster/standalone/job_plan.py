@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samza_dagster.assignment import Grouper, TaskLocality, group_by_partition
 from samza_dagster.assignment import group as group_tasks
@@ -25,7 +25,8 @@ class JobPlan:
     def model(self, group: GroupView) -> JobModel:
         """The JobModel for the members of a group; its config is empty, as Samza's leader has it.
 
-        A task keeps its changelog partition, and goes where it was as far as the grouper has it so.
+        A task keeps its changelog partition, and goes where it is pinned or was, as far as the
+        grouper has it so.
         Each member has a container, be it without a task. Raises what `assignment.group` does.
         """
         before = group.model.containers if group.model is not None else {}
@@ -43,7 +44,10 @@ class JobPlan:
             for name, location in group.locality.items()
             if name not in ran
         }
-        found = group_tasks(tasks, {**lasting, **ran}, processors, self.grouper)
+        known = {**lasting, **ran}
+        for name, pin in group.pins.items():
+            known[name] = replace(known.get(name, TaskLocality()), pinned_to=pin.location)
+        found = group_tasks(tasks, known, processors, self.grouper)
         idle = {each: ContainerModel(processor_id=each, tasks={}) for each in processors}
         actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
         return JobModel(

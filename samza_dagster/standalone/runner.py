@@ -16,6 +16,7 @@ from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import GroupView
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
+from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _READINGS_A_SESSION = 6
@@ -137,6 +138,8 @@ class ProcessorRunner:
                 self._work.start(command.work, command.model)
             case rules.JoinBarrier():
                 self._group.join(command, state.processor_id)
+            case rules.Report():
+                self._report(command)
             case rules.Publish():
                 self._group.publish(command)
             case rules.EndBarrier():
@@ -145,12 +148,21 @@ class ProcessorRunner:
                 if state.sequence is not None:
                     self._group.leave(state.sequence)
                 self._failure = command.why
+            case SetPin() | SetRestart() | Respond() | Forget():
+                self._group.place(command)
+
+    def _report(self, command: rules.Report) -> None:
+        state, running = self._state, command.running
+        if running.silent_ms is not None:
+            _log.info("its tasks had no container for %.1f s", running.silent_ms / 1_000)
+        assert state.sequence is not None  # it has joined a barrier
+        self._group.report(command, state.sequence)
 
     def _has_left(self) -> bool:
         state = self._state
         if state.work is not None:
             if not state.is_stopping:
-                self._state, _ = rules.without_work(state)
+                self._state, _ = rules.without_work(state, _now_ms())
                 self._work.stop(lambda: self._note(rules.stopped))
             return False
         if state.sequence is not None:
