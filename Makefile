@@ -7,6 +7,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ONCE ?=
 YARN ?=
+STANDALONE ?=
 WITHIN ?=
 FAULTS ?= 14
 BLIND_FAULTS ?= 5
@@ -33,7 +34,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate simulate-standalone test-assignment small-world mutants operators release-check lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants operators release-check lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -53,8 +54,8 @@ setup: $(STAMP) ## the virtual environment, from the locked requirements
 java: $(STAMP)
 	@$(BIN)/python -m samza_dagster.sandbox.java_check
 
-demo: $(STAMP) java ## the main job on the embedded sandbox, stays up until Ctrl-C; ONCE=1 ends by itself; YARN=1 under Samza's own Application Master
-	@exec $(BIN)/samza-dagster demo $(if $(ONCE),--once) $(if $(YARN),--yarn)
+demo: $(STAMP) java ## the main job on the embedded sandbox, stays up until Ctrl-C; ONCE=1 ends by itself; YARN=1 under Samza's own Application Master; STANDALONE=1: a standalone processor is killed
+	@exec $(BIN)/samza-dagster demo $(if $(ONCE),--once) $(if $(YARN),--yarn) $(if $(STANDALONE),--standalone)
 
 test: $(STAMP) java ## lint, types and all levels of tests, each within its budget; WITHIN=seconds for who cuts it off then
 	@$(BIN)/python -m tests.levels $(if $(WITHIN),--within $(WITHIN))
@@ -99,6 +100,12 @@ killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the th
 
 faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for
 	@$(BIN)/python -m pytest tests/integration -q -s -m realfault
+
+test-beside-java: $(STAMP) java ## two of Samza's Java processors and two of ours in one group, 10 changes of leader (5 minutes)
+	@CHANGES=10 $(BIN)/python -m pytest tests/integration/standalone/test_beside_java.py -q -s
+
+test-standalone: $(STAMP) java ## standalone processors on a real ZooKeeper with real containers: each fault; SHARE=2/4 for a quarter (5 minutes)
+	@$(BIN)/python -m pytest tests/integration/standalone -q -s -m standalone --durations=0 --durations-min=1
 
 cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dagster, killed part by part; drains and failovers (11 minutes)
 	@$(BIN)/python -m pytest tests/integration/cockpit -q -s -m realcockpit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -21,6 +21,7 @@ def by_locality(
     processor_locality: Mapping[str, str],
     *,
     weights: Mapping[str, float] = NO_WEIGHTS,
+    actives_only: Set[str] = frozenset(),
 ) -> dict[str, ContainerModel]:
     """First the actives, then with these in place the standbys, each by these aims in this order.
 
@@ -35,8 +36,9 @@ def by_locality(
     - Fewest moves from the previous processor; who moves stays at the location where possible.
 
     `weights` is task name → load of the task, 1 unless it is given; a standby's is its active's.
+    Processors in `actives_only` get no standbys, so an active may start there without one.
     """
-    group = _Group(task_locality, processor_locality, weights)
+    group = _Group(task_locality, processor_locality, weights, actives_only)
     by_mode: dict[TaskMode, list[TaskModel]] = {mode: [] for mode in TaskMode}
     for task in sorted(tasks, key=task_name):
         by_mode[task.task_mode].append(task)
@@ -52,13 +54,17 @@ def by_locality(
     placed = {copy.name: copy.at for copy in actives}
     if standbys:
         copies = [group.standbys(each, standbys.get(each.name, ())) for each in actives]
-        Spread(group.locations, spread.loads).spread(group.apart(actives, copies))
+        Spread(group.of_standbys, spread.loads).spread(group.apart(actives, copies))
         placed |= {copy.name: copy.at for of_one in copies for copy in of_one}
     grouped: dict[str, list[TaskModel]] = {each: [] for each in group.processors}
     for task in tasks:
         if task.task_name in placed:
             grouped[group.processors[placed[task.task_name]]].append(task)
     return containers_of(grouped, processor_locality)
+
+
+_NOWHERE = -1
+"""The location, for standbys, of the processors that may have none; taken for each of them."""
 
 
 class _Group:
@@ -72,6 +78,7 @@ class _Group:
         task_locality: Mapping[str, TaskLocality],
         processor_locality: Mapping[str, str],
         weights: Mapping[str, float],
+        actives_only: Set[str],
     ) -> None:
         self.processors = in_order(processor_locality)
         self._task_locality = task_locality
@@ -89,6 +96,12 @@ class _Group:
                 self._members.append([])
             self._members[location].append(number)
             self.locations.append(location)
+        self._actives_only = {n for n, each in enumerate(self.processors) if each in actives_only}
+        self.of_standbys = [
+            _NOWHERE if number in self._actives_only else location
+            for number, location in enumerate(self.locations)
+        ]
+        self._standby_locations = set(self.of_standbys) - {_NOWHERE}
 
     def active(self, name: str, standbys: Sequence[str]) -> Copy:
         """An active; one that is to have standbys starts where a copy of it was, if one is left."""
@@ -104,6 +117,8 @@ class _Group:
             claimed = {self._pin(each) for each in standbys} - {near}
             places = sorted(known - claimed or known)
             allowed = [each for place in places for each in self._members[place]] or None
+            if allowed is not None:
+                allowed = sorted({*allowed, *self._actives_only})
         return Copy(name, weight, home, near, allowed)
 
     def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:
@@ -116,27 +131,29 @@ class _Group:
         pinned: dict[str, int] = {}
         for name in names:
             pin = self._pin(name)
-            if pin is not None and pin not in places:
+            if pin is not None and pin in self._standby_locations - places:
                 pinned[name] = pin
                 places.add(pin)
         own: dict[str, tuple[int | None, int | None]] = {}
         spare: list[tuple[int | None, int | None]] = []
         for name in (*names, active.name):
             home, near = self._last(name)
-            if name in pinned or near is None or near in places:
+            if name in pinned or near is None or near in places or home in self._actives_only:
                 continue
             places.add(near)
             if name == active.name:
                 spare.append((home, near))
             else:
                 own[name] = (home, near)
-        by_claim = sorted(names, key=lambda each: (each not in pinned, each not in own))
-        taken = [self.locations[active.at]]
+        here = self.locations[active.at]
+        left = len(self._standby_locations) - (here in self._standby_locations)
+        kept = sorted(names, key=lambda each: (each not in pinned, each not in own))[:left]
+        taken = [here, _NOWHERE]
         copies: list[Copy] = []
-        for name in by_claim[: len(self._members) - 1]:
+        for name in kept:
             if name in pinned:
                 copy = Copy(name, active.weight, self._last(name)[0], taken=taken)
-                copies.append(self._held(copy, pinned[name]))
+                copies.append(self._held(copy, pinned[name], but=self._actives_only))
                 continue
             home, near = own.get(name) or (spare.pop() if spare else (None, None))
             copies.append(Copy(name, active.weight, home, near, taken=taken))
@@ -164,10 +181,11 @@ class _Group:
         known = self._task_locality.get(name)
         return None if known is None else self._location.get(known.pinned_to)
 
-    def _held(self, copy: Copy, location: int) -> Copy:
+    def _held(self, copy: Copy, location: int, but: Set[int] = frozenset()) -> Copy:
         """The copy held at a location: where it was, else the processor there with the fewest tasks."""
-        home = copy.home if copy.home in self._members[location] else None
-        return replace(copy, home=home, near=location, allowed=self._members[location])
+        allowed = [each for each in self._members[location] if each not in but]
+        home = copy.home if copy.home in allowed else None
+        return replace(copy, home=home, near=location, allowed=allowed)
 
     def _last(self, name: str) -> tuple[int | None, int | None]:
         """The previous processor and location, as far as they are there."""

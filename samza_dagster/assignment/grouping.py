@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from importlib.metadata import entry_points
 from types import MappingProxyType
-from typing import cast
+from typing import Any, cast
 
 from samza_dagster.assignment.by_locality import by_locality
-from samza_dagster.assignment.contract import Grouper, TaskLocality
+from samza_dagster.assignment.contract import Grouper, TaskLocality, containers_of
 from samza_dagster.assignment.samza_groupers import by_container_count, by_container_ids
 from samza_dagster.errors import ActionFailed, InvalidInput, some_of
 from samza_dagster.model import ContainerModel, TaskMode, TaskModel
@@ -32,8 +32,10 @@ def group(
     task_locality: Mapping[str, TaskLocality],
     processor_locality: Mapping[str, str],
     grouper: Grouper = by_locality,
+    *,
+    actives_only: Set[str] = frozenset(),
 ) -> Mapping[str, ContainerModel]:
-    """Processor id → container, by the grouper; read-only.
+    """Processor id → container, by the grouper; read-only. `actives_only` are processors that get no standby.
 
     A standby that can't be placed legally is in none: `unplaced` names those.
     Raises `InvalidInput` that names the field for no task, no processor, an id twice, a processor
@@ -41,9 +43,23 @@ def group(
     """
     given = tuple(tasks)
     _require_usable(given, processor_locality)
-    containers = grouper(given, task_locality, processor_locality)
-    _require_legal(given, processor_locality, containers)
+    has_standbys = any(task.task_mode is TaskMode.STANDBY for task in given)
+    more: dict[str, Any] = {"actives_only": actives_only} if actives_only and has_standbys else {}
+    containers = grouper(given, task_locality, processor_locality, **more)
+    _require_legal(given, processor_locality, containers, actives_only)
     return MappingProxyType(dict(containers))
+
+
+def as_before(
+    tasks: Sequence[TaskModel],
+    task_locality: Mapping[str, TaskLocality],
+    processor_locality: Mapping[str, str],
+) -> dict[str, ContainerModel]:
+    """The grouper of what runs already: each task at the processor where it ran last."""
+    own: dict[str, list[TaskModel]] = {}
+    for task in tasks:
+        own.setdefault(task_locality[task.task_name].processor_id, []).append(task)
+    return containers_of(own, processor_locality)
 
 
 def unplaced(
@@ -115,6 +131,7 @@ def _require_legal(
     tasks: Sequence[TaskModel],
     processor_locality: Mapping[str, str],
     containers: Mapping[str, ContainerModel],
+    actives_only: Set[str],
 ) -> None:
     unknown = sorted(set(containers) - set(processor_locality))
     if unknown:
@@ -126,6 +143,13 @@ def _require_legal(
         raise _wrong("each task in one container", some_of(twice))
     if missing := [name for name in unplaced(tasks, containers) if name == active_task_of(name)]:
         raise _wrong("a container for each active task", f"none for {some_of(missing)}")
+    if wrong := sorted(
+        name
+        for processor in actives_only & set(containers)
+        for name, task in containers[processor].tasks.items()
+        if task.task_mode is TaskMode.STANDBY
+    ):
+        raise _wrong("standbys on processors that may have some", some_of(wrong))
     copies = Counter(
         (active_task_of(name), place)
         for processor, container in containers.items()

@@ -12,7 +12,6 @@ from samza_dagster.cli.dagster_instance import dagster_instance, require_instanc
 from samza_dagster.cli.options import Target, json_option, prefix_option, target_options
 from samza_dagster.cli.output import busy, notice, print_json
 from samza_dagster.errors import InvalidInput
-from samza_dagster.model.naming import group_of
 
 
 @click.command()
@@ -63,16 +62,16 @@ def acknowledge(
     connection = target.connection()
     job = f"{connection.job_name}/{connection.job_id}"
     with target.client() as client, busy("Reading the job …"):
-        known = client.view().processors
-    if processor not in known:
+        view = client.view()
+    if processor not in view.processors:
         raise InvalidInput(
             f"acknowledge {processor}",
-            seen=f"processors {', '.join(sorted(known)) or 'none'}",
+            seen=f"processors {', '.join(sorted(view.processors)) or 'none'}",
             fix="one of these ids",
         )
     event = acknowledgement(
         job,
-        processor,
+        view.group_of(processor),
         at_ms=time.time_ns() // 1_000_000,
         who=getpass.getuser(),
         why=reason,
@@ -83,8 +82,8 @@ def acknowledge(
         with dagster_instance(dagster_home) as instance:
             instance.report_runless_asset_event(event)
     if as_json:
-        told = {"job": job, "group": group_of(processor), "reason": reason, "written": not dry_run}
-        print_json(told)
+        group = view.group_of(processor)
+        print_json({"job": job, "group": group, "reason": reason, "written": not dry_run})
     else:
         notice(f"{'Would be ' if dry_run else ''}{event.description}")
 

@@ -261,8 +261,9 @@ def _asking(
     job_name: str | None,
     job_id: str | None,
     yarn_resource_manager: str | None,
+    zookeeper: str | None,
 ) -> Asking:
-    target = Target(bootstrap_servers, config, job_name, job_id, yarn_resource_manager)
+    target = Target(bootstrap_servers, config, job_name, job_id, yarn_resource_manager, zookeeper)
     return Asking(target, uuid or str(uuid_module.uuid4()), wait, timeout, dry_run, as_json)
 
 

@@ -107,7 +107,7 @@ def poison_findings(view: JobView) -> Iterator[Finding]:
     """Whether Samza's AM, where it coordinates, gets past every placement record."""
     from samza_dagster.coordinator.diagnosis import Finding
 
-    if view.coordinator == "samza":
+    if not view.capabilities.rules_before_stop:
         seen = "; ".join(f"{key}: {why}" for key, why in view.poison.items())
         yield Finding(
             "Samza's AM can serve placement requests",

@@ -30,6 +30,7 @@ class Target:
     job_name: str | None = None
     job_id: str | None = None
     yarn_resource_manager: str | None = None
+    zookeeper: str | None = None
 
     def connection(self) -> Connection:
         """The connection: options first, then `--config`, then the environment.
@@ -46,12 +47,14 @@ class Target:
                 job_name=self.job_name or base.job_name,
                 job_id=self.job_id or base.job_id,
                 yarn_resource_manager=self.yarn_resource_manager or base.yarn_resource_manager,
+                zookeeper=self.zookeeper or base.zookeeper,
             )
         given = {
             known.BOOTSTRAP_SERVERS: self.bootstrap_servers,
             known.JOB_NAME: self.job_name,
             known.JOB_ID: self.job_id,
             known.RESOURCE_MANAGER: self.yarn_resource_manager,
+            known.ZOOKEEPER: self.zookeeper,
         }
         environment = {**os.environ, **{name: text for name, text in given.items() if text}}
         options = {known.BOOTSTRAP_SERVERS: "--bootstrap-servers", known.JOB_NAME: "--job-name"}
@@ -112,6 +115,12 @@ TARGET_OPTIONS = (
         metavar="URL,…",
         help="YARN's web address, where Samza's own AM runs the job: nodes and application are "
         "asked of it [env: SAMZA_DAGSTER_YARN_RESOURCE_MANAGER].",
+    ),
+    click.option(
+        "--zookeeper",
+        metavar="HOST:PORT,…",
+        help="Where ZooKeeper is, of a standalone job; in a config job.coordinator.zk.connect says so "
+        "[env: SAMZA_DAGSTER_ZOOKEEPER].",
     ),
 )
 target_options = gathered("target", Target, *TARGET_OPTIONS)

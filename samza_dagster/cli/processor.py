@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
 from pathlib import Path
 
 import click
@@ -14,25 +11,33 @@ from samza_dagster.assignment import by_locality, grouper_of, replicas_from_conf
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.coordinator import deployment
+from samza_dagster.coordinator.fencing.group_fence import GroupFence
+from samza_dagster.coordinator.fencing.job_fencing import JobFencing
+from samza_dagster.coordinator.job_process import (
+    JobFiles,
+    config_option,
+    job_files,
+    stop_at_signals,
+)
 from samza_dagster.coordinator.kafka import partition_counts
-from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
+from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster
-from samza_dagster.metadata.connection import Connection, read_properties
+from samza_dagster.metadata.connection import read_properties
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
+from samza_dagster.standalone.job_config import publish_config
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.local_stores import local_stores
 from samza_dagster.standalone.locations import location_id
 from samza_dagster.standalone.processor import Settings
-from samza_dagster.standalone.report import group_report, troubles
+from samza_dagster.standalone.report import group_report, troubles, unused_stores
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
+from samza_dagster.standalone.zookeeper_placement import placement_store
 
-_config = click.option(
-    "--config", type=click.Path(path_type=Path), required=True, help="The job's properties."
-)
 _zookeeper = click.option(
     "--zookeeper",
     metavar="HOST:PORT,…",
@@ -44,10 +49,15 @@ _zookeeper = click.option(
 def processor() -> None:
     """A standalone processor: one of a group that ZooKeeper coordinates.
 
+    Its tasks are asked for by the commands that serve a cluster too, with --zookeeper or a config
+    that has job.coordinator.zk.connect: status, locality, lag, explain and place.
+
     \b
-    Example:
+    Examples:
       samza-dagster processor run --help
       samza-dagster processor status --config job.properties --zookeeper zk-1:2181
+      samza-dagster place "Partition 0" --to host-2 --config job.properties
+      samza-dagster place p1 --to LAST_SEEN --config job.properties
     """
 
 
@@ -72,10 +82,7 @@ def settings_of(config: dict[str, str]) -> Settings:
 
 
 @processor.command("run")
-@_config
-@click.option(
-    "--launch", type=click.Path(path_type=Path), required=True, help="How a container is started."
-)
+@job_files
 @_zookeeper
 @click.option("--processor-id", required=True, help="Its id, which no other of the group has.")
 @click.option(
@@ -111,18 +118,21 @@ def run_command(
       samza-dagster processor run --config job.properties --launch launch.json \\
         --zookeeper zk-1:2181 --processor-id p1 --directory /var/lib/samza-p1
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    properties = read_properties(config, "the job's config")
-    connection = Connection.from_properties(config, os.environ)
+    connection, properties, template = JobFiles.read(config, launch)
     hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
     settings = settings_of(properties)
-    template = LaunchTemplate.read(launch)
     systems = deployment.input_topics(properties)
-    counts = partition_counts(KafkaCluster.of(connection), systems)
+    cluster = KafkaCluster.of(connection)
+    counts = partition_counts(cluster, systems)
     replicas = replicas_from_config(properties)
-    served = {**properties, **deployment.restore_safety(properties, replicas)}
+    fencing = JobFencing.of({**properties, **deployment.restore_safety(properties, replicas)})
+    fencing.begin_examination(cluster)
+    fence = fencing.principals and GroupFence(fencing.principals, cluster, directory.resolve())
     here = location_id(location)
+    fencing.require()
     session = connect(ZooKeeperAddress(hosts, settings.session_ms / 1_000))
+    paths = GroupPaths.of(properties)
+    publish_config(placement_store(session, paths), fencing.config)
     failures: list[str] = []
 
     def launch_of(model: JobModel, container_id: str, execution_id: str) -> Launch | None:
@@ -136,36 +146,43 @@ def run_command(
             made.job_model_json,
             made.store_directories,
             made.stop_grace_s,
-            dict(made.files),
+            dict([fence.login_file()] if fence else []),
         )
 
     def fail(why: str) -> None:
         failures.append(why)
         runner.leave()
 
+    stores_dir = (state_dir or directory / "state").resolve()
     work = Containers(
         directory.resolve(),
-        (state_dir or directory / "state").resolve(),
+        stores_dir,
         here,
-        config=served,
+        config=fencing.config,
         launch_of=launch_of,
         on_failure=fail,
     )
+    if fence is not None:
+        fence.remove_own()
     runner = ProcessorRunner(
         session,
-        GroupPaths.of(properties),
+        paths,
         processor_id=processor_id,
         location=here,
         settings=settings,
         grouper=JobPlan(counts, systems, replicas, grouper_of(properties, by_locality)).model,
         work=work,
+        stores_of=lambda locality: local_stores(stores_dir, properties, locality, here),
+        fence=fence,
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: runner.leave())
+    stop_at_signals(runner.leave)
     try:
         runner.run()
     finally:
         work.close()
+        if fence is not None:
+            fence.remove_own()
+            fence.close()
         session.stop()
         session.close()
     if failures:
@@ -173,7 +190,7 @@ def run_command(
 
 
 @processor.command("status")
-@_config
+@config_option
 @_zookeeper
 @json_option
 def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
@@ -212,6 +229,9 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
         ],
         spare=("standby tasks", "active tasks"),
     )
+    for row in report["processors"]:
+        for line in unused_stores(row["processor_id"], row["unused_stores"]):
+            notice(line)
     for line in wrong:
         notice(line)
     return 1 if wrong else 0

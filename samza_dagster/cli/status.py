@@ -19,6 +19,7 @@ from samza_dagster.model import PlacementResponse
 
 if TYPE_CHECKING:
     from samza_dagster.client import ActionView, JobView, LeaderView, PlacementClient, ProcessorView
+    from samza_dagster.client.agreement import Agreement
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SHOWN = 20
@@ -118,6 +119,8 @@ def _show_job(view: JobView, as_json: bool, life: Life | None) -> None:
         print_table(
             "Degraded: these have no place", ("processor", "why"), list(view.degraded.items())
         )
+    if view.agreement is not None:
+        _print_group(view, view.agreement)
     _print_actions((*view.actions, *view.queued))
     tell_over(view.over)
     _print_troubles(view)
@@ -145,6 +148,27 @@ def _show_job(view: JobView, as_json: bool, life: Life | None) -> None:
         notice(f"Warning: Samza's reader ends at this record, no container can start: {text}")
 
 
+def _print_group(view: JobView, agreement: Agreement) -> None:
+    """Which processors a standalone group has, what they agree on, and what is wrong with it."""
+    print_table(
+        f"Processors of the group: version {agreement.version}, agreed on {agreement.agreed}",
+        ("id", "location", "leads", "silent ms", "tasks"),
+        [
+            (
+                pid,
+                it.host,
+                "yes" if pid == agreement.leader else "",
+                agreement.silent_ms.get(pid),
+                ", ".join(it.tasks),
+            )
+            for pid, it in sorted(view.members.items())
+        ],
+        spare=("tasks", "silent ms"),
+    )
+    for text in view.troubles:
+        notice(f"Warning: {text}")
+
+
 def _processor_rows(processors: Iterable[ProcessorView]) -> list[tuple[str | None, ...]]:
     return [
         (
@@ -161,8 +185,9 @@ def _processor_rows(processors: Iterable[ProcessorView]) -> list[tuple[str | Non
 
 def _state(p: ProcessorView) -> str:
     flapping = ", flapping" if p.flapping else ""
+    pinned = ", pinned" if p.pinned else ""
     paused = "" if p.paused_for_ms is None else f", paused for {p.paused_for_ms / 1000:.1f} s"
-    return f"{p.state}{flapping}{paused}"
+    return f"{p.state}{pinned}{flapping}{paused}"
 
 
 def _print_actions(actions: tuple[ActionView, ...]) -> None:

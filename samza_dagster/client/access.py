@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from samza_dagster.client.audit_history import open_audit
 from samza_dagster.client.beside_stream import with_cluster, with_dead, with_named_hosts
@@ -24,10 +24,19 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore
 from samza_dagster.metadata.resource_manager import ResourceManager, resource_manager
+from samza_dagster.model import LocalityModel
 
 _Part = TypeVar("_Part")
 _SEEN: defaultdict[tuple[str, str, str], SeenReports] = defaultdict(SeenReports)
 """By brokers, name and id of a job: a sensor's client lasts for a tick, what it has seen for more."""
+
+
+def _topics(connection: Connection) -> JobTopics:
+    return KafkaJobTopics(KafkaCluster(connection.bootstrap_servers, connection.client_config))
+
+
+def _key(connection: Connection) -> tuple[str, str, str]:
+    return connection.bootstrap_servers, connection.job_name, connection.job_id
 
 
 def wall_clock_ms() -> int:
@@ -46,6 +55,38 @@ def needed(part: _Part | None, what: str, name: str) -> _Part:
     return part
 
 
+class JobReader(Protocol):
+    """One reading of a job's metadata, at the first question."""
+
+    def config(self) -> Mapping[str, str]:
+        """The job's config."""
+        ...
+
+    def changelog_partitions(self) -> Mapping[str, int]:
+        """Task → its changelog partition."""
+        ...
+
+    def view(self, job_name: str, job_id: str, now_ms: int) -> JobView:
+        """The job as this metadata tells it now."""
+        ...
+
+    def locality(self, job_name: str, job_id: str) -> LocalityModel:
+        """The host that each container, or task, reported last."""
+        ...
+
+
+class Group(Protocol):
+    """A standalone group, whose session with ZooKeeper `close` ends."""
+
+    def reader(self) -> JobReader:
+        """A new reading of it."""
+        ...
+
+    def close(self) -> None:
+        """Ends the session."""
+        ...
+
+
 @dataclass(frozen=True)
 class JobAccess:
     """`state` None: our coordinator never led this job. `topics` None: no lag, no progress.
@@ -53,6 +94,9 @@ class JobAccess:
 
     `yarn` None: of YARN nothing is known. `named_hosts`: the cluster has them, a person says so.
     Both count where Samza's own Application Master coordinates.
+
+    `group`: the job is a standalone group, of which the store has what was asked alone; None: the
+    store is a coordinator stream.
 
     `bad_keys` fills as the store reads: each record whose key isn't Samza's, told once.
     """
@@ -70,10 +114,13 @@ class JobAccess:
     seen: SeenReports = field(default_factory=SeenReports)
     yarn: ResourceManager | None = None
     named_hosts: tuple[str, ...] = ()
+    group: Group | None = None
 
     @classmethod
     def of(cls, connection: Connection, named_hosts: Sequence[str] = ()) -> Self:
-        """Over Kafka; connects at the first call."""
+        """Over Kafka; connects at the first call. To ZooKeeper, where a group is there, it connects now."""
+        if connection.zookeeper:
+            return cls._of_group(connection)
         bad_keys: list[str] = []
         return cls(
             store=KafkaMetadataStore(
@@ -86,31 +133,47 @@ class JobAccess:
             job_name=connection.job_name,
             job_id=connection.job_id,
             state=TopicStateSource(connection),
-            topics=KafkaJobTopics(
-                KafkaCluster(connection.bootstrap_servers, connection.client_config)
-            ),
+            topics=_topics(connection),
             bad_keys=bad_keys,
             mailbox=OwnRequestStore(connection, timeout_s=ANSWER_S),
             audit=lambda: open_audit(connection),
-            seen=_SEEN[connection.bootstrap_servers, connection.job_name, connection.job_id],
+            seen=_SEEN[_key(connection)],
             yarn=resource_manager(found) if (found := connection.resource_managers) else None,
             named_hosts=tuple(named_hosts),
         )
 
+    @classmethod
+    def _of_group(cls, connection: Connection) -> Self:
+        from samza_dagster.client.group_session import GroupSession
+
+        group = GroupSession(connection)
+        return cls(
+            store=group.store,
+            job_name=connection.job_name,
+            job_id=connection.job_id,
+            topics=_topics(connection),
+            seen=_SEEN[_key(connection)],
+            group=group,
+        )
+
     def read(self) -> tuple[JobView, CoordinatorState | None]:
         """The job now, and our coordinator's state where it leads: its word counts then."""
-        return self._over(self._of_stream())
+        return self._over(self._read_metadata())
 
     def known_view(self) -> JobView:
         """The job as far as it can be read; see `PlacementClient.known_view`."""
-        base = self._of_stream()
+        base = self._read_metadata()
         try:
             return self._over(base)[0]
         except Unreachable as error:
             return replace(base, unread=error.seen)
 
-    def _of_stream(self) -> JobView:
-        base = StreamReader(self.store).view(self.job_name, self.job_id, self.now_ms())
+    def reader(self) -> JobReader:
+        """A new reading of the job's metadata."""
+        return StreamReader(self.store) if self.group is None else self.group.reader()
+
+    def _read_metadata(self) -> JobView:
+        base = self.reader().view(self.job_name, self.job_id, self.now_ms())
         return replace(base, fatal=tuple(dict.fromkeys(self.bad_keys)))
 
     def _over(self, base: JobView) -> tuple[JobView, CoordinatorState | None]:
@@ -123,8 +186,11 @@ class JobAccess:
     def _under_an_am(self, view: JobView) -> JobView:
         """`view`, of the coordinator stream, with what is known beside it: Samza's AM writes no more.
 
-        What YARN's ResourceManager says counts before what a person named, and before silence.
+        What YARN's ResourceManager says counts before what a person named, and before silence. A
+        coordinator that shows whether it lives is asked for nothing of it.
         """
+        if view.capabilities.shows_its_life:
+            return view
         unread: str | None = None
         if self.yarn is not None:
             try:
@@ -148,3 +214,5 @@ class JobAccess:
             self.topics.close()
         if self.mailbox is not None:
             self.mailbox.close()
+        if self.group is not None:
+            self.group.close()

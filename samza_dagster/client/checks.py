@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
+from samza_dagster.client.group_checks import check_unit
 from samza_dagster.client.legal_hosts import Placing, roomiest
 from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
 from samza_dagster.client.views import LEAVING_STATE, UNKNOWN_STATE, JobView, ProcessorView
@@ -44,10 +45,11 @@ def _nearest(asked: str, known: Iterable[str]) -> str:
 
 def find_processor(view: JobView, processor_id: str) -> ProcessorView:
     """The processor by its id; raises `InvalidInput` that names the known ones."""
-    found = view.processors.get(processor_id)
+    found = view.processors.get(processor_id) or view.members.get(processor_id)
     if found is not None and found.state != LEAVING_STATE:
         return found
-    known = sorted(p.processor_id for p in view.processors.values() if p.state != LEAVING_STATE)
+    there = (*view.processors.values(), *view.members.values())
+    known = sorted(p.processor_id for p in there if p.state != LEAVING_STATE)
     nearest = _nearest(processor_id, known)
     raise InvalidInput(
         f"processor {processor_id!r} of job {view.job_name} {view.job_id}",
@@ -203,6 +205,7 @@ def legal_destination(
     _check_startable(view, processor.processor_id)
     _check_read(view, processor.processor_id)
     _check_am_takes_it(view, processor)
+    check_unit(view, processor, destination)
     try:
         unknown = permitted.get("allow_unknown_host", False)
         return _legal(view, processor, destination, judged, allow_unknown_host=unknown)
@@ -231,7 +234,9 @@ def _legal(
         )
     if destination == STANDBY:
         host, told = _standby_host(view, processor, verdicts)
-        notices += ["the standby gives way first: it starts on another legal host", *told]
+        swaps = view.capabilities.places_tasks
+        whither = "it takes the active's place" if swaps else "it starts on another legal host"
+        notices += [f"the standby gives way first: {whither}", *told]
         return LegalDestination(destination, host, tuple(notices))
     if destination in (LAST_SEEN, FORCE_RESTART_LAST_SEEN):
         if processor.last_seen_host is None:
@@ -332,7 +337,7 @@ def _standby_host(
     pid = processor.processor_id
     standbys = [p for p in peers_of(view, processor) if p.mode is TaskMode.STANDBY and p.host]
     seen = "standbys " + (", ".join(f"{p.processor_id} on {p.host}" for p in standbys) or "none")
-    if not view.capabilities.has_own_requests:
+    if not view.capabilities.has_standby_destination:
         verdict = next((v for v in verdicts if standbys and v.host == standbys[0].host), None)
         raise Refused(
             f"place {pid} --to STANDBY: this coordinator has no such destination",
@@ -349,6 +354,8 @@ def _standby_host(
             seen=seen,
             fix=f"control-standby start {pid}, or name a host or ANY_HOST",
         )
+    if view.capabilities.places_tasks:  # the two swap their places, where each has been legal
+        return standbys[0].host if len(standbys) == 1 else None, ()
     places, told = _places(view, processor, tuple(p.host or "" for p in standbys))
     # As the coordinator reserves it, before anything stops: the fault domain that it leaves is legal.
     placing = Placing(view, only=view.group_of(pid))

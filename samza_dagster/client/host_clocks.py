@@ -13,7 +13,6 @@ from itertools import groupby
 from statistics import median
 
 from samza_dagster.client.access import JobAccess
-from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.errors import Unreachable
 from samza_dagster.model.metrics_snapshots import metrics_topics, report_of
 
@@ -43,7 +42,7 @@ def standing_reports(job: JobAccess) -> tuple[list[Report], list[Unreachable]]:
     unread: list[Unreachable] = []
     if job.topics is None:
         return found, unread
-    for topic, interval_s in metrics_topics(StreamReader(job.store).config()).items():
+    for topic, interval_s in metrics_topics(job.reader().config()).items():
         for record in job.topics.tail(topic, _LOOK_BACK_INTERVALS * interval_s * 1000):
             if isinstance(record, Unreachable):
                 unread.append(record)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from samza_dagster.client.access import JobAccess
 from samza_dagster.client.host_words import read_host_words
 from samza_dagster.client.observations import read_input_lag, read_lag
-from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import JobView, Look
 from samza_dagster.errors import Unreachable
 
@@ -19,7 +18,7 @@ def read_look(job: JobAccess, view: JobView) -> Look:
         return look
     unread: list[str] = []
     try:
-        lags, _ = read_lag(view, StreamReader(job.store), job.topics)
+        lags, _ = read_lag(view, job.reader(), job.topics)
         look = replace(look, lags=job.seen.bounded(lags))
     except Unreachable as error:
         unread.append(error.seen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from samza_dagster.client.access import JobReader
 from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
 from samza_dagster.client.input_lag import input_lags, input_topics
 from samza_dagster.client.replica_lag import (
@@ -13,7 +14,6 @@ from samza_dagster.client.replica_lag import (
     replica_lags,
     store_replicas,
 )
-from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import (
     InputLag,
     JobView,
@@ -22,14 +22,12 @@ from samza_dagster.client.views import (
     ReplicaLag,
 )
 from samza_dagster.errors import InvalidInput, Unreachable
-from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.job_topics import JobTopics
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples
 from samza_dagster.model.naming import checkpoint_topic
-from samza_dagster.model.numbers import long_or_none
 
 # A metrics reporter that is late by two intervals isn't taken for dead.
 _METRICS_INTERVALS = 3
@@ -40,7 +38,7 @@ _COMMITS_BEFORE = 2_000
 
 
 def read_lag(
-    view: JobView, reader: StreamReader, topics: JobTopics
+    view: JobView, reader: JobReader, topics: JobTopics
 ) -> tuple[tuple[ReplicaLag, ...], int]:
     """Lag of every replica of every store partition; `basis` says how it is known.
 
@@ -75,12 +73,7 @@ def read_lag(
     checkpoints = _newest_checkpoints(view, topics, unread_checkpoints) if idle else {}
     # Ends after applied offsets: a lag is never too small.
     ranges = topics.offset_ranges({store.topic for store in stores})
-    partitions = {
-        task: partition
-        for task, text in reader.values(stream.SET_CHANGELOG, "Partition").items()
-        if (partition := long_or_none(text)) is not None
-    }
-    replicas = store_replicas(view, stores, partitions, ranges)
+    replicas = store_replicas(view, stores, reader.changelog_partitions(), ranges)
     times = asked_times(replicas, samples, round(view.report_patience_s * 1000))
     lags = replica_lags(
         replicas,

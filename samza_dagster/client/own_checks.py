@@ -1,6 +1,6 @@
 """What must hold before a request of our own is written. Pure.
 
-Samza's AM knows none of them: nothing is written where it coordinates.
+Neither Samza's AM nor a standalone group knows any of them: nothing is written there.
 """
 
 from __future__ import annotations
@@ -18,25 +18,38 @@ _TOO_LATE = ("stopping", "starting", "stopping-standby", "fallback-source", "fal
 _HOW_MANY = (
     "job.standbytasks.replication.factor in its config, and deploy it anew; `place` moves a standby"
 )
-_ON_AN_AM = {
-    RequestKind.START_STANDBY: _HOW_MANY,
-    RequestKind.STOP_STANDBY: _HOW_MANY,
-    RequestKind.FAIL_OVER: "the job move_with_standby, or `place` twice: the standby away, the active "
-    "onto its host",
-    RequestKind.PLACE: "`place` without it: its AM reserves before it stops, too",
-    RequestKind.CANCEL: "wait for its end, and give the next one a --request-expiry",
+_INSTEAD = {
+    "samza": {
+        RequestKind.START_STANDBY: _HOW_MANY,
+        RequestKind.STOP_STANDBY: _HOW_MANY,
+        RequestKind.FAIL_OVER: "the job move_with_standby, or `place` twice: the standby away, the"
+        " active onto its host",
+        RequestKind.PLACE: "`place` without it: its AM reserves before it stops, too",
+        RequestKind.CANCEL: "wait for its end, and give the next one a --request-expiry",
+    },
+    "standalone": {
+        RequestKind.START_STANDBY: _HOW_MANY,
+        RequestKind.STOP_STANDBY: _HOW_MANY,
+        RequestKind.FAIL_OVER: "`place` --to STANDBY, or the job move_with_standby: the two swap places",
+        RequestKind.PLACE: "`place` without it: a task stops only once a version of the group moves it",
+        RequestKind.CANCEL: "place it where it was: of one task the newest request counts",
+    },
 }
-"""What does the same, or the nearest, where Samza's own AM coordinates."""
+"""By the coordinator: what does the same there, or the nearest."""
+_WHOSE = {
+    "samza": "no state of ours for this deployment: Samza's AM coordinates it",
+    "standalone": "a standalone group: its leader coordinates it, over ZooKeeper",
+}
 
 
 def require_our_coordinator(view: JobView, asked: str, kind: RequestKind) -> None:
-    """Raises `Refused` where Samza's own AM coordinates, with what it can do instead."""
-    if view.coordinator != "samza_dagster":
-        nearest = _ON_AN_AM.get(kind, "nothing: it holds no request back")
+    """Raises `Refused` where another than our coordinator leads, with what that can do instead."""
+    if not view.capabilities.has_own_requests:
+        instead = _INSTEAD.get(view.coordinator, {})
         raise Refused(
             f"{asked}: only samza_dagster's coordinator knows such requests",
-            seen="no state of ours for this deployment: Samza's AM coordinates it",
-            fix=nearest,
+            seen=_WHOSE.get(view.coordinator, f"the coordinator is {view.coordinator}"),
+            fix=instead.get(kind, "nothing: it holds no request back"),
         )
 
 

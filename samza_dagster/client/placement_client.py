@@ -31,7 +31,6 @@ from samza_dagster.client.own_checks import (
 from samza_dagster.client.plan import Plan, make_own_plan, make_plan
 from samza_dagster.client.requests import Requests, Wanted
 from samza_dagster.client.responses import terminal
-from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.client.views import (
     ActionView,
     InputLag,
@@ -338,7 +337,7 @@ class PlacementClient:
 
         Raises `Refused` when the coordinator stream is another job's.
         """
-        return StreamReader(self._store).locality(self._job.job_name, self._job.job_id)
+        return self._job.reader().locality(self._job.job_name, self._job.job_id)
 
     def reports(self) -> tuple[list[Report], list[Unreachable]]:
         """What containers have reported of late, as it stands in topics; and what couldn't be read."""
@@ -351,7 +350,7 @@ class PlacementClient:
         one that has reported nothing new while this process looked, for three of its intervals.
         """
         topics, view = self._need_topics(), self.view()
-        lags, commits = read_lag(view, StreamReader(self._store), topics)
+        lags, commits = read_lag(view, self._job.reader(), topics)
         return self._job.seen.judged(
             lags,
             deployment_id=view.deployment_id,

@@ -12,6 +12,7 @@ from samza_dagster.client.checks import (
     find_processor,
     legal_destination,
 )
+from samza_dagster.client.group_checks import group_steps
 from samza_dagster.client.own_checks import (
     check_fail_over,
     check_start_standby,
@@ -102,7 +103,7 @@ def make_plan(
         source_host=processor.host,
         deployment_id=deployment,
         coordinator=view.coordinator,
-        steps=() if refusal else (*_first(waits), *_steps(processor, destination, host)),
+        steps=() if refusal else (*_first(waits), *_steps(view, processor, destination, host)),
         hosts=verdicts,
         waits_for=waits,
         notices=(*notices, *held_up),
@@ -162,8 +163,12 @@ def instead(asked: str, legal: str) -> str:
     return f"a rule forbids {asked}: {what} is asked for"
 
 
-def _steps(processor: ProcessorView, destination: str, host: str | None) -> tuple[str, ...]:
+def _steps(
+    view: JobView, processor: ProcessorView, destination: str, host: str | None
+) -> tuple[str, ...]:
     pid, source = processor.processor_id, processor.host or "where it runs"
+    if view.capabilities.places_tasks:
+        return group_steps(view, processor, destination, host)
     target = host or "the host that the coordinator reserves"
     reserve = (
         f"the coordinator reserves memory and cores on {target}; if it can't, {pid} stays untouched"

@@ -49,9 +49,15 @@ class StoreReplica:
     partition: int
     span: OffsetRange | Unreachable
 
+    @property
+    def mode(self) -> TaskMode:
+        """The task's own: a whole processor of a standalone group has both."""
+        is_standby = active_task_of(self.task) != self.task
+        return TaskMode.STANDBY if is_standby else self.processor.mode
+
     def applied(self, sample: TaskSample | None) -> int | None:
         """The offset that a standby reports as applied."""
-        if sample is None or self.processor.mode is not TaskMode.STANDBY:
+        if sample is None or self.mode is not TaskMode.STANDBY:
             return None
         return sample.offsets.get(self.store.offset_gauge(self.partition))
 
@@ -137,7 +143,7 @@ def _lag(
     observed: int | None = None
     basis = "none"
     reason = unread_samples if sample is None else None
-    if processor.mode is TaskMode.STANDBY:
+    if one.mode is TaskMode.STANDBY:
         applied = one.applied(sample)
         if sample is not None and applied is not None:
             observed, basis = sample.at_ms, "metrics"
@@ -164,7 +170,7 @@ def _lag(
     return ReplicaLag(
         processor_id=processor.processor_id,
         task_name=one.task,
-        mode=processor.mode,
+        mode=one.mode,
         store=one.store.store,
         changelog=one.store.topic,
         partition=one.partition,

@@ -148,8 +148,8 @@ class Requests:
         Raises `InvalidInput` and `Refused`, by `check` or for a UUID that another request
         has; nothing was written then. `Unreachable`: whether it was written isn't known.
         """
-        mailbox = self.mailbox()
-        mailbox.prepare_writes()  # beside the reads that come first
+        if self._job.group is None:  # a group has none: the check says what to do instead
+            self.mailbox().prepare_writes()  # beside the reads that come first
         expiry, asked = expiry_ms(request_expiry_s), canonical_uuid(uuid)
         view, state = self._job.read()
         mail = state.mail if state is not None else OwnMail()
@@ -158,7 +158,7 @@ class Requests:
             before = Asked.of(asked, known)
             require_same(before, kind, processor_id)
             return before if before.kind else replace(before, kind=kind.value)
-        wanted = check(view)
+        wanted, mailbox = check(view), self.mailbox()
         request = OwnRequest(
             kind=kind,
             processor_id=wanted.processor_id,

@@ -29,8 +29,8 @@ class Life(View):
 
 
 def known_life(view: JobView) -> Life | None:
-    """What is known without a look; None where our coordinator leads, whose own signs are shown."""
-    if view.coordinator != "samza":
+    """What is known without a look; None where a coordinator shows its own signs."""
+    if view.capabilities.shows_its_life:
         return None
     if view.dead is not None:
         return Life(False, view.dead)

@@ -14,6 +14,7 @@ from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.metadata.placement_store import request_key, response_key
 from samza_dagster.model import LocalityModel, ProcessorLocality
 from samza_dagster.model.naming import require_owner
+from samza_dagster.model.numbers import long_or_none
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
     REQUEST,
@@ -62,6 +63,11 @@ class StreamReader:
     def config(self) -> dict[str, str]:
         """The job's config, with what its coordinator added."""
         return self.values(stream.SET_CONFIG, "value")
+
+    def changelog_partitions(self) -> dict[str, int]:
+        """Task → its changelog partition; what is no number is left out."""
+        told = self.values(stream.SET_CHANGELOG, "Partition")
+        return {t: p for t, text in told.items() if (p := long_or_none(text)) is not None}
 
     def placement(self) -> tuple[dict[str, PlacementRequest], dict[str, PlacementResponse]]:
         """Requests not yet taken and the newest response of each request, by UUID, in the stream's order."""

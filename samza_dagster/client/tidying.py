@@ -72,7 +72,7 @@ def _stuck(view: JobView, requests: Iterable[PlacementRequest]) -> tuple[Removal
     waits = [
         Removal(stream, "request", r.uuid, r.timestamp, f"no processor {r.processor_id} is there")
         for r in requests
-        if view.coordinator == "samza"
+        if not view.capabilities.rules_before_stop
         and view.processors
         and r.deployment_id == view.deployment_id
         and r.processor_id not in view.processors

@@ -131,7 +131,12 @@ def _judge(
             short += " beside the running one"
             fix += "; or --to FORCE_RESTART_LAST_SEEN, which stops first"
         return HostVerdict(name, True, False, rule, short, fix)
-    seen = "the container is here: a restart" if here else "no rule forbids it"
+    stays = (
+        "it is here, and stays"
+        if view.capabilities.places_tasks
+        else "the container is here: a restart"
+    )
+    seen = stays if here else "no rule forbids it"
     return HostVerdict(name, True, True, "legal", seen)
 
 

@@ -11,12 +11,13 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, cast
 
+from samza_dagster.client.agreement import Agreement
 from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.model import TaskMode
 from samza_dagster.model.capabilities import Capabilities, capabilities
 from samza_dagster.model.job_model import actives
-from samza_dagster.model.naming import group_of
+from samza_dagster.model.naming import ONE_MORE, group_of
 from samza_dagster.placement.state import JobState
 
 CoordinatorKind = str
@@ -75,7 +76,9 @@ class ProcessorView(View):
     its reservation is; `last_seen_host` stays when there is neither. `flapping`: it fails
     again and again, so that it is started at longer intervals. `paused_for_ms` is how long it isn't
     started yet (None: it isn't paused). `failures` counts all of the
-    job's life. `extra`: a standby that was spun up on request.
+    job's life. `extra`: a standby that was spun up on request. `pinned`: somebody asked for its host.
+
+    Of a standalone group each task is one of these, and so is each processor in `JobView.members`.
     """
 
     processor_id: str
@@ -89,6 +92,7 @@ class ProcessorView(View):
     failures: int = 0
     extra: bool = False
     paused_for_ms: int | None = None
+    pinned: bool = False
 
     @property
     def is_running(self) -> bool:
@@ -188,7 +192,7 @@ class JobView(View):
     """A job as its metadata tells it, at one time.
 
     `coordinator` says whose word it is: `samza_dagster` when our state topic holds
-    this deployment, else `samza`. `unreadable` names records that were skipped, `fatal`
+    this deployment, `standalone` that of a group in ZooKeeper, else `samza`. `unreadable` names records that were skipped, `fatal`
     those that end Samza's reader, so that no container can start, `poison` the keys of placement
     records at which Samza's AM throws at every reading, so that it serves no request, and why. `deployed`: all actives and
     all standbys run (None: Samza's metadata doesn't tell). `degraded`: processor → why, of those
@@ -200,7 +204,9 @@ class JobView(View):
     `application` is the job by the word of YARN's ResourceManager, `yarn_unread` why that one
     couldn't be asked (None: it was, or its address isn't given). `dead`: by whose word nothing of the
     job runs any more, so that nobody would read a request (None: by nobody's). `over` are requests
-    without an end that have none to come (`why_over`). `state` is the
+    without an end that have none to come (`why_over`). Of a standalone group `members` are the registered
+    processors by id, `agreement` is how far they agree on who has which task, `troubles` what
+    somebody should look at. `state` is the
     recorded state as our coordinator's rules read it; it isn't shown.
     """
 
@@ -232,14 +238,18 @@ class JobView(View):
     yarn_unread: str | None = None
     dead: str | None = None
     over: tuple[ActionView, ...] = ()
+    members: Mapping[str, ProcessorView] = field(default_factory=dict[str, ProcessorView])
+    agreement: Agreement | None = None
+    troubles: tuple[str, ...] = ()
     state: JobState | None = field(default=None, compare=False, repr=False)
 
     def group_of(self, processor_id: str) -> str:
         """The active whose state the processor has, which is itself for an active.
 
-        One that the job hasn't, as a standby to be, is in the group that its name says.
+        One that the job hasn't is in the group that its name says, as `one_more_of` an active.
         """
-        return self._actives.get(processor_id, group_of(processor_id))
+        known, active = self._actives, processor_id.rpartition(ONE_MORE)[0]
+        return known.get(processor_id) or known.get(active) or group_of(processor_id)
 
     def is_standby(self, processor_id: str) -> bool:
         """Whether it is, or would be, a standby."""
@@ -268,7 +278,7 @@ class JobView(View):
     @property
     def takes_any_host(self) -> bool:
         """Samza's AM takes every destination for `ANY_HOST` where host affinity is off."""
-        return self.coordinator == "samza" and not self.host_affinity
+        return not (self.capabilities.heeds_destination or self.host_affinity)
 
     @property
     def report_patience_s(self) -> int:

@@ -291,14 +291,14 @@ class Waiting:
             with suppress(SamzaDagsterError):  # whoever waits goes on waiting
                 self._view = None if is_first else self._job.read()[0]
         view = self._view
-        if view is None or view.coordinator != "samza" or view.deployment_id != deployment_id:
+        if view is None or view.deployment_id != deployment_id:
             return ""
         pending = (*view.actions, *view.queued)
         trouble = next((a.trouble for a in pending if a.uuid == uuid), "")
         if trouble and (uuid, trouble) not in self._told:
             self._told.add((uuid, trouble))
             on_notice(trouble)
-        return view.why_over(deployment_id)
+        return "" if view.capabilities.answers_late else view.why_over(deployment_id)
 
     def _is_in_own_mail(self, uuid: str) -> bool:
         if self._job.mailbox is None:

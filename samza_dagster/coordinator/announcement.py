@@ -7,13 +7,15 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
+from samza_dagster.assignment import TaskLocality
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.deployment import Deployment, fingerprint, plan
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.connection import DEFAULT_JOB_ID
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.job_metadata import JobMetadata, job_model_records
-from samza_dagster.model.naming import require_owner
+from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import ANY_HOST, require_owner
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +54,19 @@ def deployment_to_lead(
                 dict(began_with),
             )
         running = str(found["deployment_id"])
-        return plan(config, began_with, running, changelog_partitions=changelog), None
+        kept: Mapping[str, list[str]] = found.get("assigned", {})
+        ran = {task: TaskLocality(each) for each, tasks in kept.items() for task in tasks}
+        return (
+            plan(
+                config,
+                began_with,
+                running,
+                changelog_partitions=changelog,
+                ran=ran,
+                is_running=bool(ran),
+            ),
+            None,
+        )
     new = new_deployment_id(now_ms)
     if found is not None:
         log.info(
@@ -60,11 +74,28 @@ def deployment_to_lead(
             found["deployment_id"],
             new,
         )
-    value = {"deployment_id": new, "fingerprint": mark, "partitions": dict(counts)}
-    return (
-        plan(config, counts, new, changelog_partitions=changelog),
-        (durable.DEPLOYMENT, value),
-    )
+    made = plan(config, counts, new, changelog_partitions=changelog, ran=task_locality(metadata))
+    assigned = {
+        each: sorted(container.tasks)
+        for each, container in made.job_model.containers.items()
+        if container.mode is TaskMode.ACTIVE
+    }
+    value = {
+        "deployment_id": new,
+        "fingerprint": mark,
+        "partitions": dict(counts),
+        "assigned": assigned,
+    }
+    return made, (durable.DEPLOYMENT, value)
+
+
+def task_locality(metadata: JobMetadata) -> dict[str, TaskLocality]:
+    """Task → where it ran last, by the deployment before: its processor, and the host of that."""
+    hosts = last_seen_hosts(metadata)
+    return {
+        task: TaskLocality(each, hosts.get(each, ANY_HOST))
+        for task, each in metadata.task_containers().items()
+    }
 
 
 def announcement(

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import signal
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from samza_dagster.cluster.agents import LocalAgents
-from samza_dagster.coordinator.launch import LaunchTemplate
+from samza_dagster.coordinator.job_process import JobFiles, job_files, stop_at_signals
 from samza_dagster.coordinator.leadership import Leadership, Settings
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.connection import Connection, read_properties
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -43,10 +39,7 @@ def read_token(path: Path) -> str:
 
 
 @click.command("run")
-@click.option("--config", type=click.Path(path_type=Path), required=True, help="The job's config.")
-@click.option(
-    "--launch", type=click.Path(path_type=Path), required=True, help="How a container is started."
-)
+@job_files
 @click.option(
     "--token-file",
     type=click.Path(path_type=Path),
@@ -118,15 +111,15 @@ def run_command(
       samza-dagster coordinator run --config job.properties --launch launch.json \\
         --token-file token --url-file coordinator.url --adopt
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    connection = Connection.from_properties(config, os.environ)
+    files = JobFiles.read(config, launch)
+    connection = files.connection
     if yarn_resource_manager is not None:
         connection = replace(connection, yarn_resource_manager=yarn_resource_manager)
     leadership = Leadership(
         Settings(
             connection=connection,
-            config=read_properties(config, "the job's config"),
-            launch=LaunchTemplate.read(launch),
+            config=files.config,
+            launch=files.launch,
             cluster=LocalAgents(url_file, read_token(token_file), _address(listen)),
             lease_s=lease,
             take_over_now=take_over == "now",
@@ -134,6 +127,5 @@ def run_command(
         ),
         recorder=None if record_events is None else JsonLinesRecorder.open(record_events),
     )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: leadership.stop())
+    stop_at_signals(leadership.stop)
     leadership.run()

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samza_dagster.assignment import (
+    TaskLocality,
+    as_before,
     by_container_count,
     group,
     group_by_partition,
@@ -185,12 +187,15 @@ def plan(
     deployment_id: str,
     *,
     changelog_partitions: Mapping[str, int] | None = None,
+    ran: Mapping[str, TaskLocality] | None = None,
+    is_running: bool = False,
 ) -> Deployment:
     """The deployment of a job: one task per input partition, grouped into
     `job.container.count` containers by `task.name.grouper.factory`, each with its standbys.
 
     `changelog_partitions` (task → partition) are those of the deployment before: a task
-    that it had keeps its own, and with it its state.
+    that it had keeps its own, and with it its state. `ran` is where the tasks ran then, which the
+    grouper is told; of a deployment that `is_running` each task is where it ran, and no grouper is asked.
     Raises `InvalidInput` for a setting that is missing or contradicts another.
     """
     job_name = required(config, "job.name", "my-job")
@@ -200,8 +205,12 @@ def plan(
         system=topics,
         changelog_partitions=changelog_partitions,
     )
-    containers = {str(number): naming.ANY_HOST for number in range(container_count(config))}
-    actives = group(tasks, {}, containers, grouper_of(config, by_container_count))
+    hosts = {each.processor_id: each.location_id for each in (ran or {}).values()}
+    ran = {t.task_name: ran[t.task_name] for t in tasks if ran and t.task_name in ran}
+    ids = [str(number) for number in range(container_count(config))]
+    containers = {each: hosts.get(each, naming.ANY_HOST) for each in ids}
+    grouper = as_before if is_running else grouper_of(config, by_container_count)
+    actives = group(tasks, ran, containers, grouper)
     replicas = replicas_from_config(config)
     served = {**config, RUN_ID: deployment_id, **restore_safety(config, replicas)}
     return Deployment(

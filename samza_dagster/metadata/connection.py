@@ -15,6 +15,7 @@ BOOTSTRAP_SERVERS = "SAMZA_DAGSTER_BOOTSTRAP_SERVERS"
 JOB_NAME = "SAMZA_DAGSTER_JOB_NAME"
 JOB_ID = "SAMZA_DAGSTER_JOB_ID"
 CLIENT_CONFIG = "SAMZA_DAGSTER_CLIENT_CONFIG"
+ZOOKEEPER = "SAMZA_DAGSTER_ZOOKEEPER"
 RESOURCE_MANAGER = "SAMZA_DAGSTER_YARN_RESOURCE_MANAGER"
 DEFAULT_JOB_ID = "1"
 _RESERVED = frozenset(
@@ -48,7 +49,8 @@ class Connection:
     `client_config` are librdkafka settings, security included, passed on as they are.
     None of their values appears in `repr`. `yarn_resource_manager` is where YARN's web address is,
     of a job that Samza's own Application Master runs; several, separated by commas, where YARN is
-    highly available. Empty: what YARN knows isn't asked for.
+    highly available. Empty: what YARN knows isn't asked for. `zookeeper` is where ZooKeeper is that
+    coordinates a standalone job; empty: a cluster's coordinator runs it.
     """
 
     bootstrap_servers: str
@@ -56,6 +58,7 @@ class Connection:
     job_id: str = DEFAULT_JOB_ID
     client_config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     yarn_resource_manager: str = ""
+    zookeeper: str = ""
 
     def __post_init__(self) -> None:
         servers = [server.strip() for server in self.bootstrap_servers.split(",")]
@@ -115,7 +118,7 @@ class Connection:
         """From `SAMZA_DAGSTER_BOOTSTRAP_SERVERS`, `…_JOB_NAME`, `…_JOB_ID` (default 1).
 
         `SAMZA_DAGSTER_CLIENT_CONFIG` may name a properties file of librdkafka settings, and
-        `SAMZA_DAGSTER_YARN_RESOURCE_MANAGER` YARN's web address.
+        `SAMZA_DAGSTER_YARN_RESOURCE_MANAGER` YARN's web address, `SAMZA_DAGSTER_ZOOKEEPER` ZooKeeper's.
         Raises `InvalidInput` that names the variable.
         """
         source = os.environ if environment is None else environment
@@ -132,6 +135,7 @@ class Connection:
             job_id=source.get(JOB_ID) or DEFAULT_JOB_ID,
             client_config=client_config_of(source),
             yarn_resource_manager=source.get(RESOURCE_MANAGER, ""),
+            zookeeper=source.get(ZOOKEEPER, ""),
         )
 
     @classmethod
@@ -142,7 +146,7 @@ class Connection:
 
         That is `job.coordinator.system`, else `job.default.system`. Its security settings
         are translated to librdkafka's; those that the `environment` names win, and YARN's address
-        is its. Raises `InvalidInput` that names the property that is missing or can't be translated.
+        is its. ZooKeeper's is its too, else `job.coordinator.zk.connect`. Raises `InvalidInput` that names the property that is missing or can't be translated.
         """
         given = client_config_of(environment or {})
         properties = read_properties(Path(path), "a Samza job's properties")
@@ -175,6 +179,8 @@ class Connection:
             job_id=properties.get("job.id") or DEFAULT_JOB_ID,
             client_config={**settings, **given},
             yarn_resource_manager=(environment or {}).get(RESOURCE_MANAGER, ""),
+            zookeeper=(environment or {}).get(ZOOKEEPER)
+            or properties.get("job.coordinator.zk.connect", ""),
         )
 
 

@@ -68,6 +68,14 @@ class JobMetadata:
                 raise _named(stream.SET_CHANGELOG, task, MalformedRecord("", seen=seen)) from error
         return found
 
+    def task_containers(self) -> dict[str, str]:
+        """Task name → the processor that has it, actives and standbys, as it was deployed last."""
+        return {
+            task: values["containerId"]
+            for task, values in self._envelopes(stream.SET_TASK_CONTAINER).items()
+            if values.get("containerId")
+        }
+
     def obsolete(self, records: Iterable[StreamRecord]) -> tuple[StreamRecord, ...]:
         """Deletions of what `records` leave out: settings, tasks and partitions of an older model.
 

@@ -24,8 +24,9 @@ _DECIDED_HERE = frozenset({"hosts", "timeout", "read_only", "handler", "client_i
 
 
 class Stat(Protocol):
-    """What ZooKeeper knows of a node: of its newest change the number (zxid) and the time in ms."""
+    """What ZooKeeper knows of a node: when it was made, of its newest change the number (zxid) and the time; in ms."""
 
+    ctime: int
     mzxid: int
     mtime: int
     version: int

@@ -10,24 +10,63 @@ class Capabilities:
     """What a job's coordinator can do, and what it tells: asked of this, never who it is.
 
     `has_own_requests`: it takes requests that Samza's wire has no form for: a hold until a
-    commit, a cancel, a fail-over, a standby on request, an active in the place of its standby.
+    commit, a cancel, a fail-over, a standby on request.
+    `has_standby_destination`: an active may be asked to take the place of its standby, which makes room.
     `tells_what_runs`: it shows the state and the incarnation of each container, and its SUCCEEDED
     is the container's check-in; else that is a launch, and a state is when a container reported last.
     `answers_late`: what was asked of a former deployment gets its answer from the next one.
     `rules_before_stop`: what the rules refuse it refuses before it stops anything.
     `knows_all_hosts`: no host but those that it shows can take a container.
+    `shows_its_life`: whether it lives its own records tell; else the containers' reports alone, or YARN.
+    `heeds_destination`: a host that is asked for counts, whether or not the job has host affinity.
+    `places_tasks`: what is placed is a task, and stays there; a processor with all its tasks is only restarted.
     """
 
     has_own_requests: bool
+    has_standby_destination: bool
     tells_what_runs: bool
     answers_late: bool
     rules_before_stop: bool
     knows_all_hosts: bool
+    shows_its_life: bool
+    heeds_destination: bool
+    places_tasks: bool
 
 
 COORDINATORS = {
-    "samza_dagster": Capabilities(True, True, True, True, True),
-    "samza": Capabilities(False, False, False, False, False),
+    "samza_dagster": Capabilities(
+        has_own_requests=True,
+        has_standby_destination=True,
+        tells_what_runs=True,
+        answers_late=True,
+        rules_before_stop=True,
+        knows_all_hosts=True,
+        shows_its_life=True,
+        heeds_destination=True,
+        places_tasks=False,
+    ),
+    "samza": Capabilities(
+        has_own_requests=False,
+        has_standby_destination=False,
+        tells_what_runs=False,
+        answers_late=False,
+        rules_before_stop=False,
+        knows_all_hosts=False,
+        shows_its_life=False,
+        heeds_destination=False,
+        places_tasks=False,
+    ),
+    "standalone": Capabilities(
+        has_own_requests=False,
+        has_standby_destination=True,
+        tells_what_runs=False,
+        answers_late=True,
+        rules_before_stop=True,
+        knows_all_hosts=True,
+        shows_its_life=True,
+        heeds_destination=True,
+        places_tasks=True,
+    ),
 }
 """By the name that a view, its JSON and the records of plans have; a further kind is one entry more."""
 

@@ -1,7 +1,7 @@
 """Locality: where containers and tasks run. A model of its own beside the JobModel (SAMZA-1554).
 
-Task locality is the record; container locality, which it replaces, is derived from
-it and written for Samza's sake.
+In a standalone group each task's location is a record of its own. In a cluster, where tasks move with
+their container, Samza records a container's tasks and its host, and a task's host follows from both.
 """
 
 from __future__ import annotations

@@ -15,6 +15,8 @@ ANY_HOST = "ANY_HOST"
 LAST_SEEN = "LAST_SEEN"
 FORCE_RESTART_LAST_SEEN = "FORCE_RESTART_LAST_SEEN"
 STANDBY = "STANDBY"
+ONE_MORE = "-new"
+"""Ends the id of a standby that an active has not yet; see `one_more_of`."""
 DESTINATION_WORDS = frozenset({ANY_HOST, LAST_SEEN, FORCE_RESTART_LAST_SEEN, STANDBY})
 
 _ESCAPED = re.compile(r"\.(?=\.[0-9a-f]{2})|[^A-Za-z0-9._-]")
@@ -114,7 +116,12 @@ def is_standby(processor_id: str) -> bool:
 
 
 def group_of(processor_id: str) -> str:
-    """The active's processor id, which names the group of it and its standbys, by the same rule."""
+    """The active's processor id, which names the group of it and its standbys, by the same rule.
+
+    Of a standby task, where tasks are placed, the active task's name.
+    """
+    if processor_id.startswith("Standby-"):
+        return active_task_of(processor_id)
     found = _OF_A_STANDBY.fullmatch(processor_id)
     return processor_id if found is None else found[1]
 
@@ -153,6 +160,6 @@ def store_directory(job_name: str, job_id: str, store: str, task_name: str) -> s
     return f"{job_name}-{job_id}/{store}/{active_task_of(task_name).replace(' ', '_')}"
 
 
-def one_more_of(processor_id: str) -> str:
-    """An id in the group of `processor_id` that no container has."""
-    return f"{group_of(processor_id)}-new"
+def one_more_of(active_id: str) -> str:
+    """An id for one more standby of an active, which no container has."""
+    return f"{active_id}{ONE_MORE}"

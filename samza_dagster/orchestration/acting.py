@@ -19,7 +19,7 @@ from samza_dagster.orchestration.moves import (
     host_map,
 )
 from samza_dagster.orchestration.operations.verify import Expected, Verification, not_running
-from samza_dagster.orchestration.phases import Phases
+from samza_dagster.orchestration.phases import MovePhases
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import (
@@ -46,7 +46,7 @@ def move_standby_away(
     action and ends when the standby is down; else it moves the standby by a request of
     its own, to a host away from source and destination.
     """
-    return carry_out(context, samza, plan, Phases.room_made)
+    return carry_out(context, samza, plan, MovePhases.room_made)
 
 
 @dg.op(out=dg.Out(Outcome, description="The request, its destination reserved."))
@@ -80,7 +80,7 @@ def carry_out(
     context: dg.OpExecutionContext,
     samza: SamzaClientResource,
     plan: MovePlan,
-    work: Callable[[Phases], Outcome],
+    work: Callable[[MovePhases], Outcome],
 ) -> Outcome:
     """Carries out one phase of the plan, and tells it in the op's metadata."""
     apart = context.op.name == "move_standby_away" and plan.destination != STANDBY
@@ -94,7 +94,7 @@ def carry_out(
         return hosts_for(samza.client, about)
 
     with settled(context, samza, plan, plan.standby), errors_as_failures(explain):
-        phases = Phases(context, samza, plan)
+        phases = MovePhases(context, samza, plan)
         outcome = work(phases)
     context.add_output_metadata(outcome_metadata(outcome, phases.role))
     return outcome

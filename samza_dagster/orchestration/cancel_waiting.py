@@ -19,7 +19,7 @@ from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     WAITS_FOR,
-    Waiting,
+    WaitingRun,
     continued_by,
     re_executed_now,
     waiting_runs,
@@ -90,28 +90,30 @@ def cancel_waiting_graph() -> None:
     cancel_waiting()
 
 
-def _chosen_before(instance: dg.DagsterInstance, job: str, root: str, run: str) -> Waiting | None:
+def _chosen_before(
+    instance: dg.DagsterInstance, job: str, root: str, run: str
+) -> WaitingRun | None:
     """The wait that a failed run of the chain `root` gave up, whose standby may be there still."""
     for cancelled in instance.get_runs(dg.RunsFilter(tags={JOB: job, CANCELLED: root})):
         wait = Wait.read(cancelled.tags.get(WAITS_FOR))
         if wait is not None and wait.run == cancelled.run_id:
-            one = Waiting(cancelled.tags.get(ROOT, cancelled.run_id), wait, cancelled)
+            one = WaitingRun(cancelled.tags.get(ROOT, cancelled.run_id), wait, cancelled)
             if _is_meant(one, run):
                 return one
     return None
 
 
-def _is_meant(one: Waiting, run: str) -> bool:
+def _is_meant(one: WaitingRun, run: str) -> bool:
     return run in ("", one.root) or one.run.run_id.startswith(run)
 
 
-def _gone_on_with(instance: dg.DagsterInstance, one: Waiting) -> dg.DagsterRun | None:
+def _gone_on_with(instance: dg.DagsterInstance, one: WaitingRun) -> dg.DagsterRun | None:
     """The run that goes on with the wait: launched for it by the sensor, or its re-execution now."""
     again = re_executed_now(instance, one.run.tags.get(JOB, ""))
     return continued_by(instance, one) or again.get(one.run.run_id)
 
 
-def _not_given_up(one: Waiting, goes_on: dg.DagsterRun, then: str = "") -> Refused:
+def _not_given_up(one: WaitingRun, goes_on: dg.DagsterRun, then: str = "") -> Refused:
     return Refused(
         f"{ACTION}: run {one.run.run_id} waits",
         seen=f"run {goes_on.run_id} goes on with it: it is {goes_on.status.value.lower()}",
@@ -119,13 +121,13 @@ def _not_given_up(one: Waiting, goes_on: dg.DagsterRun, then: str = "") -> Refus
     )
 
 
-def choose(instance: dg.DagsterInstance, waits: Sequence[Waiting], run: str) -> Waiting:
+def choose(instance: dg.DagsterInstance, waits: Sequence[WaitingRun], run: str) -> WaitingRun:
     """The wait that is meant; raises `Refused` that lists those there are.
 
     Also for one that a run goes on with already: the sensor's next tick marks it.
     """
     found = [one for one in waits if _is_meant(one, run)]
-    alone, going = list[Waiting](), list[Refused]()
+    alone, going = list[WaitingRun](), list[Refused]()
     for one in found:
         goes_on = _gone_on_with(instance, one)
         if goes_on is None:

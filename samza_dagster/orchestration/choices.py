@@ -19,6 +19,7 @@ from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
 from samza_dagster.orchestration.job_sensor import (
     JobTick,
     LaunchingSensor,
+    Outlasting,
     Told,
     of_every_job,
     started,
@@ -124,6 +125,7 @@ def choices_sensor(
     """
     samza_key = named(prefix, "samza")
     offered = (processors_of(job), hosts_of(job))
+    outlasting: Outlasting = {}
 
     def choices(context: dg.SensorEvaluationContext, **_named: object) -> Told:
         known = {of.name: _by_job(context.instance, str(of.name), job) for of in offered}
@@ -152,7 +154,7 @@ def choices_sensor(
             )
 
         samza = getattr(context.resources, samza_key)
-        told = of_every_job(context, samza, tick)
+        told = of_every_job(context, samza, tick, outlasting)
         if not is_of_all(job) or isinstance(told, dg.SkipReason):
             return told
         there = {one.tag for one in samza.each()}

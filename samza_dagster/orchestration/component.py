@@ -150,7 +150,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 fix=f"type: {TYPE}, and attributes",
             )
         try:
-            return cls.resolve_from_dict(cast("dict[str, Any]", document["attributes"]))
+            # Dagster's `resolve_from_dict` writes YAML of it and reads that again, by itself.
+            model = cls.model()(**cast("dict[str, Any]", document["attributes"]))
+            return cls.resolve_from_model(dg.ResolutionContext.default(), model)
         except ResolutionException as error:
             raise InvalidInput(
                 f"the attributes of the component in {path}", seen=_innermost(str(error))

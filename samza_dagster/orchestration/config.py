@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from typing import Annotated, Literal
 
 import dagster as dg
 from pydantic import AfterValidator, ConfigDict, Field
 
 from samza_dagster.model.naming import ANY_HOST
+from samza_dagster.orchestration.moves import CatchUp
 
-PROCESSOR_PATTERN = r"^[0-9A-Za-z_.]+(-[0-9]+)?$"
+PROCESSOR_PATTERN = r"^[^\s/]([^\t\r\n/]*[^\s/])?$"
+"""An id is opaque, and a task's name has spaces; a slash divides it from its job in a partition's key."""
 HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 LONGEST_ID, LONGEST_HOST = 128, 255
@@ -23,9 +25,15 @@ MOST_NAMED = 10_000
 """Containers or hosts in one list: as many as the largest job has."""
 
 
+def _are_hosts(names: list[str]) -> list[str]:
+    for name in names:
+        _check(name, HOST_PATTERN, LONGEST_HOST, "a host name")
+    return names
+
+
 def _are_names(names: list[str]) -> list[str]:
     for name in names:
-        _check(name, HOST_PATTERN, LONGEST_HOST, "a processor id or a host name")
+        _check(name, PROCESSOR_PATTERN, LONGEST_HOST, "a processor id or a host name")
     return names
 
 
@@ -42,6 +50,8 @@ def _check(text: str, pattern: str, longest: int, what: str) -> None:
 
 
 # Bounds of each entry are checked here: Dagster reads no annotation within a list or a map.
+Hosts = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_hosts)]
+"""Host names."""
 Names = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_names)]
 """Processor ids or host names."""
 Pins = Annotated[dict[str, str], Field(max_length=MOST_NAMED), AfterValidator(_are_pins)]
@@ -84,8 +94,8 @@ class AskedConfig(SaidConfig):
         default=None,
         ge=1,
         le=DAY_S,
-        description="Seconds that each op waits for the coordinator. What was only reserved is "
-        "given back then; what is being stopped goes on: re-execute the run to follow. "
+        description="Seconds that each op, of a bounce each restart, waits for the coordinator. What was only "
+        "reserved is given back then; what is being stopped goes on: re-execute the run to follow. "
         "Empty: the policy's.",
     )
     dry_run: bool = Field(default=False, description="Print the plan and why; write nothing.")
@@ -144,7 +154,16 @@ class SingleConfig(PlacementConfig):
     )
 
 
-class MoveContainerConfig(SingleConfig, ToHostConfig):
+class ToLegalHostConfig(SingleConfig, ToHostConfig):
+    """What an action is told that may choose another host than the named one."""
+
+    or_any_legal: bool = Field(
+        default=False,
+        description="A standby whose destination a rule forbids goes to any legal host.",
+    )
+
+
+class MoveContainerConfig(ToLegalHostConfig):
     """Where one container goes."""
 
     destination: str = Field(
@@ -176,7 +195,7 @@ class MoveWithStandbyConfig(ToHostConfig):
     )
 
 
-class RelocateStandbyConfig(SingleConfig, ToHostConfig):
+class RelocateStandbyConfig(ToLegalHostConfig):
     """Where a standby goes."""
 
     destination: str | None = Field(
@@ -191,7 +210,47 @@ class FailOverConfig(PlacementConfig):
     """Which active takes its standby's place. The coordinator chooses the standby's next host."""
 
 
-class SpinUpStandbyConfig(PlacementConfig):
+class CatchUpConfig(OpConfig):
+    """When a new standby counts as warm."""
+
+    lag_limit: int | None = Field(
+        default=None,
+        ge=0,
+        le=MOST_LAG,
+        description="Records that a standby may be behind in any store, and by which that may vary, to "
+        "count as warm. Empty: the policy's.",
+    )
+    steady_s: int = Field(
+        default=30,
+        ge=0,
+        le=DAY_S,
+        description="Seconds that a new standby's lag must stay small and flat.",
+    )
+    catch_up_timeout_s: int = Field(
+        default=3_600,
+        ge=1,
+        le=DAY_S,
+        description="Seconds that a new standby may take from its start until its lag is steady. It "
+        "runs on after that: re-execute the run from failure to wait on.",
+    )
+
+    def catch_up(self, policy: int) -> CatchUp:
+        """The same as values; `policy` is the lag limit of the policies."""
+        limit = round(given(self.lag_limit, policy))
+        return CatchUp(limit, float(self.steady_s), float(self.catch_up_timeout_s))
+
+
+class IfItFailsConfig(OpConfig):
+    """What becomes of a standby that was spun up for a move which then fails."""
+
+    if_it_fails: Literal["keep", "remove"] = Field(
+        default="keep",
+        description="What becomes of a standby that was spun up for a move which then fails or is "
+        "cancelled: keep it, so that the run can be re-executed from failure, or remove it.",
+    )
+
+
+class SpinUpStandbyConfig(CatchUpConfig, PlacementConfig):
     """Which active gets one more standby, where, and when that counts as warm."""
 
     destination: str = Field(
@@ -200,24 +259,4 @@ class SpinUpStandbyConfig(PlacementConfig):
         max_length=255,
         pattern=HOST_PATTERN,
         description="Host for the new standby, or ANY_HOST.",
-    )
-    lag_limit: int | None = Field(
-        default=None,
-        ge=0,
-        le=MOST_LAG,
-        description="Records that it may be behind in any store, and by which that may vary, to "
-        "count as warm. Empty: the policy's.",
-    )
-    steady_s: int = Field(
-        default=30,
-        ge=0,
-        le=DAY_S,
-        description="Seconds that its lag must stay small and flat.",
-    )
-    catch_up_timeout_s: int = Field(
-        default=3_600,
-        ge=1,
-        le=DAY_S,
-        description="Seconds that it may take from its start until its lag is steady. It runs on "
-        "after that: re-execute the run from failure to wait on.",
     )

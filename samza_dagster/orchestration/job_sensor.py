@@ -38,6 +38,8 @@ class JobTick:
 
 Told = dg.SensorResult | dg.SkipReason
 Ticking = Callable[[JobTick, "SamzaClientResource"], Told]
+Outlasting = dict[str, "Future[Told | None]"]
+"""What ticks of jobs by their tags have outlasted the sensor's tick that began them."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class JobCursors(Versioned):
     """The cursor of each job by its tag `samza/job`.
 
     In the last tick `left` had no turn, and `late` were still at it when its time was over: the
-    next one begins with the former and ends with the latter, which may keep all its threads.
+    next one begins with the former and ends with the latter.
     `failing`: check → job → severity, as it was told last.
     """
 
@@ -78,10 +80,11 @@ def job_sensor(
 ) -> dg.SensorDefinition:
     """A sensor that ticks every `interval_s`; `jobs`, or the one of that name, are what it launches."""
     samza = named(prefix, "samza")
+    outlasting: Outlasting = {}
 
     # Dagster hands resources over by name as well when a sensor is called as a function.
     def evaluate(context: dg.SensorEvaluationContext, **_named: object) -> Told:
-        return of_every_job(context, getattr(context.resources, samza), tick)
+        return of_every_job(context, getattr(context.resources, samza), tick, outlasting)
 
     return LaunchingSensor(
         name=named(prefix, name),
@@ -104,9 +107,14 @@ def of_every_job(
     context: dg.SensorEvaluationContext,
     samza: SamzaClientResource,
     tick: Ticking,
+    outlasting: Outlasting,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Told:
-    """What the tick of each job tells, together; a component of one job has that one's cursor."""
+    """What the tick of each job tells, together; a component of one job has that one's cursor.
+
+    A job whose tick has outlasted an earlier one of the sensor isn't asked beside it: what it tells
+    counts once it ends. So a job holds one thread of each sensor at most, however long it takes.
+    """
     from samza_dagster.metadata.shared_readers import shared_readers
 
     if not samza.is_several:
@@ -127,9 +135,10 @@ def of_every_job(
     turns = sorted(jobs, key=lambda tag: (tag in kept.late, tag not in kept.left, tag))
     with shared_readers():
         pool = ThreadPoolExecutor(JOBS_AT_ONCE)
-        told = {tag: pool.submit(ticked, tag) for tag in turns}
+        told = {tag: outlasting.pop(tag, None) or pool.submit(ticked, tag) for tag in turns}
         wait(told.values(), timeout=max(0.0, END_WITHIN_S - (monotonic() - began)))
         pool.shutdown(wait=False, cancel_futures=True)
+    outlasting.update({tag: future for tag, future in told.items() if not future.done()})
     return _together(context, jobs, kept, told, lambda: monotonic() - began)
 
 
@@ -173,8 +182,10 @@ def _together(
             if isinstance(result.skip_reason, dg.SkipReason):
                 said.setdefault(result.skip_reason.skip_message or "", []).append(tag)
     text = f"{len(jobs) - len(left) - len(late)} of {len(jobs)} jobs in {took_s():.1f} s"
-    if left or late:
-        text += f"; left for the next tick: {some_of([*left, *late])}"
+    if left:
+        text += f"; left for the next tick: {some_of(left)}"
+    if late:
+        text += f"; still at it, and not asked again before that ends: {some_of(late)}"
     for what, tags in said.items():
         text += f"; {'each' if len(tags) == len(jobs) else some_of(tags)}: {what}"
     context.log.info(text)

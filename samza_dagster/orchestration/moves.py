@@ -12,8 +12,6 @@ from samza_dagster.model.naming import (
     DESTINATION_WORDS,
     FORCE_RESTART_LAST_SEEN,
     STANDBY,
-    group_of,
-    is_standby,
 )
 from samza_dagster.model.own_requests import RequestKind
 
@@ -41,7 +39,7 @@ class HostRow:
     @property
     def cells(self) -> tuple[tuple[str, bool, str], ...]:
         """Its containers as (processor id, active, state)."""
-        words = [(*text.split(" "), "", "")[:3] for text in self.containers]
+        words = [(*text.rsplit(" ", 2), "", "")[:3] for text in self.containers]
         return tuple((ident, mode == "active", state) for ident, mode, state in words)
 
 
@@ -64,7 +62,7 @@ class MovePlan:
     spun up for the move stays in the job; `if_it_fails` is what becomes of it then. `any_host`:
     Samza's AM takes every destination for any, since host affinity is off. `allow_unknown_host`: it
     may be a host that no container has reported. `beyond_budget`: it is asked also where Samza's
-    AM may end the job for it. Times are in seconds.
+    AM may end the job for it. `of_standby`: the processor is a standby. Times are in seconds.
     """
 
     job: str
@@ -88,6 +86,7 @@ class MovePlan:
     beyond_budget: bool = False
     any_host: bool = False
     allow_unknown_host: bool = False
+    of_standby: bool = False
 
     def holds(self, destination: str) -> bool:
         """Whether a request for `destination` can hold it until its commit.
@@ -111,7 +110,7 @@ class MovePlan:
     def stops_active(self) -> bool:
         """Whether an active is down for a while. Of what starts a standby, only what is for a move."""
         moves = self.kind != START_STANDBY or bool(self.if_it_fails)
-        return moves and not is_standby(self.processor)
+        return moves and not self.of_standby
 
     def means(self, destination: str) -> bool:
         """Whether a request for this destination is of this plan.
@@ -193,18 +192,18 @@ def standbys_of(view: JobView, active: ProcessorView) -> list[ProcessorView]:
     standbys = [
         p
         for p in _members(view, active.processor_id)
-        if is_standby(p.processor_id) and p.host is not None
+        if view.is_standby(p.processor_id) and p.host is not None
     ]
     return sorted(standbys, key=lambda p: (p.state != RUNNING, p.processor_id))
 
 
 def standby_for(view: JobView, active: ProcessorView, wanted: str | None) -> ProcessorView:
     """The standby whose host the active takes; raises `Refused` when there is none."""
-    if is_standby(active.processor_id):
+    if view.is_standby(active.processor_id):
         raise Refused(
             "move_with_standby moves an active",
             seen=f"{active.processor_id} is a standby",
-            fix=f"processor {group_of(active.processor_id)}, or move_container for the standby",
+            fix=f"processor {view.group_of(active.processor_id)}, or move_container for the standby",
         )
     standbys = standbys_of(view, active)
     for standby in standbys:
@@ -239,10 +238,11 @@ def host_for_standby(
     from samza_dagster.client.legal_hosts import Placing, roomiest
 
     members = {p.host: p.processor_id for p in _members(view, standby) if p.host is not None}
-    placing = [Placing(view, only=group_of(standby))]
+    active = view.group_of(standby)
+    placing = [Placing(view, only=active)]
     if makes_room:
-        placing.append(Placing(view, only=group_of(standby)))
-        placing[1].put(group_of(standby), destination)
+        placing.append(Placing(view, only=active))
+        placing[1].put(active, destination)
     why_not: dict[str, str] = {}
     ready: dict[str, bool] = {}
     needed = view.container_memory_mb or 0
@@ -263,7 +263,7 @@ def host_for_standby(
             free = host.free_memory_mb
             ready[name] = free is None or free >= needed
     if not ready:
-        who = f"standby {standby}" if is_standby(standby) else standby
+        who = f"standby {standby}" if view.is_standby(standby) else standby
         raise Refused(
             f"a host for {who} away from {' and '.join(dict.fromkeys((str(source), destination)))}",
             seen=some_of([*why_not.values()], "; ") or "no hosts",
@@ -280,5 +280,5 @@ def knows_domains(view: JobView) -> bool:
 
 
 def _members(view: JobView, processor_id: str) -> list[ProcessorView]:
-    group = group_of(processor_id)
-    return [p for p in view.processors.values() if group_of(p.processor_id) == group]
+    group = view.group_of(processor_id)
+    return [p for p in view.processors.values() if view.group_of(p.processor_id) == group]

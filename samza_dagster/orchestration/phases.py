@@ -18,7 +18,7 @@ import dagster as dg
 
 from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import STANDBY, is_standby
+from samza_dagster.model.naming import STANDBY
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import (
     Reservation,
@@ -76,7 +76,7 @@ NO_HOLD = f"{ALL_IN_ONE}; Samza's wire has no hold"
 OBSERVES = "observes the request that op {asker} made"
 
 
-class Phases:
+class MovePhases:
     """The phases of one plan in one run. `op` is the op that carries out one of them."""
 
     def __init__(
@@ -168,7 +168,7 @@ class Phases:
         request = self._current(begun) or self.stopped(self.reserved(None))
         self.role = OBSERVES.format(asker=_asker(request))
         ended = self._reached(request, ENDED)
-        if not self._plan.verify_timeout_s or is_standby(self._plan.processor):
+        if not self._plan.verify_timeout_s or self._plan.of_standby:
             return ended
         commits = OwnCommits.of_run(self._context)
         mover = ended.uuid or self._plan.processor

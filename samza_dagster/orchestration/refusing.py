@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import Refused, SamzaDagsterError
-from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.model.capabilities import capabilities
+from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.moves import OURS, find_processor, standbys_of
+from samza_dagster.orchestration.moves import find_processor, standbys_of
 from samza_dagster.orchestration.show.tables import table_within
 
 if TYPE_CHECKING:
@@ -58,7 +59,8 @@ def hosts_for_a_failover(client: PlacementClient, active: str) -> list[Row]:
     """Of each host, whether a failover can go there; without a standby, why it can't and what would help."""
     view = client.view()
     found = find_processor(view, active)
-    if view.coordinator != OURS or is_standby(active) or standbys_of(view, found):
+    own = capabilities(view.coordinator).has_own_requests
+    if not own or view.is_standby(active) or standbys_of(view, found):
         return rows_of(active, client.plan_own(RequestKind.FAIL_OVER, active).hosts)
     return [
         {

@@ -79,15 +79,15 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         default="1", min_length=1, max_length=LONGEST_APP_ID, description="job.id of the Samza job."
     )
     jobs: list[str] = Field(
-        default_factory=list,
+        default=[],
         description="The component's Samza jobs, each as <name>/<id>, or patterns of these.",
     )
     client_config: dict[str, str] = Field(
-        default_factory=dict,
+        default={},
         description="More librdkafka settings (security.protocol, ssl.ca.location, …), no secrets.",
     )
     client_config_env: dict[str, str] = Field(
-        default_factory=dict,
+        default={},
         description="librdkafka setting → environment variable that holds its (secret) value.",
     )
     yarn_resource_manager: str = Field(
@@ -96,7 +96,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         " AM runs the job: its nodes and its word on the job are asked for. Empty: neither.",
     )
     hosts: list[str] = Field(
-        default_factory=list,
+        default=[],
         description="The only hosts that a job of this component sends a standby to or starts one"
         " on; empty: any host of the job. The coordinator isn't bound where it chooses by itself:"
         " the standby of fail_over, and what it starts anew after a failure or a lost host."

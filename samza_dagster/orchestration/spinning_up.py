@@ -13,7 +13,7 @@ from samza_dagster.orchestration.acting import carry_out
 from samza_dagster.orchestration.extra_standby import Leaving, settled, start_settled
 from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, root_run_id
 from samza_dagster.orchestration.moves import CatchUp, MovePlan, host_map
-from samza_dagster.orchestration.phases import SPIN_UP, Phases
+from samza_dagster.orchestration.phases import SPIN_UP, MovePhases
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests import Outcome, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -46,7 +46,7 @@ def spin_up(context: dg.OpExecutionContext, plan: MovePlan, samza: SamzaClientRe
             asked = standing(samza.client, root, SPIN_UP, plan.processor, fits=plan.means)
             note_spin_up(context, asked.uuid)
     with start_settled(context, samza, plan):
-        return carry_out(context, samza, plan, Phases.spun_up)
+        return carry_out(context, samza, plan, MovePhases.spun_up)
 
 
 @dg.op(

@@ -9,7 +9,6 @@ import dagster as dg
 
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.requests import details_of, is_of_step
 
@@ -107,8 +106,9 @@ def spun_up_there(
     """
     told = newest_starts(client)
     known = {line.split()[0] for row in before for line in row.containers}
-    for pid, processor in sorted(client.view().processors.items()):
-        mine = processor.extra and group_of(pid) == active and pid not in told
+    view = client.view()
+    for pid, processor in sorted(view.processors.items()):
+        mine = processor.extra and view.group_of(pid) == active and pid not in told
         if mine and processor.host and (processor.host == host if host else pid not in known):
             return pid, processor.host
     return None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.acting import move, reserve, stop, verify_placement
 from samza_dagster.orchestration.extra_standby import (
     GIVES_PLACE,
@@ -23,7 +22,7 @@ from samza_dagster.orchestration.follow import (
     root_run_id,
 )
 from samza_dagster.orchestration.moves import LOST, PLACE, RUNNING, MovePlan, host_map
-from samza_dagster.orchestration.phases import SPIN_UP, Phases
+from samza_dagster.orchestration.phases import SPIN_UP, MovePhases
 from samza_dagster.orchestration.planning import PLAN, plan_op
 from samza_dagster.orchestration.plans.via_new_standby import (
     MoveViaNewStandbyConfig,
@@ -74,7 +73,7 @@ def give_place(
             require_own(client, root, standby)
             _refuse_unless_it_may_move(view, plan, standby, leaving.relocated.destination)
         if plan.keep_standby:
-            phases = Phases(context, samza, swap)
+            phases = MovePhases(context, samza, swap)
             outcome = phases.room_made()
             role = phases.role
         else:
@@ -97,7 +96,7 @@ def standbys_after(
         found = sorted(
             p.processor_id
             for p in view.processors.values()
-            if is_standby(p.processor_id) and group_of(p.processor_id) == plan.processor
+            if view.is_standby(p.processor_id) and view.group_of(p.processor_id) == plan.processor
         )
         seconds = _lived_s(client, root_run_id(context))
     memory = view.container_memory_mb

@@ -27,7 +27,7 @@ from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
 from samza_dagster.sandbox import ivy
 from samza_dagster.sandbox.home import artifacts_directory
 
-SETS = ("kafka", "samza", "spark-kafka", "kafka-streams", "yarn", "samza-yarn")
+SETS = ("kafka", "samza", "spark-kafka", "kafka-streams", "yarn", "samza-yarn", "samza-zookeeper")
 
 
 @dataclass(frozen=True)

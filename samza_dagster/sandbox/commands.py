@@ -42,7 +42,10 @@ def sandbox() -> None:
 @click.option(
     "--standbys", type=click.IntRange(0, 3), default=1, show_default=True, help="Per active."
 )
-@click.option("--hosts", type=click.IntRange(1, 32), default=4, show_default=True)
+@click.option(
+    "--hosts", "--processors", "hosts", type=click.IntRange(1, 32),
+    help="So many hosts [4]; with --standalone processors, each on a host of its own [3].",
+)  # fmt: skip
 @click.option(
     "--state-mb", type=click.FloatRange(0.1, 10_000), default=50.0, show_default=True,
     help="Live state per active, MB.",
@@ -73,9 +76,12 @@ def sandbox() -> None:
 @click.option(
     "--yarn", is_flag=True, help="Under Samza's own Application Master, on a real YARN; no fencing."
 )
+@click.option("--standalone", is_flag=True, help="As standalone processors over a ZooKeeper.")
 @click.option("--detach", is_flag=True, help="Return when it is up and leave it running.")
 @_JSON
-def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
+def up(
+    *, name: str, detach: bool, as_json: bool, hosts: int | None, standalone: bool, **options: Any
+) -> None:
     """Bring a sandbox up: broker, topics, state, hosts, coordinator, warm standbys.
 
     Stays until Ctrl-C and then ends all of it; with --detach it returns and stays up.
@@ -86,8 +92,9 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
       samza-dagster sandbox up --name second --detach
       samza-dagster sandbox up --brokers 3
       samza-dagster sandbox up --yarn
+      samza-dagster sandbox up --standalone --processors 3
     """
-    from samza_dagster.sandbox.lifecycle import Options, Sandbox
+    from samza_dagster.sandbox.lifecycle import PROCESSORS, Options, Sandbox
     from samza_dagster.sandbox.progress import Phases
 
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
@@ -95,7 +102,9 @@ def up(*, name: str, detach: bool, as_json: bool, **options: Any) -> None:
     started = time.monotonic()
     box = Sandbox(name)
     try:
-        status = box.up(Options(name=name, **options), phases)
+        count = hosts or (PROCESSORS if standalone else Options.hosts)
+        made = Options(name=name, hosts=count, standalone=standalone, **options)
+        status = box.up(made, phases)
     except KeyboardInterrupt:
         _tell("nothing is left running")
         raise
@@ -245,7 +254,11 @@ def _describe(facts: dict[str, Any]) -> str:
         f"sandbox {facts['name']}: {facts['state']}"
         + (f", gone: {', '.join(facts['gone'])}" if facts.get("gone") else ""),
         f"  broker       {facts['bootstrap_servers'] or '-'}",
-        f"  coordinator  {facts['coordinator_url'] or '-'}",
+        *(
+            [f"  zookeeper    {facts['zookeeper']}"]
+            if facts["zookeeper"]
+            else [f"  coordinator  {facts['coordinator_url'] or '-'}"]
+        ),
         f"  job          {facts['job']['name']} {facts['job']['id']}, deployment {facts['deployment_id'] or '-'}",
         f"  hosts        {hosts or '-'}",
         f"  dagster      {facts['dagster_url'] or _cockpit_of(facts)}",
@@ -255,8 +268,14 @@ def _describe(facts: dict[str, Any]) -> str:
         lines.append(
             f"  {processor_id:<6} {each.get('mode') or '':<8} {each.get('state') or '':<10} "
             f"{each.get('host') or '-':<8} pid {each.get('pid') or '-'}"
+            + (f"  {_tasks_of(each)}" if "active_tasks" in each else "")
         )
     return "\n".join(lines)
+
+
+def _tasks_of(processor: dict[str, Any]) -> str:
+    """Of a standalone one."""
+    return ", ".join((*processor["active_tasks"], *processor["standby_tasks"])) or "no task"
 
 
 def _cockpit_of(facts: dict[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -29,10 +28,13 @@ from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.readiness import Readiness
 from samza_dagster.sandbox.registry import Registry, wait_until
 from samza_dagster.sandbox.runner import OwnRunner
+from samza_dagster.sandbox.standalone import StandaloneRunner
 from samza_dagster.sandbox.warm_up import archive_built_beside
 from samza_dagster.sandbox.yarn.runner import YarnRunner
+from samza_dagster.sandbox.zookeeper import ZOOKEEPER
 
-LOAD = "load"
+PROCESSORS = 3
+"""Of a standalone sandbox, where nobody says another number."""
 _DEFINITIONS = """import pathlib
 
 import dagster as dg
@@ -51,7 +53,8 @@ class Options:
     `samza.dagster.fencing`: with `broker` containers log in, each as itself. `job_address`:
     `host:port` of what forwards coordinator and containers to the broker's listener for them,
     one for each of `brokers`, separated by commas. `yarn`: Samza's own Application Master runs
-    the containers, on as many NodeManagers; nobody logs in then. `settings` are the job's, over
+    the containers, on as many NodeManagers, and nobody logs in; `standalone`: as many processors
+    do, over a ZooKeeper. `settings` are the job's, over
     those that it has otherwise; what begins with `yarn.` is YARN's own as well.
     """
 
@@ -67,10 +70,17 @@ class Options:
     job_address: str = ""
     brokers: int = 1
     yarn: bool = False
+    standalone: bool = False
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     deadline_s: float = 900.0
 
     def __post_init__(self) -> None:
+        if self.yarn and self.standalone:
+            raise Refused(
+                "one of YARN and standalone processors runs the containers",
+                seen="both",
+                fix="--yarn or --standalone",
+            )
         if self.hosts < self.standbys + 1:
             raise Refused(
                 "an active and its standbys never share a host",
@@ -97,8 +107,8 @@ class Options:
 
     @property
     def processors(self) -> int:
-        """Containers in all."""
-        return self.actives * (1 + self.standbys)
+        """What runs in the end: all containers, or the standalone processors, with two containers each."""
+        return self.hosts if self.standalone else self.actives * (1 + self.standbys)
 
 
 class Sandbox:
@@ -109,14 +119,17 @@ class Sandbox:
         self.directory = self.registry.directory
         self.own = OwnRunner(self.registry)
         self.yarn = YarnRunner(self.registry)
+        self.standalone = StandaloneRunner(self.registry, self.own.files.logins)
         self.brokers: Brokers | None = None
         """Once it was brought up in this process."""
 
     @property
-    def runner(self) -> OwnRunner | YarnRunner:
+    def runner(self) -> OwnRunner | YarnRunner | StandaloneRunner:
         """What runs its job, by its record."""
-        on_yarn = self.registry.read().get("options", {}).get("yarn", False)
-        return self.yarn if on_yarn else self.own
+        options = self.registry.read().get("options", {})
+        if options.get("standalone", False):
+            return self.standalone
+        return self.yarn if options.get("yarn", False) else self.own
 
     @property
     def files(self) -> CoordinatorFiles:
@@ -236,7 +249,7 @@ class Sandbox:
         brokers = set(record.get("brokers", [BROKER]))
         facts["bootstrap_servers"] = record.get("bootstrap_servers") if brokers & live else None
         facts["dagster_url"] = record.get("dagster_url")
-        wanted = {*brokers, LOAD, *self.runner.roles}
+        wanted = {*brokers, load.ROLE, *self.runner.roles}
         facts["gone"] = sorted(wanted - live) if record.get("state") == "up" else []
         facts["state"] = "broken" if facts["gone"] else record.get("state", "starting")
         return facts | self.runner.facts(live)
@@ -292,7 +305,7 @@ class Sandbox:
             logins=logins,
         )
         runner.start(config, options.settings, options.host_memory_mb, phases)
-        self._start_load(servers, plan)
+        load.start(servers, plan, self.directory, on_spawn=self.registry.add)
         deadline = time.monotonic() + options.deadline_s
         ready = Readiness(
             runner.processors,
@@ -321,21 +334,12 @@ class Sandbox:
                 "bring the sandbox up", seen=explain(), fix=f"see {self.directory}"
             )
 
-    def _start_load(self, servers: str, plan: LoadPlan) -> None:
-        command = [
-            sys.executable, "-m", "samza_dagster.sandbox.load", "--bootstrap-servers", servers,
-            "--keys", str(plan.keys), "--partitions", str(plan.partitions), "--rate", str(plan.rate),
-            "--seed", str(plan.seed), "--spread", str(plan.spread_s),
-            "--position-file", str(self.directory / "load.json"),
-        ]  # fmt: skip
-        process.spawn(LOAD, command, log=self.directory / "load.log", on_spawn=self.registry.add)
-
     def _clean(self, *, keep_logs: bool = False) -> None:
         """Ends all that is on record, containers first, the broker last, and drops the data."""
         DagsterStack.stop_recorded(self.dagster_home)
         runner = self.runner
         hosts = runner.hosts
-        process.stop_all(self.registry.live(LOAD))
+        process.stop_all(self.registry.live(load.ROLE))
         runner.stop()
         killed = process.stop_all(self.registry.live())
         broker_killed = any(record.role.startswith(BROKER) for record in killed)
@@ -343,10 +347,13 @@ class Sandbox:
             if not broker_killed:
                 keep_archive(each)
             shutil.rmtree(each / "data", ignore_errors=True)
-        for each in (self.directory / "warm-up", *(host.state_directory for host in hosts)):
+        for each in (
+            *(self.directory / "warm-up", self.directory / ZOOKEEPER / "data"),
+            *(host.state_directory for host in hosts),
+        ):
             shutil.rmtree(each, ignore_errors=True)
         if not keep_logs:
-            for name in ("broker", "hosts", "coordinator", "yarn"):
+            for name in ("broker", "hosts", "coordinator", "yarn", "processors", ZOOKEEPER):
                 shutil.rmtree(self.directory / name, ignore_errors=True)
         (self.directory / "load.json").unlink(missing_ok=True)
         self.registry.forget()

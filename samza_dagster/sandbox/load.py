@@ -10,6 +10,7 @@ import contextlib
 import functools
 import json
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -21,10 +22,12 @@ import click
 
 from samza_dagster.agent.files import write_json
 from samza_dagster.errors import ActionFailed, DeadlineExceeded, InvalidInput, Unreachable
-from samza_dagster.sandbox import kafka_client
+from samza_dagster.sandbox import kafka_client, process
 from samza_dagster.sandbox.demo_job import INPUT_TOPIC
 from samza_dagster.sandbox.load_plan import RATE, SPREAD_S, LoadPlan, Part
+from samza_dagster.sandbox.process import ProcessRecord
 
+ROLE = "load"
 _TICK_S = 0.02
 _SILENT_S = 20.0
 _BACK_S = 5.0
@@ -181,6 +184,23 @@ def fill(
     if progress is not None:
         progress(total, total)
     return total
+
+
+def start(
+    bootstrap_servers: str,
+    plan: LoadPlan,
+    directory: Path,
+    *,
+    on_spawn: Callable[[ProcessRecord], None] | None = None,
+) -> ProcessRecord:
+    """Starts the steady stream as a process, with its log and its position in `directory`."""
+    command = [
+        sys.executable, "-m", __name__, "--bootstrap-servers", bootstrap_servers,
+        "--keys", str(plan.keys), "--partitions", str(plan.partitions), "--rate", str(plan.rate),
+        "--seed", str(plan.seed), "--spread", str(plan.spread_s),
+        "--position-file", str(directory / "load.json"),
+    ]  # fmt: skip
+    return process.spawn(ROLE, command, log=directory / "load.log", on_spawn=on_spawn)
 
 
 def position(path: Path) -> int:

@@ -6,6 +6,9 @@ though they were carried out. Somebody asks for tasks to be placed and processor
 What is judged, after everything that happens: no active task has two owners, versions and agreed versions
 only grow, nobody runs what no agreed version gave it, and what `standalone_requests` judges of requests.
 At the end of a history, when nothing fails any more: each task has its owner, each request its end.
+
+With Samza's own processors in the group these follow the same rules but for requests, which they leave, hold
+no standbys, and work on for two thirds of a session's time after theirs may be over, as Java's do that are cut off.
 """
 
 from __future__ import annotations
@@ -14,17 +17,13 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from uuid import UUID
 
 from samza_dagster.assignment import by_locality
 from samza_dagster.model import ContainerModel, JobModel, TaskMode
-from samza_dagster.model.naming import ANY_HOST, LAST_SEEN, STANDBY
-from samza_dagster.model.placement_messages import PlacementRequest
-from samza_dagster.simulation.standalone_requests import Placement
+from samza_dagster.simulation.standalone_requests import Placement, request_of
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
 from samza_dagster.standalone.job_plan import JobPlan
-from samza_dagster.standalone.layout import DEPLOYMENT
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 
@@ -34,6 +33,8 @@ Step = Callable[
 SETTINGS = Settings(
     debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, stop_ms=1_000, probe_ms=9_000
 )
+_SAMZAS_STOP_MS = -SETTINGS.session_ms * 2 // 3
+"""As `stop_ms`: one session's time after it noticed, two thirds into it, that it is cut off."""
 _DRIFT = 0.01
 _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
@@ -104,7 +105,10 @@ class _Process:
     cut_off_until_ms: int = 0
     reading: tuple[int, GroupView] | None = None
     seen: GroupView = field(default_factory=GroupView)
-    """What it decided by last."""
+
+    @property
+    def is_samzas(self) -> bool:
+        return self.state.settings.stop_ms < 0
 
     def clock(self, now_ms: int) -> int:
         return int(now_ms * self.rate) + self.offset_ms
@@ -117,7 +121,7 @@ def production() -> tuple[Grouper, frozenset[str]]:
 
 
 class StandaloneWorld:
-    """One history. `step` is production's, or a planted bug; a grouper may not know pins."""
+    """One history. `step` is production's, or a planted bug. `beside_samza`: every other processor is Samza's own."""
 
     def __init__(
         self,
@@ -127,6 +131,7 @@ class StandaloneWorld:
         step: Step = rules.step,
         *,
         follows_pins: bool = True,
+        beside_samza: bool = False,
     ) -> None:
         self.random = random.Random(seed)  # noqa: S311 - a history, no secret
         self.seed = seed
@@ -136,6 +141,7 @@ class StandaloneWorld:
         self._tasks = tasks
         self._step = step
         self._follows_pins = follows_pins
+        self._beside_samza = beside_samza
         self._server = _Server()
         self._processes: list[_Process] = []
         self._settings = replace(SETTINGS, debounce_ms=self.random.choice([0, 0, 500, 2_000]))
@@ -166,8 +172,11 @@ class StandaloneWorld:
     def _join(self, processor_id: str) -> None:
         rate = 1 + self.random.uniform(-_DRIFT, _DRIFT)
         location = f"h{self.random.randrange(3)}"
+        settings = self._settings
+        if self._beside_samza and processor_id in {"p1", "p3", "p5"}:
+            settings = replace(settings, stop_ms=_SAMZAS_STOP_MS)
         process = _Process(
-            Processor(processor_id, location, self._settings, 0),
+            Processor(processor_id, location, settings, 0),
             rate,
             self.random.randrange(10_000),
         )
@@ -183,7 +192,7 @@ class StandaloneWorld:
             self._join(f"p{self.random.randrange(6)}")
             return
         process = self.random.choice(self._processes)
-        if 0.96 < dice < 0.965 and self._has_pauses:
+        if 0.96 < dice < 0.965 and self._has_pauses and not process.is_samzas:
             process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
         elif 0.965 <= dice < 0.98:
             process.cut_off_until_ms = self.now_ms + self.random.randrange(8_000)
@@ -192,29 +201,10 @@ class StandaloneWorld:
         elif 0.988 <= dice < 0.99:
             self._leave(process)
         if self.random.random() < self._asks:
-            self._ask()
+            request = request_of(self.random, self._tasks, self.now_ms)
+            self._server.placement.requests[request.uuid] = request
         self._turn(process)
         self._judge()
-
-    def _ask(self) -> None:
-        """Mostly one that makes sense."""
-        tasks = sorted(self._tasks)
-        processors = [f"p{number}" for number in range(6)]
-        places = [f"h{number}" for number in range(3)]
-        standbys = [f"Standby-{task}-0" for task in tasks]
-        name = self.random.choice([*tasks * 3, *standbys * 2, *processors, "nobody"])
-        destinations = [LAST_SEEN] if name in processors else [*places, *places, STANDBY, ANY_HOST]
-        if self.random.random() < 0.1:
-            destinations = [*places, STANDBY, ANY_HOST, LAST_SEEN]
-        request = PlacementRequest(
-            uuid=str(UUID(int=self.random.getrandbits(128))),
-            deployment_id=DEPLOYMENT,
-            processor_id=name,
-            destination_host=self.random.choice(destinations),
-            timestamp=self.now_ms,
-            request_expiry=self.random.choice([None, 3_000]),
-        )
-        self._server.placement.requests[request.uuid] = request
 
     def _calm(self) -> None:
         self._has_failing_writes = False
@@ -231,8 +221,10 @@ class StandaloneWorld:
         owned = [task for run in self._running() for task in _actives(run)]
         if sorted(owned) != sorted(self._tasks):
             raise self._broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
-        if open_ones := self._server.placement.open_ones():
-            raise self._broken("each request ends", f"{open_ones} haven't after {_CALM_MS} ms")
+        leader = self._server.view(self.now_ms).leader
+        left = self._server.placement.open_ones()
+        if left and leader is not None and leader.holds_standbys:
+            raise self._broken("each request ends", f"{left} after {_CALM_MS} ms")
 
     def _pass(self, ms: int) -> None:
         self.now_ms += ms
@@ -250,7 +242,10 @@ class StandaloneWorld:
         if process.run is None and process.state.work is not None:
             process.ends_ms = None
             process.state = rules.stopped(process.state)
-        for view in self._readings(process):
+        for seen in self._readings(process):
+            view = seen
+            if seen is not None and process.is_samzas:
+                view = replace(seen, requests=(), responses={}, pins={}, restarts={})
             before, process.seen = process.state, view or process.seen
             state, commands = self._step(before, view, process.clock(self.now_ms), self._grouper)
             process.state = state
@@ -287,7 +282,7 @@ class StandaloneWorld:
                 server.heard_ms[sequence] = self.now_ms
                 heard_ms = process.clock(self.now_ms)
                 process.state = replace(process.state, heard_ms=heard_ms)
-                lease = SETTINGS.session_ms - SETTINGS.stop_ms
+                lease = SETTINGS.session_ms - process.state.settings.stop_ms
                 process.lease_ms = self.now_ms + int(lease / process.rate)
         arrives_ms, view = process.reading
         if self.now_ms >= arrives_ms:
@@ -302,7 +297,9 @@ class StandaloneWorld:
             made = f"{server.next_sequence:010d}"
             server.next_sequence += 1
             state = process.state
-            server.members[made] = Member(made, state.processor_id, state.location)
+            server.members[made] = Member(
+                made, state.processor_id, state.location, holds_standbys=not process.is_samzas
+            )
             server.heard_ms[made] = self.now_ms
             process.state = rules.registered(state, made, process.clock(self.now_ms))
         elif isinstance(command, rules.GiveUp):
@@ -324,6 +321,8 @@ class StandaloneWorld:
         server = self._server
         if isinstance(command, rules.Report):
             assert process.state.sequence is not None
+            if process.is_samzas:
+                return
             server.placement.running[process.state.sequence] = command.running
         elif isinstance(command, rules.JoinBarrier):
             barrier = server.barriers[command.version]
@@ -332,9 +331,8 @@ class StandaloneWorld:
         elif isinstance(command, rules.Publish):
             if command.version in server.models:
                 return
-            places = {each.processor_id: each.location for each in process.seen.members}
-            for broken in server.placement.unmet(command.model, places):
-                if self._follows_pins:
+            if self._follows_pins and not process.is_samzas:
+                for broken in server.placement.unmet(command.model, process.seen):
                     raise self._broken(broken, f"version {command.version}")
             server.models[command.version] = command.model
             server.barriers[command.version] = Barrier(BarrierState.NEW)
@@ -353,8 +351,7 @@ class StandaloneWorld:
                 server.agreed = command.version
         else:
             assert isinstance(command, SetPin | SetRestart | Respond | Forget)
-            model = server.models.get(server.version)
-            for broken in server.placement.write(command, model, self.now_ms):
+            for broken in server.placement.write(command, server.view(self.now_ms)):
                 raise self._broken(broken, process.state.processor_id)
 
     def _crash(self, process: _Process) -> None:

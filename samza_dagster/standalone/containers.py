@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from samza_dagster.agent import container_server, hosts_file, procfs
+from samza_dagster.agent.ending import HOW_LEASE
 from samza_dagster.agent.lease import Grant, Now
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.reservations import ResourceLedger
@@ -57,7 +58,8 @@ class Containers:
     """The containers of one processor; `directory` has their records, `state_dir` their stores.
 
     What an earlier process of this directory left running is ended first. `on_failure` is called,
-    from a thread of this, when a container ends that nobody told to.
+    from a thread of this, when a container ends that nobody told to, unless its lease was over: then
+    ZooKeeper wasn't heard of in time, which its processor finds out by itself.
     """
 
     def __init__(
@@ -172,5 +174,9 @@ class Containers:
                 if not dead:
                     roster.changed.wait()
             for found in dead:
+                end = found.read_end() or {}
+                if end.get("how") == HOW_LEASE:  # its processor stops work too, and starts anew
+                    _log.warning("%s has ended: its lease was over", found.execution_id)
+                    continue
                 _log.error("%s has ended: %s", found.execution_id, found.why)
                 self._on_failure(f"container {found.execution_id} has ended: {found.why}")

@@ -21,12 +21,28 @@ class BarrierState(StrEnum):
     TIMED_OUT = "TIMED_OUT"
 
 
+class LocalStores(NamedTuple):
+    """Directories of stores that a processor found when it started, by their path below its state directory.
+
+    `unused`: their tasks run at another location since, or are none of the job's any more.
+    `barred`: its user may not read and write them; a container that needs them fails.
+    """
+
+    unused: tuple[str, ...] = ()
+    barred: tuple[str, ...] = ()
+
+
 class Member(NamedTuple):
-    """A registered processor. The one with the lowest `sequence` leads."""
+    """A registered processor. The one with the lowest `sequence` leads.
+
+    Samza's own processors, in Java, know no standby tasks: they have `holds_standbys` False.
+    """
 
     sequence: str
     processor_id: str
     location: str
+    holds_standbys: bool = True
+    stores: LocalStores = LocalStores()
 
 
 class Pin(NamedTuple):

@@ -47,7 +47,13 @@ class JobPlan:
         known = {**lasting, **ran}
         for name, pin in group.pins.items():
             known[name] = replace(known.get(name, TaskLocality()), pinned_to=pin.location)
-        found = group_tasks(tasks, known, processors, self.grouper)
+        found = group_tasks(
+            tasks,
+            known,
+            processors,
+            self.grouper,
+            actives_only={m.processor_id for m in group.members if not m.holds_standbys},
+        )
         idle = {each: ContainerModel(processor_id=each, tasks={}) for each in processors}
         actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
         return JobModel(

@@ -7,18 +7,21 @@ was released as `taskLocality` and `versionBarriers/barrier_{version}`: the rele
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
-from samza_dagster.standalone.group import Member, Pin, Running
+from samza_dagster.model import JobModel, SystemStreamPartition, TaskMode
+from samza_dagster.model.naming import active_task_of
+from samza_dagster.standalone.group import LocalStores, Member, Pin, Running
 
 PROTOCOL_VERSION = "1.0"
 DEPLOYMENT = "standalone"
 """The deployment id of a group's placement messages: there is one alone."""
 _LAYOUT_VERSION = "2.0"
 _GENERATION = "jobModelGeneration"
+Inputs = tuple[SystemStreamPartition, ...]
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,11 @@ class GroupPaths:
         return f"{self.root}/standbyTaskLocality"
 
     @property
+    def standby_processors(self) -> str:
+        """Below it each processor that may hold standbys announces itself: ours alone, as Samza has none."""
+        return f"{self.root}/standbyProcessors"
+
+    @property
     def placement(self) -> str:
         """Below it, in a metadata store, placement requests and responses: ours alone, as all that follow."""
         return f"{self.root}/placement"
@@ -121,6 +129,64 @@ def member_of(sequence: str, data: bytes) -> Member:
             f"read the processor {sequence}", seen=repr(data), fix="<host name> <processor id>"
         )
     return Member(sequence, parts[1], parts[0])
+
+
+def announcement_data(processor_id: str, stores: LocalStores) -> bytes:
+    """What a processor of ours says of itself; Samza's own node for it has no place for more."""
+    found = {"processor_id": processor_id, **stores._asdict()}
+    return json.dumps(found).encode()
+
+
+def announcement_of(data: bytes) -> tuple[str, LocalStores]:
+    """The processor's id and its stores. Raises `MalformedRecord` for what isn't of this form."""
+    try:
+        found = json.loads(data)
+        stores = LocalStores(tuple(found["unused"]), tuple(found["barred"]))
+        return str(found["processor_id"]), stores
+    except (ValueError, KeyError, TypeError) as error:
+        raise MalformedRecord(
+            "read what a processor says of itself",
+            seen=repr(data),
+            fix="a JSON object with processor_id, unused, barred",
+        ) from error
+
+
+def model_data(model: JobModel) -> bytes:
+    """A version's JobModel as it is published: standby tasks without their inputs, which are their actives'.
+
+    Samza's leader counts the partitions of the last version (SEP-5): with inputs there twice it
+    takes a topic for one that has lost half of its partitions, and ends.
+    """
+    return _with_inputs(model, lambda _: ()).to_json().encode()
+
+
+def model_of(data: bytes) -> JobModel:
+    """Reads what `model_data` wrote, or Samza's leader. Raises `MalformedRecord`."""
+    model = JobModel.from_json(data)
+    inputs = {
+        name: task.system_stream_partitions
+        for container in model.containers.values()
+        for name, task in container.tasks.items()
+        if task.task_mode is TaskMode.ACTIVE
+    }
+    return _with_inputs(model, lambda name: inputs.get(active_task_of(name), ()))
+
+
+def _with_inputs(model: JobModel, of_standby: Callable[[str], Inputs]) -> JobModel:
+    containers = {
+        processor_id: container.model_copy(
+            update={
+                "tasks": {
+                    name: task
+                    if task.task_mode is TaskMode.ACTIVE
+                    else task.model_copy(update={"system_stream_partitions": of_standby(name)})
+                    for name, task in container.tasks.items()
+                }
+            }
+        )
+        for processor_id, container in model.containers.items()
+    }
+    return model.model_copy(update={"containers": containers})
 
 
 def version_of(data: bytes | None) -> int:

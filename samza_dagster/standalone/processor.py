@@ -12,7 +12,8 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
   and starts them. A barrier that isn't complete in time is given up, and the leader tries anew.
 - A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
 - A leader takes up placement requests (`requests`), and makes a version where one asks for it.
-- Nobody works on without ZooKeeper: work has stopped before the session can have expired.
+- Nobody works on without ZooKeeper: work has stopped before the session can have expired. Samza's own may
+  stop later, so after one has left a leader waits for a session's time at least.
 """
 
 from __future__ import annotations
@@ -65,11 +66,11 @@ class Processor:
 
     `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when ZooKeeper
     last answered. `found` is the version that it found when it registered: it may be nobody that this
-    one waits for. `work` runs, or is being stopped (`is_stopping`). `joined` is the newest version
+    one waits for. Of Samza's own processors `samza` are registered, and one may have left at
+    `samza_left_ms`. `work` runs, or is being stopped (`is_stopping`). `joined` is the newest version
     whose barrier it has joined. `restarted` is the request by which it restarted its containers last,
     `silent_since_ms` when it last stopped containers, `silent_ms` how long until it started some again,
-    `running` what it has reported.
-    Of a leader: `counted` are the members as it saw them
+    `running` what it has reported. Of a leader: `counted` are the members as it saw them
     last, `plan_ms` when it publishes for them, `round` what it has published, `probe_ms` when it
     asks again whether all is where it should be.
     """
@@ -81,6 +82,8 @@ class Processor:
     sequence: str | None = None
     registered_ms: int = 0
     found: int | None = None
+    samza: frozenset[str] = frozenset()
+    samza_left_ms: int | None = None
     work: ContainerModel | None = None
     is_stopping: bool = False
     joined: int = 0
@@ -217,8 +220,7 @@ def step(
     first = group.first_of(state.processor_id)
     if first is not None and first.sequence != state.sequence:
         return _as_duplicate(state, first, now_ms)
-    if state.found is None:
-        state = replace(state, found=group.version)
+    state = _with_samza(state, group, now_ms)
     state, as_member = _as_member(state, group, now_ms)
     state, as_leader = _as_leader(state, group, now_ms, grouper)
     return state, (*as_leader, *as_member)
@@ -246,6 +248,20 @@ def without_work(state: Processor, now_ms: int) -> tuple[Processor, tuple[Comman
     if state.work is None or state.is_stopping:
         return state, ()
     return replace(state, is_stopping=True, silent_since_ms=now_ms), (StopWork(),)
+
+
+def _with_samza(state: Processor, group: GroupView, now_ms: int) -> Processor:
+    """Takes note of which of Samza's own processors are there, and when one may have left.
+
+    One that registers doesn't know what those were for whom the newest version was made, and who are gone.
+    """
+    samza = frozenset(m.sequence for m in group.members if not m.holds_standbys)
+    has_left = bool(state.samza - samza)
+    if state.found is None:
+        ids = {member.processor_id for member in group.members}
+        has_left = group.model is not None and not group.model.containers.keys() <= ids
+        state = replace(state, found=group.version)
+    return replace(state, samza=samza, samza_left_ms=now_ms if has_left else state.samza_left_ms)
 
 
 def _as_duplicate(
@@ -301,6 +317,8 @@ def _as_leader(
         return replace(state, counted=None, plan_ms=None, round=None, probe_ms=None), ()
     if state.counted != group.members:
         plan_ms = now_ms + state.settings.debounce_ms
+        if state.samza_left_ms is not None:
+            plan_ms = max(plan_ms, state.samza_left_ms + state.settings.session_ms)
         state = replace(state, counted=group.members, plan_ms=plan_ms)
     state, ended = _with_round(state, group, now_ms)
     if state.plan_ms is None and state.round is None and not _is_for(group):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from samza_dagster.model import TaskMode
@@ -30,6 +31,9 @@ def group_report(group: GroupView) -> dict[str, Any]:
                 "location": member.location,
                 "leads": member == leader,
                 "has_joined": member.processor_id in joined,
+                "holds_standbys": member.holds_standbys,
+                "unused_stores": list(member.stores.unused),
+                "barred_stores": list(member.stores.barred),
                 "active_tasks": _names(tasks, TaskMode.ACTIVE),
                 "standby_tasks": _names(tasks, TaskMode.STANDBY),
             }
@@ -57,10 +61,38 @@ def troubles(report: dict[str, Any]) -> list[str]:
         found.append(f"version {report['version']} waits for {', '.join(report['awaited'])}")
     if report["barrier"] == BarrierState.TIMED_OUT.value:
         found.append(f"version {report['version']} was given up: not all joined in time")
+    leaders = [row for row in report["processors"] if row["leads"] and not row["holds_standbys"]]
+    for leader in leaders:
+        found.append(
+            f"{leader['processor_id']}, one of Samza's own processors, leads: no task has a standby, and "
+            "no request is taken up, until one of ours does; for that, restart Samza's after ours have started"
+        )
+    for row in report["processors"]:
+        found += barred_stores(row["processor_id"], row["barred_stores"])
     if report["without_processor"]:
         tasks = ", ".join(report["without_processor"])
         found.append(f"nobody processes {tasks}: the leader's next version gives them away")
     return found
+
+
+def barred_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
+    """What to do about stores that a processor's user may not use; empty when there are none."""
+    if not stores:
+        return []
+    return [
+        f"{processor_id} may not read and write {', '.join(stores)}: a container that needs them fails; "
+        "all processors of a location run as one user"
+    ]
+
+
+def unused_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
+    """What to know about stores that a processor doesn't use; empty when there are none."""
+    if not stores:
+        return []
+    return [
+        f"{processor_id} had unused stores when it started, of tasks that ran elsewhere: {', '.join(stores)}; "
+        "nobody clears them away"
+    ]
 
 
 def _names(tasks: Any, mode: TaskMode) -> list[str]:

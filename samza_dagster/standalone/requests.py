@@ -132,13 +132,20 @@ def _ended(group: GroupView, response: PlacementResponse) -> Iterator[Command]:
     elif group.barrier is not None and group.barrier.state is BarrierState.DONE:
         processor_id = processor_of(group.model, task)
         assert processor_id is not None  # it is at a location
-        member = group.first_of(processor_id)
-        running = None if member is None else group.running.get(member.sequence)
-        is_restarting = processor_id in group.restarts
-        if running is not None and running.version == group.version and not is_restarting:
+        if _runs(group, processor_id):
             details = ResponseDetails(started=processor_id, host=pin.location)
             text = texts.started(pin.location)
             yield _response(group, response, StatusCode.SUCCEEDED, text, details)
+
+
+def _runs(group: GroupView, processor_id: str) -> bool:
+    """The processor says that it runs the newest version; Samza's own say no more than that they have joined."""
+    member = group.first_of(processor_id)
+    if member is None or not member.holds_standbys:
+        return member is not None
+    running = group.running.get(member.sequence)
+    is_restarting = processor_id in group.restarts
+    return running is not None and running.version == group.version and not is_restarting
 
 
 def _restart_ended(group: GroupView, response: PlacementResponse) -> Iterator[Command]:
@@ -205,8 +212,12 @@ def _refusal(group: GroupView, request: PlacementRequest) -> str | None:
             f"deploymentId {DEPLOYMENT}",
         )
     if owner is None:
-        if group.first_of(name) is None:
+        member = group.first_of(name)
+        if member is None:
             return texts.unknown_processor(name, _names(group))
+        if not member.holds_standbys:
+            seen = f"{name} is Samza's own, which nobody can tell to"
+            return texts.refusal("a processor restarts its containers itself", seen, "end it")
         if destination != LAST_SEEN:
             seen = f"{name} is a processor, to be placed at {destination}"
             return texts.refusal(_WHAT, seen, f"destination {LAST_SEEN}, or one of its tasks")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Protocol
 
 from samza_dagster.agent.lease import Now, read_clocks
@@ -13,9 +13,10 @@ from samza_dagster.errors import ActionFailed, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper
 from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import GroupView
+from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
+from samza_dagster.standalone.report import barred_stores, unused_stores
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
@@ -42,10 +43,23 @@ class Work(Protocol):
         ...
 
 
+class Fence(Protocol):
+    """What keeps those out of the brokers who aren't registered any more; each registration has a name."""
+
+    def admit(self, registration: str) -> None:
+        """Lets the containers of a registration in. Raises `Unreachable`."""
+        ...
+
+    def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
+        """Returns when nobody else can write, once for a version. Raises `Unreachable` before."""
+        ...
+
+
 class ProcessorRunner:
-    """One processor of a group, until `leave`.
+    """One processor of a group, until `leave`. `stores_of` finds its stores, by where each task ran last.
 
     `grouper` makes the JobModel when this one leads. The session's own time-out is `settings.session_ms`.
+    With a `fence` a version is agreed on once the brokers refuse whoever has left.
     """
 
     def __init__(
@@ -58,10 +72,15 @@ class ProcessorRunner:
         settings: Settings,
         grouper: Grouper,
         work: Work,
+        stores_of: Callable[[Mapping[str, str]], LocalStores] = lambda _: LocalStores(),
+        fence: Fence | None = None,
     ) -> None:
         self._group = ZooKeeperGroup(zookeeper, paths, self._wake)
         self._grouper = grouper
         self._work = work
+        self._stores_of = stores_of
+        self._stores = LocalStores()
+        self._fence = fence
         self._state = Processor(processor_id, location, settings, _now_ms())
         self._woken = threading.Event()
         self._facts: list[Callable[[Processor], Processor]] = []
@@ -81,6 +100,7 @@ class ProcessorRunner:
         Raises `ActionFailed` when it gives up: its id is another's.
         """
         self._group.prepare()
+        self._find_stores()
         while True:
             self._woken.clear()
             self._take_facts()
@@ -95,6 +115,12 @@ class ProcessorRunner:
             else:
                 self._step()
             self._woken.wait(self._wait_s())
+
+    def _find_stores(self) -> None:
+        own, found = self._state.processor_id, self._stores_of(self._group.locality())
+        for line in (*unused_stores(own, found.unused), *barred_stores(own, found.barred)):
+            _log.warning("%s", line)
+        self._stores = found
 
     def leave(self) -> None:
         """A planned end: its work is stopped, then its node deleted, and nobody waits for its session."""
@@ -129,7 +155,7 @@ class ProcessorRunner:
         _log.info("%s: %s", state.processor_id, type(command).__name__)
         match command:
             case rules.Register():
-                sequence = self._group.register(state.processor_id, state.location)
+                sequence = self._group.register(state.processor_id, state.location, self._stores)
                 self._state = rules.registered(state, sequence, _now_ms())
             case rules.StopWork():
                 self._work.stop(lambda: self._note(rules.stopped))
@@ -137,12 +163,16 @@ class ProcessorRunner:
                 self._group.write_locality(command, state.location)
                 self._work.start(command.work, command.model)
             case rules.JoinBarrier():
+                if self._fence is not None and state.sequence is not None:
+                    self._fence.admit(self._group.registration(state.sequence))
                 self._group.join(command, state.processor_id)
             case rules.Report():
                 self._report(command)
             case rules.Publish():
                 self._group.publish(command)
             case rules.EndBarrier():
+                if self._fence is not None and command.state is BarrierState.DONE:
+                    self._fence.shut_out_others(command.version, self._group.registered)
                 self._group.end_barrier(command)
             case rules.GiveUp():
                 if state.sequence is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -16,7 +16,7 @@ from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, node_
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.standalone import layout, requests
-from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, LocalStores, Member
 from samza_dagster.standalone.layout import PROTOCOL_VERSION, GroupPaths
 from samza_dagster.standalone.processor import (
     VERSIONS_KEPT,
@@ -45,6 +45,7 @@ class ZooKeeperGroup:
         self._paths = paths
         self._on_change = on_change
         self._models = ZooKeeperMetadataStore(zookeeper, paths.models.rpartition("/")[0])
+        self._born_ms = 0
         self._model: tuple[int, JobModel] | None = None
         self._locality: tuple[tuple[object, ...], dict[str, str]] = ((), {})
         self._placement = GroupPlacement(zookeeper, paths)
@@ -61,7 +62,8 @@ class ZooKeeperGroup:
             if found is None:
                 with suppress(BadVersionError):
                     self._zookeeper.set(paths.root, PROTOCOL_VERSION.encode(), stat.version)
-                found, _ = self._zookeeper.get(paths.root)
+                found, stat = self._zookeeper.get(paths.root)
+            self._born_ms = stat.ctime
             if found != PROTOCOL_VERSION.encode():
                 raise InvalidInput(
                     f"join the group at {paths.root}",
@@ -72,7 +74,7 @@ class ZooKeeperGroup:
                 *(paths.processors, paths.version, paths.agreed_version),
                 *(paths.models, paths.barriers, paths.task_locality, paths.standby_locality),
                 *(f"{paths.placement}/{PLACEMENT_NAMESPACE}", paths.pins, paths.restarts),
-                paths.running,
+                *(paths.running, paths.standby_processors),
             ):
                 make_path(self._zookeeper, path)
 
@@ -110,10 +112,12 @@ class ZooKeeperGroup:
             if own is not None and own != view.leader:
                 restarts = self._placement.restart(own.processor_id, self._changed)
                 return replace(view, restarts=restarts)
+            # A leader asks again once it knows of a change; who looks on is told of none.
+            as_of = (members, newest) if own is not None else (object(),)
             requests, responses = self._placement.requests_and_responses(self._changed)
             return replace(
                 view,
-                locality=self._locality_for(members, newest),
+                locality=self._locality_for(*as_of),
                 requests=requests,
                 responses=responses,
                 pins=self._placement.pins(),
@@ -121,14 +125,28 @@ class ZooKeeperGroup:
                 running=self._placement.running(self._changed),
             )
 
-    def register(self, processor_id: str, location: str) -> str:
-        """Makes the processor's ephemeral node; returns its sequence."""
+    def register(self, processor_id: str, location: str, stores: LocalStores) -> str:
+        """Announces the processor, then makes its ephemeral node; returns its sequence."""
         data = layout.member_data(processor_id, location)
+        announced = layout.announcement_data(processor_id, stores)
         with reached(f"register {processor_id}"):
+            self._zookeeper.create(
+                f"{self._paths.standby_processors}/", announced, ephemeral=True, sequence=True
+            )
             made: str = self._zookeeper.create(
                 f"{self._paths.processors}/", data, ephemeral=True, sequence=True
             )
         return made.rpartition("/")[2]
+
+    def registration(self, sequence: str) -> str:
+        """Names a registration for good: sequences begin anew with a group's nodes. After `prepare`."""
+        return f"{self._born_ms}-{sequence}"
+
+    def registered(self) -> Set[str]:
+        """The registrations that are there now."""
+        with reached("read who is registered"):
+            self._zookeeper.sync(self._paths.processors)
+            return set(map(self.registration, self._zookeeper.get_children(self._paths.processors)))
 
     def leave(self, sequence: str) -> None:
         """Deletes the processor's node: the others needn't wait for its session's end."""
@@ -145,7 +163,7 @@ class ZooKeeperGroup:
                 zookeeper.create(f"{paths.models}/{version}", None)
             except NodeExistsError:
                 return
-            self._models.put(_MODELS, str(version), command.model.to_json().encode())
+            self._models.put(_MODELS, str(version), layout.model_data(command.model))
             make_path(zookeeper, paths.barrier_participants(version))
             zookeeper.create(paths.barrier_state(version), BarrierState.NEW.value.encode())
             with suppress(BadVersionError):
@@ -171,6 +189,15 @@ class ZooKeeperGroup:
             if command.state is BarrierState.DONE:
                 zookeeper.set(self._paths.agreed_version, str(command.version).encode())
                 self._delete_old()
+
+    def locality(self) -> dict[str, str]:
+        """Where each task ran last, standbys among them."""
+        found: dict[str, str] = {}
+        with reached("read where the tasks ran"):
+            for path in (self._paths.task_locality, self._paths.standby_locality):
+                read = self._children(path)
+                found |= {name: data.decode() for name, data in read.items() if data}
+        return found
 
     def write_locality(self, command: StartWork, location: str) -> None:
         """Writes where the tasks of the work run from now on; of standbys in a node that Samza doesn't read."""
@@ -217,14 +244,40 @@ class ZooKeeperGroup:
             self._zookeeper.get_children(path, watch=self._changed)
 
     def _members(self) -> tuple[Member, ...]:
-        paths = self._paths.processors
-        names = sorted(self._zookeeper.get_children(paths))
-        found = [(name, self._zookeeper.get_async(f"{paths}/{name}")) for name in names]
-        members: list[Member] = []
-        for name, reading in found:
+        """Samza's own aren't announced; of ours who comes or goes meanwhile is so before or after it is listed."""
+        announced = self._announced()
+        found = self._children(self._paths.processors)
+        members = [layout.member_of(name, found[name]) for name in sorted(found)]
+        if any(member.processor_id not in announced for member in members):
+            announced |= self._announced()
+        none = LocalStores()
+        return tuple(
+            member._replace(
+                holds_standbys=member.processor_id in announced,
+                stores=announced.get(member.processor_id, none),
+            )
+            for member in members
+        )
+
+    def _announced(self) -> dict[str, LocalStores]:
+        found = self._children(self._paths.standby_processors).values()
+        return dict(map(layout.announcement_of, found))
+
+    def _names(self, path: str) -> list[str]:
+        """Of the nodes below a path; none where nobody has made it, as in a group of Samza's alone."""
+        try:
+            return self._zookeeper.get_children(path)
+        except NoNodeError:
+            return []
+
+    def _children(self, path: str) -> dict[str, bytes]:
+        """The nodes below a path and what they hold; without those that went meanwhile."""
+        asked = [(name, self._zookeeper.get_async(f"{path}/{name}")) for name in self._names(path)]
+        found: dict[str, bytes] = {}
+        for name, reading in asked:
             with suppress(NoNodeError):
-                members.append(layout.member_of(name, reading.get()[0] or b""))
-        return tuple(members)
+                found[name] = reading.get()[0] or b""
+        return found
 
     def _barrier(self, version: int) -> Barrier | None:
         try:
@@ -240,25 +293,18 @@ class ZooKeeperGroup:
             stored = self._models.get(_MODELS, str(version))
             if stored is None:
                 return None
-            self._model = (version, JobModel.from_json(stored))
+            self._model = (version, layout.model_of(stored))
         return None if self._model is None else self._model[1]
 
     def _locality_for(self, *seen: object) -> dict[str, str]:
         """Where each task ran last; read anew when the members or the version have changed."""
         if self._locality[0] != seen:
-            found: dict[str, str] = {}
-            for path in (self._paths.task_locality, self._paths.standby_locality):
-                names = self._zookeeper.get_children(path)
-                asked = {name: self._zookeeper.get_async(f"{path}/{name}") for name in names}
-                read = {name: reading.get()[0] for name, reading in asked.items()}
-                found |= {name: data.decode() for name, data in read.items() if data}
-            self._locality = (seen, found)
+            self._locality = (seen, self.locality())
         return self._locality[1]
 
     def _versions(self) -> set[int]:
-        models = self._zookeeper.get_children(self._paths.models)
-        barriers = self._zookeeper.get_children(self._paths.barriers)
-        numbers = [*models, *(name.rpartition("_")[2] for name in barriers)]
+        barriers = (name.rpartition("_")[2] for name in self._names(self._paths.barriers))
+        numbers = [*self._names(self._paths.models), *barriers]
         return {int(number) for number in numbers if number.isdigit()}
 
     def _delete_old(self) -> None:

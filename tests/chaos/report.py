@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from samza_dagster.sandbox import demo_job
-from tests.chaos.broker_log import Overlap
+from samza_dagster.sandbox.broker_log import Overlap
 from tests.chaos.in_force import CarriedOut
 from tests.chaos.owners import CLOCKS_MS
 

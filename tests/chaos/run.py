@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox.broker_log import batches_of_leader
 from samza_dagster.sandbox.judge import Judge
 from tests.chaos.acts import Acts
 from tests.chaos.broker_links import BrokerLinks
-from tests.chaos.broker_log import batches_of_leader
 from tests.chaos.clocks import HostClocks
 from tests.chaos.in_force import CarriedOut, InForce
 from tests.chaos.owners import Log, judged, reigns, uncertified

@@ -4,10 +4,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import WORLDS, World
+from fake_placement import WORLDS, Run, World, fake_definitions
+from judged_runs import drained_world
 
 from samza_dagster.orchestration.deploy.instance import write_instance
 
@@ -19,6 +21,15 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     WORLDS[name] = WORLDS["reexecuted"] = World.demo()
     yield WORLDS[name]
     WORLDS.clear()
+
+
+@pytest.fixture
+def full_host(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
+    monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
+    full = drained_world()
+    world.hosts, world.at, world.lag_now = full.hosts, full.at, full.lag_now
+    world.container_memory_mb = full.container_memory_mb
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +44,21 @@ def own_instance() -> Iterator[dg.DagsterInstance]:
     """An instance in memory of this test's own."""
     with dg.DagsterInstance.ephemeral() as made:
         yield made
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, instance: dg.DagsterInstance) -> Run:
+    """Runs a placement job over the test's world, in its instance."""
+
+    def made(job: str, **config: Any) -> dg.ExecuteInProcessResult:
+        definition = fake_definitions(request.node.name).get_job_def(job)
+        return definition.execute_in_process(
+            run_config={"ops": {f"plan_{job}": {"config": config}}},
+            instance=instance,
+            raise_on_error=False,
+        )
+
+    return made
 
 
 @pytest.fixture(scope="session")

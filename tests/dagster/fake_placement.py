@@ -259,6 +259,10 @@ def too_late() -> DeadlineExceeded:
     return DeadlineExceeded("the outcome", seen="last IN_PROGRESS: Preferred Resources requested")
 
 
+Run = Callable[..., dg.ExecuteInProcessResult]
+"""Runs a placement job of this name, with this config of its plan: a test's fixture `run`."""
+
+
 def fake_definitions(world: str) -> dg.Definitions:
     """The product's own jobs over a world."""
     return dg.Definitions(

@@ -16,7 +16,7 @@ from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     WAITING,
     YES,
-    Waiting,
+    WaitingRun,
     continued_by,
 )
 
@@ -147,7 +147,7 @@ def test_a_run_that_is_launched_while_the_wait_is_given_up_is_not_disturbed(
     _, request = waits_and_is_due(world, instance)
     begun = list[dg.DagsterRun]()
 
-    def look(instance: dg.DagsterInstance, one: Waiting) -> dg.DagsterRun | None:
+    def look(instance: dg.DagsterInstance, one: WaitingRun) -> dg.DagsterRun | None:
         found = continued_by(instance, one)
         if found is None and not begun:
             begun.append(launched(instance, request))

@@ -18,7 +18,7 @@ from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.conditions import Met, Wait, Watched
 from samza_dagster.orchestration.waits.continuation import (
     MOST_LAUNCHED,
-    Cursor,
+    ContinuationCursor,
     continuations_sensor,
 )
 from samza_dagster.orchestration.waits.waiting import (
@@ -267,7 +267,7 @@ def test_a_thousand_runs_that_wait_cost_a_tick_two_seconds_at_most(
     assert len(requested(result)) == MOST_LAUNCHED
     assert min(took) < 2.0 * PACE, took
     assert len(str(cursor)) < 200_000
-    kept = Cursor.read(cursor, "demo/1")
+    kept = ContinuationCursor.read(cursor, "demo/1")
     assert kept is not None
     assert len(kept.watched) == 1000
 
@@ -299,12 +299,12 @@ def test_dagster_takes_the_request_as_one_for_a_job_of_the_sensor(
 def test_what_was_waited_for_under_a_former_release_stays_waited() -> None:
     """One release kept no reports: the steady time begins anew there, the wait's own doesn't."""
     former = {"version": 2, "job": "demo/1", "watched": {"r": [9, 7, {"0-0": 5}]}, "asked": []}
-    without = Cursor.read(json.dumps({**former, "clock": "c"}), "demo/1")
+    without = ContinuationCursor.read(json.dumps({**former, "clock": "c"}), "demo/1")
     assert without is not None
     (one,) = without.watched.values()
     assert (one.waited_ms, one.steady_ms("0-0")) == (7, 0)
     reporting = {"r": [9, 7, {"0-0": 5}, {"0-0": [3, 8]}]}
     text = json.dumps({**former, "version": 3, "watched": reporting, "clock": "c"})
-    assert Cursor.read(text, "demo/1") == Cursor(
+    assert ContinuationCursor.read(text, "demo/1") == ContinuationCursor(
         "demo/1", {"r": Watched({"0-0": 5}, 9, 7, {"0-0": Heard(3, 8)})}, clock="c"
     )

@@ -6,33 +6,33 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import World
-from test_dagster_jobs import run
+from fake_placement import Run, World
 
 from samza_dagster.orchestration.downtime import last_downtime
 from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.waits.heartbeat import POLL_S
 
 pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture
+def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
+    """One a test: what was measured is looked for among all runs."""
+    return own_instance
+
+
 MOVE = {"processor": "1", "destination": "host-1"}
 
 
-def done(
-    request: pytest.FixtureRequest, instance: dg.DagsterInstance, job: str, **config: Any
-) -> str:
-    result = run(request.node.name, job, instance, **config)
+def done(run: Run, job: str, **config: Any) -> str:
+    result = run(job, **config)
     assert result.success
     return result.run_id
 
 
-def expected(
-    request: pytest.FixtureRequest,
-    instance: dg.DagsterInstance,
-    job: str = "move_container",
-    **config: Any,
-) -> str:
+def expected(run: Run, job: str = "move_container", **config: Any) -> str:
     """The last line of a dry run."""
-    result = run(request.node.name, job, instance, **{**(config or MOVE), "dry_run": True})
+    result = run(job, **{**(config or MOVE), "dry_run": True})
     text = result.output_for_node(f"plan_{job}", "preview")
     return str(text).rpartition("\n\n")[2]
 
@@ -48,76 +48,70 @@ def expected(
 )
 def test_a_standby_s_move_is_no_measure_of_an_active_s_downtime(
     world: World,
-    own_instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
+    run: Run,
     job: str,
     config: dict[str, Any],
 ) -> None:
     """Nothing but a standby was stopped."""
-    done(request, own_instance, job, **config)
-    assert "not measured yet" in expected(request, own_instance)
+    done(run, job, **config)
+    assert "not measured yet" in expected(run)
 
 
-def test_a_drained_standby_is_no_measure_either(
-    world: World, own_instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_drained_standby_is_no_measure_either(world: World, run: Run) -> None:
     """The host had no active."""
-    done(request, own_instance, "drain_host", host="host-3")
-    assert "not measured yet" in expected(request, own_instance)
+    done(run, "drain_host", host="host-3")
+    assert "not measured yet" in expected(run)
 
 
 @pytest.mark.longdagster
 def test_dry_runs_do_not_make_it_forget(
     world: World,
-    own_instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
+    run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nor runs that stopped a standby alone, nor more dry runs than logs are read."""
     monkeypatch.setattr("samza_dagster.orchestration.downtime.LOGS_READ", 2)
-    measured = done(request, own_instance, "move_container", **MOVE)
+    measured = done(run, "move_container", **MOVE)
     for _ in range(3):
-        assert f"as in run {measured[:8]}" in expected(request, own_instance)
-    done(request, own_instance, "relocate_standby", processor="0-0")
-    assert f"as in run {measured[:8]}" in expected(request, own_instance)
+        assert f"as in run {measured[:8]}" in expected(run)
+    done(run, "relocate_standby", processor="0-0")
+    assert f"as in run {measured[:8]}" in expected(run)
 
 
 def test_what_is_expected_lasts_until_the_first_commit(
-    world: World, own_instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """Checked in isn't at work: it restores first. Here the third look sees the commit."""
     world.work_after = 2
-    moved = done(request, own_instance, "move_container", **MOVE)
+    moved = done(run, "move_container", **MOVE)
     told = {
         event.step_key: {key: value.value for key, value in output.metadata.items()}
-        for event in own_instance.all_logs(moved, of_type=dg.DagsterEventType.STEP_OUTPUT)
+        for event in instance.all_logs(moved, of_type=dg.DagsterEventType.STEP_OUTPUT)
         if event.dagster_event is not None
         for output in [event.dagster_event.step_output_data]
     }
     seconds = told["verify_placement"]["move_stop_to_first_commit_seconds"]
     assert seconds >= told["move"]["move_stop_and_start_seconds"] + 2 * POLL_S
     assert not any(key.endswith(TO_FIRST_COMMIT) for key in told["move"])
-    assert f"{seconds:.1f} s from its stop to its first commit" in expected(request, own_instance)
+    assert f"{seconds:.1f} s from its stop to its first commit" in expected(run)
 
 
-def test_a_run_that_doesn_t_wait_for_the_first_commit_measures_none(
-    world: World, own_instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_run_that_doesn_t_wait_for_the_first_commit_measures_none(world: World, run: Run) -> None:
     """How long its active really made no progress nobody has seen."""
-    done(request, own_instance, "move_container", **MOVE, verify_timeout_s=0)
-    assert "not measured yet" in expected(request, own_instance)
+    done(run, "move_container", **MOVE, verify_timeout_s=0)
+    assert "not measured yet" in expected(run)
 
 
 def test_the_same_action_comes_before_a_newer_one(
-    world: World, own_instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """Without one of its own, another that stopped an active is quoted, by name."""
-    moved = done(request, own_instance, "move_container", **MOVE)
-    restarted = done(request, own_instance, "restart_container", processor="0")
-    assert f"as in run {moved[:8]} (move_container)" in expected(request, own_instance)
-    told = expected(request, own_instance, "move_with_standby", processor="0")
+    moved = done(run, "move_container", **MOVE)
+    restarted = done(run, "restart_container", processor="0")
+    assert f"as in run {moved[:8]} (move_container)" in expected(run)
+    told = expected(run, "move_with_standby", processor="0")
     assert f"as in run {restarted[:8]} (restart_container)" in told
-    assert last_downtime(own_instance, "demo/2", "move_container") is None
+    assert last_downtime(instance, "demo/2", "move_container") is None
 
 
 @pytest.mark.longdagster
@@ -132,11 +126,10 @@ def test_the_same_action_comes_before_a_newer_one(
 )
 def test_where_no_active_is_stopped_none_is_down(
     world: World,
-    own_instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
+    run: Run,
     job: str,
     config: dict[str, Any],
 ) -> None:
     """Whatever was measured before."""
-    done(request, own_instance, "restart_container", processor="1")
-    assert expected(request, own_instance, job, **config) == "No active is stopped for it."
+    done(run, "restart_container", processor="1")
+    assert expected(run, job, **config) == "No active is stopped for it."

@@ -6,8 +6,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import World, too_late
-from test_dagster_jobs import failure, run
+from fake_placement import Run, World, too_late
+from test_dagster_jobs import failure
 
 from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.placement import texts
@@ -36,7 +36,7 @@ def log_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> s
 def test_a_request_that_has_only_reserved_is_cancelled_with_its_run(
     world: World,
     instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
+    run: Run,
     end: BaseException,
     job: str,
     config: dict[str, Any],
@@ -46,7 +46,7 @@ def test_a_request_that_has_only_reserved_is_cancelled_with_its_run(
     """Nothing was stopped or started: the job stays as it was."""
     before = dict(world.at)
     world.breaks = {texts.RESOURCES_REQUESTED: end}
-    result = run(request.node.name, job, instance, **config)
+    result = run(job, **config)
     assert not result.success
     uuid = request_uuid(result.run_id, step, 0)
     assert world.cancelled == [uuid]
@@ -55,12 +55,10 @@ def test_a_request_that_has_only_reserved_is_cancelled_with_its_run(
     assert f"{uuid} is ended: FAILED: {texts.CANCELLED}" in told
 
 
-def test_what_was_cancelled_is_asked_anew_by_a_re_execution(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_what_was_cancelled_is_asked_anew_by_a_re_execution(world: World, run: Run) -> None:
     """The failure says so."""
     world.breaks = {texts.RESOURCES_REQUESTED: too_late()}
-    text, _ = failure(run(request.node.name, VIA, instance, **ASK), "spin_up")
+    text, _ = failure(run(VIA, **ASK), "spin_up")
     assert "re-execute this run from failure to ask anew" in text
 
 
@@ -68,16 +66,12 @@ def test_what_was_cancelled_is_asked_anew_by_a_re_execution(
 @pytest.mark.parametrize("end", ENDS, ids=["cancelled", "too late"])
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_that_starts_too_late_to_be_cancelled_is_kept_or_removed_as_configured(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    end: BaseException,
-    fate: str,
+    world: World, instance: dg.DagsterInstance, run: Run, end: BaseException, fate: str
 ) -> None:
     """The coordinator had begun to start it when the run ended: it is awaited, then removed."""
     world.breaks = {texts.RESOURCES_REQUESTED: end}
     world.too_late_to_cancel = True
-    result = run(request.node.name, VIA, instance, if_it_fails=fate, **ASK)
+    result = run(VIA, if_it_fails=fate, **ASK)
     assert not result.success
     assert world.cancelled == []
     told = log_of(instance, result) + str(result.failure_data_for_node("spin_up"))
@@ -89,12 +83,10 @@ def test_a_standby_that_starts_too_late_to_be_cancelled_is_kept_or_removed_as_co
     assert ("0-1" in world.at) is (fate == "keep")
 
 
-def test_samza_s_am_goes_on_with_what_it_was_asked(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_samza_s_am_goes_on_with_what_it_was_asked(world: World, run: Run) -> None:
     """Its wire has no cancel; the failure says how to follow."""
     world.coordinator = "samza"
     world.breaks = {texts.RESOURCES_REQUESTED: too_late()}
-    result = run(request.node.name, "relocate_standby", instance, processor="0-0")
+    result = run("relocate_standby", processor="0-0")
     assert "the coordinator goes on with it" in failure(result, "reserve")[0]
     assert world.cancelled == []

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
-from fake_placement import World
+from fake_placement import Run, World
 from test_dagster_holds import log_of
-from test_dagster_jobs import run
 
 from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.orchestration.waits import heartbeat
@@ -26,12 +25,12 @@ def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.longdagster
 def test_a_move_tells_status_restore_and_time_left(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """While it reserves, stops, starts, and until it processes."""
     world.slow, world.dying_for, world.processes = True, 3, False
     world.lag_now = {"0": [12_345]}
-    result = run(request.node.name, "move_container", instance, verify_timeout_s=1, **MOVE)
+    result = run("move_container", verify_timeout_s=1, **MOVE)
     assert not result.success
     log, uuid = log_of(instance, result), request_uuid(result.run_id, "move", 0)
     at = "0 is running on host-1, 12,345 records behind"
@@ -48,13 +47,13 @@ def test_a_move_tells_status_restore_and_time_left(
 
 
 def test_a_standby_that_leaves_is_told_of(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """The extra standby of a move that gives its place to the active."""
     world.slow = True
     world.lag_now = {"0-1": [0]}
     config = {"processor": "0", "destination": "host-4", "steady_s": 0}
-    result = run(request.node.name, "move_via_new_standby", instance, **config)
+    result = run("move_via_new_standby", **config)
     assert result.success
     log = log_of(instance, result)
     assert "give_place: waiting: request" in log
@@ -63,13 +62,13 @@ def test_a_standby_that_leaves_is_told_of(
 
 @pytest.mark.longdagster
 def test_the_units_of_a_drain_are_told_of(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """Its request, and that its container doesn't process yet."""
     world.slow, world.processes = True, False
     world.lag_now = {"0": [0], "0-0": [5]}
     config = {"host": "host-1", "steady_s": 0, "verify_timeout_s": 1}
-    result = run(request.node.name, "drain_host", instance, **config)
+    result = run("drain_host", **config)
     assert not result.success
     log = log_of(instance, result)
     assert "waiting: request" in log

@@ -12,8 +12,8 @@ from fake_placement import (
     EXPIRED,
     NOT_STARTED,
     FakeClient,
+    Run,
     World,
-    fake_definitions,
     too_late,
 )
 
@@ -27,20 +27,6 @@ JOBS = [
     *("move_with_standby", "move_container", "restart_container", "fail_over"),
     "spin_up_standby",
 ]
-
-
-def run(
-    name: str, job: str, instance: dg.DagsterInstance, **config: Any
-) -> dg.ExecuteInProcessResult:
-    return (
-        fake_definitions(name)
-        .get_job_def(job)
-        .execute_in_process(
-            run_config={"ops": {f"plan_{job}": {"config": config}}},
-            instance=instance,
-            raise_on_error=False,
-        )
-    )
 
 
 def failure(result: dg.ExecuteInProcessResult, op: str) -> tuple[str, dict[str, Any]]:
@@ -70,10 +56,10 @@ def asks(result: dg.ExecuteInProcessResult, *ops: str) -> list[str]:
 
 
 def test_on_our_coordinator_the_active_takes_the_standby_s_place_by_one_request(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """SEP-22's second phase is one action: the standby leaves, the active arrives."""
-    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    result = run("move_with_standby", processor="0")
     assert result.success
     assert world.asked == [("0", "STANDBY")]
     assert list(world.requests) == [request_uuid(result.run_id, "move", 0)]
@@ -83,11 +69,9 @@ def test_on_our_coordinator_the_active_takes_the_standby_s_place_by_one_request(
     assert asks(result, *ops) == ["asks", "observes", "observes", "observes"]
 
 
-def test_each_stage_of_the_one_request_is_told(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_each_stage_of_the_one_request_is_told(world: World, run: Run) -> None:
     """The op that frees the host ends when it is free; the timeline has every stage once."""
-    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    result = run("move_with_standby", processor="0")
     rows = output_metadata(result, "verify_placement")["timeline_table"].records
     stages = ["RESERVING_STANDBY", "STOPPING_STANDBY", "RESERVING", "STOPPING", "ENDED"]
     assert [r.data["stage"] for r in rows] == stages
@@ -96,11 +80,11 @@ def test_each_stage_of_the_one_request_is_told(
 
 
 def test_under_samza_s_am_the_standby_leaves_by_a_request_of_its_own(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """Two requests, in order, with the host of most free memory for the standby."""
     world.coordinator = "samza"
-    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    result = run("move_with_standby", processor="0")
     assert result.success
     assert world.asked == [("0-0", "host-2"), ("0", "host-3")]
     assert world.at == {"0": "host-3", "0-0": "host-2", "1": "host-2", "1-0": "host-4"}
@@ -123,15 +107,15 @@ def stopped_of_late(world: World, processor: str, times: int) -> None:
 
 
 def test_a_move_that_would_be_half_done_by_the_stops_that_samza_s_am_counts_asks_nothing(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """Its standby could leave; the active's own stop may be the job's end."""
     stopped_of_late(world, "0", 7)
-    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    result = run("move_with_standby", processor="0")
     assert "this would be stop 8 of 0 in a row" in failure(result, "plan_move_with_standby")[0]
     assert world.requests == {}
     stopped_of_late(world, "0", 6)
-    dry = run(request.node.name, "move_with_standby", instance, processor="0", dry_run=True)
+    dry = run("move_with_standby", processor="0", dry_run=True)
     assert (
         "this would be stop 7 of 0 in a row"
         in output_metadata(dry, "plan_move_with_standby")["what"]
@@ -139,35 +123,31 @@ def test_a_move_that_would_be_half_done_by_the_stops_that_samza_s_am_counts_asks
 
 
 def test_a_job_of_one_request_goes_beyond_the_budget_when_somebody_says_so(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """Its plan says what that may end."""
     stopped_of_late(world, "1", 7)
-    name, job, plan = request.node.name, "restart_container", "plan_restart_container"
-    assert "beyond_budget" in failure(run(name, job, instance, processor="1"), plan)[0]
+    job, plan = "restart_container", "plan_restart_container"
+    assert "beyond_budget" in failure(run(job, processor="1"), plan)[0]
     assert world.requests == {}
-    result = run(name, job, instance, processor="1", beyond_budget=True)
+    result = run(job, processor="1", beyond_budget=True)
     assert result.success
     assert "stop 9 of a row ends the job" in output_metadata(result, plan)["what"]
     assert world.asked == [("1", "LAST_SEEN")]
 
 
-def test_a_choice_that_the_wire_cannot_say_is_made_by_two_requests(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_choice_that_the_wire_cannot_say_is_made_by_two_requests(world: World, run: Run) -> None:
     """STANDBY names no standby: with two of them and one named, ours is told each host."""
     world.at["0-1"] = "host-4"
-    result = run(request.node.name, "move_with_standby", instance, processor="0", standby="0-1")
+    result = run("move_with_standby", processor="0", standby="0-1")
     assert result.success
     assert world.asked == [("0-1", "host-2"), ("0", "host-4")]
     assert asks(result, "reserve", "stop", "move") == ["asks", "asks", "observes"]
 
 
-def test_a_fail_over_is_one_request_of_our_own(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_fail_over_is_one_request_of_our_own(world: World, run: Run) -> None:
     """The standby gives way before it has a new place."""
-    result = run(request.node.name, "fail_over", instance, processor="0")
+    result = run("fail_over", processor="0")
     assert result.success
     assert list(world.kinds.values()) == ["fail-over"]
     assert world.at["0"] == "host-3"
@@ -176,12 +156,10 @@ def test_a_fail_over_is_one_request_of_our_own(
     assert [r.data["stage"] for r in rows] == stages
 
 
-def test_a_fail_over_is_refused_where_samza_s_am_coordinates(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_fail_over_is_refused_where_samza_s_am_coordinates(world: World, run: Run) -> None:
     """Its wire has no such request; nothing is written."""
     world.coordinator = "samza"
-    result = run(request.node.name, "fail_over", instance, processor="0")
+    result = run("fail_over", processor="0")
     text, _ = failure(result, "plan_fail_over")
     assert "only samza_dagster's coordinator knows such requests" in text
     assert world.requests == {}
@@ -191,32 +169,24 @@ def test_a_fail_over_is_refused_where_samza_s_am_coordinates(
     ("config", "host"), [({}, "host-2"), ({"destination": "host-4"}, "host-4")]
 )
 def test_a_standby_is_relocated_to_the_host_named_or_the_one_with_most_room(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    config: dict[str, str],
-    host: str,
+    world: World, run: Run, config: dict[str, str], host: str
 ) -> None:
     """Away from its active and from where it is."""
-    result = run(request.node.name, "relocate_standby", instance, processor="0-0", **config)
+    result = run("relocate_standby", processor="0-0", **config)
     assert result.success
     assert world.at == {"0": "host-1", "1": "host-2", "0-0": host, "1-0": "host-4"}
 
 
-def test_relocate_standby_refuses_an_active(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_relocate_standby_refuses_an_active(world: World, run: Run) -> None:
     """Its fix names the job for it."""
-    result = run(request.node.name, "relocate_standby", instance, processor="0")
+    result = run("relocate_standby", processor="0")
     assert "fix: move_container" in failure(result, "plan_relocate_standby")[0]
 
 
-def test_metadata_tells_the_map_the_timeline_and_the_seconds(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_metadata_tells_the_map_the_timeline_and_the_seconds(world: World, run: Run) -> None:
     """What an operator sees at the end of a run, in Markdown and as tables."""
     world.coordinator = "samza"
-    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    result = run("move_with_standby", processor="0")
     shown = output_metadata(result, "verify_placement")
     assert (
         "| host-3 | 0-0 standby last-seen | **0 active last-seen** |"
@@ -235,22 +205,18 @@ def test_metadata_tells_the_map_the_timeline_and_the_seconds(
 
 
 def test_processing_is_asked_from_where_commits_ended_at_the_success(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """Progress that the container made before its move doesn't count, whatever its clock says."""
-    run(request.node.name, "move_container", instance, processor="0", destination="host-2")
+    run("move_container", processor="0", destination="host-2")
     assert world.since == 41
 
 
-def test_a_container_that_does_not_process_fails_the_run(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_container_that_does_not_process_fails_the_run(world: World, run: Run) -> None:
     """SUCCEEDED isn't the end: started isn't yet processing."""
     world.processes = False
     result = run(
-        request.node.name,
         "move_container",
-        instance,
         processor="0",
         destination="host-2",
         verify_timeout_s=1,
@@ -261,10 +227,7 @@ def test_a_container_that_does_not_process_fails_the_run(
 
 
 def test_one_that_somebody_else_has_moved_before_it_processes_isnt_where_it_was_sent(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit that is seen is of the container of the other move, and the run named its own host."""
     looked = FakeClient.processing
@@ -274,29 +237,23 @@ def test_one_that_somebody_else_has_moved_before_it_processes_isnt_where_it_was_
         return looked(self, processor_id, since)
 
     monkeypatch.setattr(FakeClient, "processing", moved_meanwhile)
-    result = run(request.node.name, "move_container", instance, processor="0", destination="host-2")
+    result = run("move_container", processor="0", destination="host-2")
     text, _ = failure(result, "verify_placement")
     assert "runs on host-2" in text
     assert "host-4" in text
 
 
-def test_a_standby_is_moved_without_waiting_for_it_to_process(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_standby_is_moved_without_waiting_for_it_to_process(world: World, run: Run) -> None:
     """A standby never processes input."""
     world.processes = False
-    result = run(
-        request.node.name, "move_container", instance, processor="0-0", destination="host-4"
-    )
+    result = run("move_container", processor="0-0", destination="host-4")
     assert result.success
     assert world.asked == [("0-0", "host-4")]
 
 
-def test_a_restart_asks_for_the_host_last_seen(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_restart_asks_for_the_host_last_seen(world: World, run: Run) -> None:
     """The destination is Samza's word; the container stays where it was."""
-    result = run(request.node.name, "restart_container", instance, processor="1")
+    result = run("restart_container", processor="1")
     assert result.success
     assert world.asked == [("1", "LAST_SEEN")]
     assert world.at["1"] == "host-2"
@@ -310,15 +267,11 @@ def test_a_restart_asks_for_the_host_last_seen(
     ],
 )
 def test_what_the_coordinator_says_is_the_failure_s_text(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    status: StatusCode,
-    text: str,
+    world: World, run: Run, status: StatusCode, text: str
 ) -> None:
     """FAILED and BAD_REQUEST fail the op with the text, the timeline and the map."""
     world.ends = [(status, text)]
-    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    result = run("move_with_standby", processor="0")
     described, metadata = failure(result, "move_standby_away")
     assert described == f"move_standby_away: {status.value}: {text}"
     assert metadata["status"] == status.value
@@ -328,12 +281,10 @@ def test_what_the_coordinator_says_is_the_failure_s_text(
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_dry_run_writes_nothing_and_prints_the_plan(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, job: str
-) -> None:
+def test_a_dry_run_writes_nothing_and_prints_the_plan(world: World, run: Run, job: str) -> None:
     """Every job has it; the ops that act are skipped."""
     more = {"destination": "host-2"} if job == "move_container" else {}
-    result = run(request.node.name, job, instance, processor="0", dry_run=True, **more)
+    result = run(job, processor="0", dry_run=True, **more)
     assert result.success
     assert world.requests == {}
     text = result.output_for_node(f"plan_{job}", "preview")
@@ -341,33 +292,27 @@ def test_a_dry_run_writes_nothing_and_prints_the_plan(
     assert [e.step_key for e in result.all_events if e.is_step_start] == [f"plan_{job}"]
 
 
-def test_a_dry_run_names_the_host_that_the_standby_would_go_to(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_dry_run_names_the_host_that_the_standby_would_go_to(world: World, run: Run) -> None:
     """The plan is what a run would do."""
     world.coordinator = "samza"
-    result = run(request.node.name, "move_with_standby", instance, processor="0", dry_run=True)
+    result = run("move_with_standby", processor="0", dry_run=True)
     text = result.output_for_node("plan_move_with_standby", "preview")
     assert "1. standby `0-0` leaves `host-3` for `host-2`" in text
     assert "2. `0` on `host-1`: reserve `host-3`" in text
 
 
-def test_an_unknown_processor_is_never_asked_for(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_an_unknown_processor_is_never_asked_for(world: World, run: Run) -> None:
     """It would stop the placement thread of Samza's own Application Master."""
-    result = run(request.node.name, "move_with_standby", instance, processor="7")
+    result = run("move_with_standby", processor="7")
     text, metadata = failure(result, "plan_move_with_standby")
     assert "'7'" in text
     assert metadata["seen"] == "processors 0, 0-0, 1, 1-0"
     assert world.requests == {}
 
 
-def test_an_illegal_destination_is_refused_before_anything_is_asked(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_an_illegal_destination_is_refused_before_anything_is_asked(world: World, run: Run) -> None:
     """An active and its standby never share a host."""
-    result = run(request.node.name, "move_container", instance, processor="0", destination="host-3")
+    result = run("move_container", processor="0", destination="host-3")
     text, metadata = failure(result, "plan_move_container")
     assert "0-0 is on host-3" in text
     assert text.count("seen:") == 1
@@ -375,37 +320,33 @@ def test_an_illegal_destination_is_refused_before_anything_is_asked(
     assert world.requests == {}
 
 
-def test_without_a_host_for_the_standby_nothing_is_asked(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_without_a_host_for_the_standby_nothing_is_asked(world: World, run: Run) -> None:
     """The refusal names the rule that each host breaks."""
     world.coordinator = "samza"
     world.at = {"0": "host-1", "0-0": "host-3"}
-    result = run(request.node.name, "move_with_standby", instance, processor="0")
+    result = run("move_with_standby", processor="0")
     _, metadata = failure(result, "plan_move_with_standby")
     assert metadata["seen"] == "host-1 is the source; host-3 is the destination"
     assert world.requests == {}
 
 
-def test_a_deadline_fails_the_run_and_says_that_the_action_goes_on(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_deadline_fails_the_run_and_says_that_the_action_goes_on(world: World, run: Run) -> None:
     """Giving up watching isn't cancelling, on a wire without a hold."""
     world.coordinator = "samza"
     world.breaks = {"wait": too_late()}
-    result = run(request.node.name, "move_container", instance, processor="0", destination="host-2")
+    result = run("move_container", processor="0", destination="host-2")
     text, metadata = failure(result, "reserve")
     assert "the coordinator goes on with it: re-execute this run" in text
     assert metadata["request"] == request_uuid(result.run_id, "move", 0)
 
 
 def test_a_cancelled_run_says_what_is_in_flight(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """The log of a cancelled run names the request that the coordinator goes on with."""
     world.coordinator = "samza"
     world.breaks = {"wait": dg.DagsterExecutionInterruptedError()}
-    result = run(request.node.name, "move_container", instance, processor="0", destination="host-2")
+    result = run("move_container", processor="0", destination="host-2")
     assert not result.success
     log = " ".join(entry.user_message for entry in instance.all_logs(result.run_id))
     assert request_uuid(result.run_id, "move", 0) in log
@@ -413,13 +354,11 @@ def test_a_cancelled_run_says_what_is_in_flight(
 
 
 def test_a_run_is_tagged_with_its_container_group_who_and_why(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """Also on an instance whose run coordinator isn't ours: late, by the first op."""
     result = run(
-        request.node.name,
         "move_container",
-        instance,
         processor="0-0",
         destination="host-4",
         reason="disk is full",
@@ -439,18 +378,16 @@ def test_a_run_is_tagged_with_its_container_group_who_and_why(
     }
 
 
-def test_one_client_serves_a_run_and_is_closed_with_it(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_one_client_serves_a_run_and_is_closed_with_it(world: World, run: Run) -> None:
     """Six ops, one connection."""
-    run(request.node.name, "move_with_standby", instance, processor="0")
+    run("move_with_standby", processor="0")
     assert (world.opened, world.prepared, world.closed) == (1, 1, 1)
 
 
 @pytest.mark.longdagster
 @pytest.mark.parametrize("hosts", [100, 250, 1_000])
 def test_a_thousand_containers_on_hosts_with_long_names_fit_into_each_event(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, hosts: int
+    world: World, instance: dg.DagsterInstance, run: Run, hosts: int
 ) -> None:
     """Plan, failure and verification stay under 300 kB each; who moved is among what is shown."""
 
@@ -463,9 +400,7 @@ def test_a_thousand_containers_on_hosts_with_long_names_fit_into_each_event(
     world.at = {str(n): host(n) for n in range(500)} | {f"{n}-0": host(n + 7) for n in range(500)}
     for ends in ([NOT_STARTED], []):
         world.ends = [*ends]
-        result = run(
-            request.node.name, "move_container", instance, processor="0", destination=host(3)
-        )
+        result = run("move_container", processor="0", destination=host(3))
         assert result.success is not bool(ends)
         for entry in instance.all_logs(result.run_id):
             assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]

@@ -13,11 +13,12 @@ from fake_placement import (
     FAILED,
     SUCCEEDED,
     FakeClient,
+    Run,
     World,
     fake_move_container,
 )
 from judged_runs import AS_BEFORE, drained_world
-from test_dagster_jobs import failure, output_metadata, run
+from test_dagster_jobs import failure, output_metadata
 from test_dagster_reexecution import CONTAINER, execute, from_failure
 
 from samza_dagster.client.views import ProcessorView
@@ -68,11 +69,9 @@ def processor(world: World, processor_id: str) -> ProcessorView:
 
 
 @pytest.mark.parametrize("job", ASKED)
-def test_each_job_does_what_it_was_asked_and_says_so(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, job: str
-) -> None:
+def test_each_job_does_what_it_was_asked_and_says_so(world: World, run: Run, job: str) -> None:
     """Its containers are where it says, by placements alone."""
-    result = run(request.node.name, job, instance, **ASKED[job])
+    result = run(job, **ASKED[job])
     assert result.success
     assert world.at == THERE[job]
     assert set(world.kinds.values()) == {"place"}
@@ -81,10 +80,8 @@ def test_each_job_does_what_it_was_asked_and_says_so(
 
 
 @pytest.mark.parametrize("job", ASKED)
-def test_each_dry_run_names_the_hosts_and_writes_nothing(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, job: str
-) -> None:
-    result = run(request.node.name, job, instance, dry_run=True, **ASKED[job])
+def test_each_dry_run_names_the_hosts_and_writes_nothing(world: World, run: Run, job: str) -> None:
+    result = run(job, dry_run=True, **ASKED[job])
     assert result.success
     assert world.requests == {}
     text = result.output_for_node(f"plan_{job}", "preview")
@@ -105,13 +102,11 @@ def test_a_rolling_bounce_goes_by_placements_alone(
     assert "Samza's wire has no hold" in bounce_metadata(result, "plan_bounce")["what"]
 
 
-def test_where_it_is_is_known_before_its_container_has_written_it(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_where_it_is_is_known_before_its_container_has_written_it(world: World, run: Run) -> None:
     """Locality comes seconds after SUCCEEDED: a second move goes out from where it is by then."""
-    assert run(request.node.name, "move_container", instance, **ASKED["move_container"]).success
+    assert run("move_container", **ASKED["move_container"]).success
     world.unreported["0"] = ("host-1", 100)
-    result = run(request.node.name, "move_container", instance, processor="0", destination="host-4")
+    result = run("move_container", processor="0", destination="host-4")
     assert result.success
     shown = output_metadata(result, "plan_move_container")
     assert (shown["source_host"], world.at["0"]) == ("host-2", "host-4")
@@ -119,39 +114,28 @@ def test_where_it_is_is_known_before_its_container_has_written_it(
 
 @pytest.mark.parametrize("job", ["move_with_standby", "drain_host", "reconcile"])
 def test_the_host_that_a_standby_has_left_is_still_one(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    job: str,
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     """Nobody is on it once the standby has reported from elsewhere, and the active was refused it."""
     monkeypatch.setattr(fake_am, "REPORTS_AFTER", 0)
-    assert run(request.node.name, job, instance, **ASKED[job]).success
+    assert run(job, **ASKED[job]).success
     assert world.at == THERE[job]
 
 
-def test_launched_is_not_yet_processing(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_launched_is_not_yet_processing(world: World, run: Run) -> None:
     """What its former process committed up to its stop is no sign of the new one."""
     world.processes = False
     config = {**ASKED["move_container"], "verify_timeout_s": 1}
-    result = run(request.node.name, "move_container", instance, **config)
+    result = run("move_container", **config)
     assert "0 processes within 1 s" in failure(result, "verify_placement")[0]
 
 
 def test_a_standby_that_was_launched_and_never_reports_is_not_moved(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The AM says SUCCEEDED of a process that ends as it begins, too."""
     monkeypatch.setattr(fake_am, "REPORTS_AFTER", 10**6)
-    result = run(
-        request.node.name, "relocate_standby", instance, processor="0-0", verify_timeout_s=1
-    )
+    result = run("relocate_standby", processor="0-0", verify_timeout_s=1)
     assert "0-0 reports from host-2 within 1 s" in failure(result, "verify_placement")[0]
 
 
@@ -159,52 +143,41 @@ def test_a_standby_that_was_launched_and_never_reports_is_not_moved(
     ("job", "op"), [("drain_host", "drain"), ("reconcile", "carry_out_reconcile")]
 )
 def test_work_on_several_goes_on_only_when_a_standby_that_was_launched_has_reported(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    job: str,
-    op: str,
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, job: str, op: str
 ) -> None:
     """Its active would be stopped while no warm copy of it runs anywhere."""
     monkeypatch.setattr(fake_am, "REPORTS_AFTER", 10**6)
     config = {**ASKED[job], "verify_timeout_s": 1}
-    result = run(request.node.name, job, instance, **config)
+    result = run(job, **config)
     assert "standby 0-0 reports from host-2 within 1 s" in failure(result, op)[0]
     assert [asked for asked in world.asked if asked[0].startswith("0")] == [("0-0", "host-2")]
 
 
-def test_a_forced_restart_is_no_more_than_a_stop_that_was_issued(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_forced_restart_is_no_more_than_a_stop_that_was_issued(world: World, run: Run) -> None:
     """The AM says SUCCEEDED then, while the former process may still commit."""
     asked = {"processor": "0", "destination": "FORCE_RESTART_LAST_SEEN"}
-    result = run(request.node.name, "move_container", instance, **asked)
+    result = run("move_container", **asked)
     assert result.success
     assert output_metadata(result, "verify_placement")["verified"].startswith("its stop was issued")
 
 
 @pytest.mark.parametrize("pid", ["0", "0-0"])
-def test_any_host_is_named_before_the_am_stops_anything(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, pid: str
-) -> None:
+def test_any_host_is_named_before_the_am_stops_anything(world: World, run: Run, pid: str) -> None:
     """It took the active's own host for a standby, stopped that, and fell back: a bounce for nothing."""
     world.any_host = "host-1" if pid == "0-0" else "host-3"
     asked = {"processor": pid, "destination": "ANY_HOST"}
-    dry = run(request.node.name, "move_container", instance, dry_run=True, **asked)
+    dry = run("move_container", dry_run=True, **asked)
     assert "reserve `host-2`" in dry.output_for_node("plan_move_container", "preview")
-    assert run(request.node.name, "move_container", instance, **asked).success
+    assert run("move_container", **asked).success
     assert world.asked == [(pid, "host-2")]
     assert world.at[pid] == "host-2"
 
 
-def test_without_a_legal_host_that_is_known_any_host_is_refused(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_without_a_legal_host_that_is_known_any_host_is_refused(world: World, run: Run) -> None:
     """The cluster may have more hosts than the metadata tells: one can be named."""
     world.at = {"0": "host-1", "0-0": "host-3"}
     asked = {"processor": "0", "destination": "ANY_HOST"}
-    result = run(request.node.name, "move_container", instance, **asked)
+    result = run("move_container", **asked)
     assert "allow_unknown_host: true" in failure(result, "plan_move_container")[1]["fix"]
     assert world.requests == {}
 
@@ -213,24 +186,24 @@ def test_without_a_legal_host_that_is_known_any_host_is_refused(
     ("job", "pid"), [("move_container", "0"), ("move_with_standby", "0"), ("relocate_standby", "0-0")]
 )  # fmt: skip
 def test_a_host_that_no_container_reported_may_be_named(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, job: str, pid: str
+    world: World, run: Run, job: str, pid: str
 ) -> None:
     """As the CLI has it: refused unless it is said so."""
     asked = {"processor": pid, "destination": "host-9"}
-    result = run(request.node.name, job, instance, **asked)
+    result = run(job, **asked)
     assert "hosts host-1, host-2, host-3, host-4" in failure(result, f"plan_{job}")[0]
     assert world.requests == {}
-    result = run(request.node.name, job, instance, allow_unknown_host=True, **asked)
+    result = run(job, allow_unknown_host=True, **asked)
     assert result.success
     assert world.at[pid] == "host-9"
 
 
 def test_without_host_affinity_the_host_that_was_asked_for_is_nobodys(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """The AM takes any, and echoes the one that it was asked for."""
     world.host_affinity = False
-    result = run(request.node.name, "move_container", instance, **ASKED["move_container"])
+    result = run("move_container", **ASKED["move_container"])
     assert result.success
     assert result.output_for_node("verify_placement") == "host-4" == world.at["0"]
     assert "host-affinity" in output_metadata(result, "plan_move_container")["what"]
@@ -238,22 +211,22 @@ def test_without_host_affinity_the_host_that_was_asked_for_is_nobodys(
 
 @pytest.mark.parametrize("job", ["move_with_standby", "drain_host", "reconcile"])
 def test_without_host_affinity_what_needs_a_named_host_is_refused(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, job: str
+    world: World, run: Run, job: str
 ) -> None:
     world.host_affinity = False
-    result = run(request.node.name, job, instance, **ASKED[job])
+    result = run(job, **ASKED[job])
     assert "job.host-affinity.enabled" in failure(result, f"plan_{job}")[0]
     assert world.requests == {}
 
 
 @pytest.mark.parametrize("job", REFUSED)
 def test_what_an_am_cant_do_is_refused_before_anything_is_written(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, job: str
+    world: World, run: Run, job: str
 ) -> None:
     """With what does the same there, be its lag told or not."""
     asked, instead = REFUSED[job]
     for world.tells_lag in (True, False):
-        result = run(request.node.name, job, instance, **asked)
+        result = run(job, **asked)
         text = failure(result, f"plan_{job}")[0]
         assert instead in text
         assert "control-standby" not in text
@@ -262,11 +235,7 @@ def test_what_an_am_cant_do_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("job", ["move_container", "drain_host"])
 def test_a_run_whose_destination_dies_between_stop_and_start_says_so_at_once(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    job: str,
+    world: World, instance: dg.DagsterInstance, run: Run, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     """As the ResourceManager does; the AM itself is silent for three minutes."""
     real, hosts = World.go_on, dict.fromkeys(world.hosts, "RUNNING")
@@ -284,7 +253,7 @@ def test_a_run_whose_destination_dies_between_stop_and_start_says_so_at_once(
 
     world.yarn, world.ends = yarn(), [(FAILED, texts.start_failed("host-2", "host-1"))]
     monkeypatch.setattr(World, "go_on", go_on)
-    result = run(request.node.name, job, instance, **ASKED[job])
+    result = run(job, **ASKED[job])
     assert not result.success
     logged = [
         entry
@@ -319,7 +288,7 @@ def test_a_run_whose_am_is_replaced_ends_at_once_and_says_why(
 
 
 def test_a_drain_whose_am_is_replaced_ends_with_its_name_and_the_next_one_goes_on(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """A request that nobody took is gone with the AM that it was written for."""
     real, full = FakeClient.wait, drained_world()
@@ -333,21 +302,21 @@ def test_a_drain_whose_am_is_replaced_ends_with_its_name_and_the_next_one_goes_o
     config = {"host": "host-1", "cold": True, "steady_s": 0}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(FakeClient, "wait", wait)
-        result = run(request.node.name, "drain_host", instance, **config)
+        result = run("drain_host", **config)
     assert "over: deployment run-1 ended; run-2 runs" in failure(result, "drain")[0]
-    assert run(request.node.name, "drain_host", instance, **config).success
+    assert run("drain_host", **config).success
     assert "host-1" not in world.at.values()
 
 
 @pytest.mark.parametrize("kind", sorted(DAGSTER.keys() - {"rolling_bounce"}))
 def test_each_job_that_is_drawn_for_a_real_am_ends_with_a_word_that_can_be_judged(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, kind: str
+    world: World, run: Run, kind: str
 ) -> None:
     """Its config is one that the job takes, and where it claims that containers are they are."""
     hosts = sorted(set(AS_BEFORE.values()))
     ask = next(each for each in drawn(1, 60, actives=2, hosts=hosts) if each.kind == kind)
     given = config(ask, actives=2, hosts=hosts)
-    result = run(request.node.name, kind, instance, **given)
+    result = run(kind, **given)
     outcome, claims, said = of_run(ask, result, actives=2, hosts=hosts)
     assert outcome is not Outcome.BROKEN, said
     assert outcome is Outcome.REFUSED or kind not in REFUSED_THERE

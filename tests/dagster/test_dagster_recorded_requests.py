@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import dagster as dg
 import pytest
-from fake_placement import World
-from test_dagster_jobs import run
+from fake_placement import Run, World
 
 from samza_dagster.orchestration.requests import request_uuid
 
@@ -48,20 +46,12 @@ pytestmark = pytest.mark.dagster
     ],
 )
 def test_a_job_asks_under_the_uuid_of_its_step(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    job: str,
-    config: dict[str, Any],
-    step: str,
-    asked: tuple[str, str, str],
+    world: World, run: Run, job: str, config: dict[str, Any], step: str, asked: tuple[str, str, str]
 ) -> None:
     """One request each, and where it holds its destination one commit."""
     world.lag_now = {"0-1": [0]}
     given = {"processor": "0", **config}
-    result = run(
-        request.node.name, job, instance, **{k: v for k, v in given.items() if v is not None}
-    )
+    result = run(job, **{k: v for k, v in given.items() if v is not None})
     assert result.success
     uuid = request_uuid(result.run_id, step, 0)
     assert list(world.requests) == [uuid]

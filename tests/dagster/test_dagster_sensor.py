@@ -18,7 +18,7 @@ from samza_dagster.orchestration.history.events import (
     KEY,
     MOST_IN_A_TICK,
     UNKNOWN_BEGIN,
-    Cursor,
+    HistoryCursor,
     history_event,
 )
 from samza_dagster.orchestration.history.open_requests import OpenRequest
@@ -256,7 +256,7 @@ def test_an_event_has_the_whole_timeline_of_its_request(stream: Stream) -> None:
     assert stream.tick() == [1]
     assert timeline(stream.events[0]) == ["ACCEPTED", "IN_PROGRESS", "SUCCEEDED"]
     assert "data:image/svg+xml" in str(stream.events[0].metadata["timeline_picture"].value)
-    cursor = Cursor.read(stream.cursor, "demo/1")
+    cursor = HistoryCursor.read(stream.cursor, "demo/1")
     assert cursor is not None
     assert list(cursor.flight.requests) == [str(UUID(int=2))]
 

@@ -15,7 +15,7 @@ from history_stream import STATE, STORES, Stream, deploy, response, under_samza
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.history import events
-from samza_dagster.orchestration.history.events import MOST_IN_A_TICK, Cursor
+from samza_dagster.orchestration.history.events import MOST_IN_A_TICK, HistoryCursor
 
 pytestmark = pytest.mark.dagster
 BEGIN_MS = response(0, StatusCode.ACCEPTED).timestamp
@@ -58,7 +58,7 @@ def test_a_request_that_dies_with_samza_s_am_is_named_once(stream: Stream) -> No
     assert "was in_progress: its deployment run-1 ended before an answer" in said(stream)
     assert "nobody goes on with it" in str(stream.events[0].metadata["what_to_do"].value)
     assert ticks(stream, 705, 4_000, 90_000) == {705: [], 4_000: [], 90_000: []}
-    cursor = Cursor.read(stream.cursor, "demo/1")
+    cursor = HistoryCursor.read(stream.cursor, "demo/1")
     assert cursor is not None
     assert not cursor.flight.requests
 

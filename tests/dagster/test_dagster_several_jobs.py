@@ -268,7 +268,7 @@ def test_a_check_passes_when_it_does_for_each_job(instance: dg.DagsterInstance) 
 
         nonlocal cursor
         with ticking(instance, several, cursor) as context:
-            told = of_every_job(context, context.resources.samza, one_tick)
+            told = of_every_job(context, context.resources.samza, one_tick, {})
         assert isinstance(told, dg.SensorResult)
         cursor = told.cursor
         for event in told.asset_events or []:
@@ -296,7 +296,7 @@ def test_one_job_s_fault_ends_no_other_s_tick(instance: dg.DagsterInstance) -> N
                 raise ValueError("broken")
             return dg.SensorResult(cursor="7")
 
-        told = of_every_job(context, context.resources.samza, ticked)
+        told = of_every_job(context, context.resources.samza, ticked, {})
     assert isinstance(told, dg.SensorResult)
     kept = JobCursors.read(told.cursor)
     assert kept is not None
@@ -329,34 +329,50 @@ def test_a_job_that_is_unreachable_keeps_no_other_from_being_watched(
     assert "no broker answers" in told
 
 
-def test_jobs_that_take_all_of_a_tick_s_time_come_last_in_the_next(
+def test_a_job_that_outlasts_a_tick_is_not_asked_again_before_that_has_ended(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many as there are threads would keep the others from ever having a turn."""
+    """Whatever hangs takes one thread, however many ticks there are, and no other job's turn; what it
+    tells in the end counts."""
     monkeypatch.setattr(job_sensor, "JOBS_AT_ONCE", 1)
     monkeypatch.setattr(job_sensor, "END_WITHIN_S", 0.2)
     several = loaded(jobs=["a", "b", "c"])
-    over, turns = threading.Event(), list[str]()
+    over, turns, outlasting = threading.Event(), list[str](), job_sensor.Outlasting()
+    cursor: str | None = None
 
     def hanging(_one: JobTick, samza: SamzaClientResource) -> Any:
         turns.append(samza.job)
         if samza.job == "a/1":
             over.wait(60)
-        return dg.SensorResult(cursor="1")
+        return dg.SensorResult(cursor=f"{len(turns)} turns")
 
+    def ticked() -> str:
+        nonlocal cursor
+        with ticking(instance, several, cursor) as context:
+            told = of_every_job(context, context.resources.samza, hanging, outlasting)
+        assert isinstance(told, dg.SensorResult)
+        cursor = told.cursor
+        return str(told.skip_reason)
+
+    still = "still at it, and not asked again before that ends: a/1"
     try:
-        with ticking(instance, several) as context:
-            told = of_every_job(context, context.resources.samza, hanging)
-        assert isinstance(told, dg.SensorResult)
-        assert "0 of 3 jobs" in str(told.skip_reason)
-        assert "left for the next tick: b/1, c/1, a/1" in str(told.skip_reason)
-        with ticking(instance, several, told.cursor) as context:
-            told = of_every_job(context, context.resources.samza, hanging)
-        assert isinstance(told, dg.SensorResult)
-        assert turns == ["a/1", "b/1", "c/1", "a/1"]
-        assert "2 of 3 jobs" in str(told.skip_reason)
+        told = ticked()
+        assert "0 of 3 jobs" in told
+        assert f"left for the next tick: b/1, c/1; {still}" in told
+        for _ in range(3):
+            told = ticked()
+            assert "2 of 3 jobs" in told
+            assert still in told
+        assert turns == ["a/1", *("b/1", "c/1") * 3]
+        assert outlasting.keys() == {"a/1"}
     finally:
         over.set()
+    assert outlasting["a/1"].result(60) is not None
+    assert "3 of 3 jobs" in ticked()
+    kept = JobCursors.read(cursor)
+    assert kept is not None
+    assert kept.cursors["a/1"] == "7 turns"
+    assert outlasting == {}
 
 
 def test_what_a_tick_has_no_time_for_is_named_and_comes_first_in_the_next(
@@ -373,7 +389,7 @@ def test_what_a_tick_has_no_time_for_is_named_and_comes_first_in_the_next(
         return dg.SensorResult(cursor="1")
 
     with ticking(instance, several) as context:
-        told = of_every_job(context, context.resources.samza, slow, lambda: now[0])
+        told = of_every_job(context, context.resources.samza, slow, {}, lambda: now[0])
     assert isinstance(told, dg.SensorResult)
     kept = JobCursors.read(told.cursor)
     assert kept is not None
@@ -383,7 +399,7 @@ def test_what_a_tick_has_no_time_for_is_named_and_comes_first_in_the_next(
     assert "left for the next tick: job-031/1" in str(told.skip_reason)
     turns.clear()
     with ticking(instance, several, told.cursor) as context:
-        of_every_job(context, context.resources.samza, slow, lambda: 0.0)
+        of_every_job(context, context.resources.samza, slow, {}, lambda: 0.0)
     assert turns[: len(kept.left)] == sorted(kept.left)
 
 

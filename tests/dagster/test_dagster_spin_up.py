@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dagster as dg
 import pytest
-from fake_placement import EXPIRED, FakeClient, World
-from test_dagster_jobs import failure, output_metadata, run
+from fake_placement import EXPIRED, FakeClient, Run, World
+from test_dagster_jobs import failure, output_metadata
 
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
@@ -31,12 +30,10 @@ def watched(world: World, bounds: CatchUp) -> tuple[WarmUp, list[int | None]]:
     return watch, [records for _, records in samples]
 
 
-def test_a_standby_is_started_and_waited_for(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_standby_is_started_and_waited_for(world: World, run: Run) -> None:
     """One request of our own; the run ends when the lag of its stores is small."""
     world.lags = [{"0-1": [90, 7], "0-0": [5000]}]
-    result = run(request.node.name, "spin_up_standby", instance, **ASK)
+    result = run("spin_up_standby", **ASK)
     assert result.success
     assert list(world.kinds.items()) == [
         (request_uuid(result.run_id, "spin_up", 0), "start-standby")
@@ -49,20 +46,18 @@ def test_a_standby_is_started_and_waited_for(
 
 
 def test_a_host_that_a_rule_forbids_is_refused_before_anything_is_asked(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """Its active is there."""
-    result = run(request.node.name, "spin_up_standby", instance, **{**ASK, "destination": "host-1"})
+    result = run("spin_up_standby", **{**ASK, "destination": "host-1"})
     assert "0 is on host-1" in failure(result, "plan_spin_up_standby")[0]
     assert world.requests == {}
 
 
-def test_without_a_place_the_job_is_as_it_was(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_without_a_place_the_job_is_as_it_was(world: World, run: Run) -> None:
     """The coordinator's text is the failure's."""
     world.ends = [EXPIRED]
-    result = run(request.node.name, "spin_up_standby", instance, **ASK)
+    result = run("spin_up_standby", **ASK)
     assert failure(result, "spin_up")[0] == f"spin_up: FAILED: {EXPIRED[1]}"
     assert "0-1" not in world.at
 

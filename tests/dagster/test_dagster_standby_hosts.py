@@ -66,6 +66,25 @@ def test_where_any_host_would_do_one_of_them_is_named(
     assert world.at[standby] == "host-4"
 
 
+@pytest.mark.parametrize("job", ["move_container", "relocate_standby"])
+def test_a_standby_that_may_not_go_there_goes_to_any_legal_host_where_that_is_said(
+    world: World, request: pytest.FixtureRequest, job: str
+) -> None:
+    """host-1 has its active."""
+    refused = bound(request, job, ["host-1", "host-4"], processor="0-0", destination="host-1")
+    assert not refused.success
+    result = bound(
+        request,
+        job,
+        ["host-1", "host-4"],
+        processor="0-0",
+        destination="host-1",
+        or_any_legal=True,
+    )
+    assert result.success
+    assert world.at["0-0"] == "host-4"
+
+
 @pytest.mark.longdagster
 @pytest.mark.parametrize(
     ("job", "config"),

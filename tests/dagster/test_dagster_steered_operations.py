@@ -7,8 +7,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from drains import on
 from fake_placement import World, fake_job
-from judged_runs import drained_world
 from test_dagster_drains_beside import other
 from waiting_runs import tags
 
@@ -34,13 +34,8 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 
 
 @pytest.fixture(autouse=True)
-def _full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
-    monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
+def _heard_at_once(full_host: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "READ_S", 0.0)
-    full = drained_world()
-    world.hosts, world.at, world.lag_now = full.hosts, full.at, full.lag_now
-    world.container_memory_mb = full.container_memory_mb
 
 
 def launch(
@@ -90,10 +85,6 @@ def resumed(instance: dg.DagsterInstance, run_id: str) -> dg.ExecuteInProcessRes
     return fake_job(str(asked.job_name)).execute_in_process(
         run_config=asked.run_config, instance=instance, tags=asked.tags, raise_on_error=False
     )
-
-
-def on(world: World, host: str = "host-1") -> list[str]:
-    return sorted(p for p, h in world.at.items() if h == host)
 
 
 def failure(result: dg.ExecuteInProcessResult, op: str) -> str:

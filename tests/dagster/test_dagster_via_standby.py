@@ -11,10 +11,11 @@ from fake_placement import (
     NOT_STARTED,
     SUCCEEDED,
     Killed,
+    Run,
     World,
     fake_move_via,
 )
-from test_dagster_jobs import failure, output_metadata, run, was_cancelled
+from test_dagster_jobs import failure, output_metadata, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.orchestration.requests import request_uuid
@@ -44,12 +45,10 @@ def kinds(world: World) -> list[str]:
     return list(world.kinds.values())
 
 
-def test_a_standby_warms_up_then_the_active_takes_its_place(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_standby_warms_up_then_the_active_takes_its_place(world: World, run: Run) -> None:
     """Three requests of one chain; as many standbys as before, the active on the named host."""
     world.container_memory_mb = 256
-    result = run(request.node.name, JOB, instance, **ASK)
+    result = run(JOB, **ASK)
     assert result.success
     assert kinds(world) == ["start-standby", "stop-standby", "hold"]
     steps = ("spin_up", "gives_place", "move")
@@ -60,20 +59,16 @@ def test_a_standby_warms_up_then_the_active_takes_its_place(
     assert shown["new_standby_cost"].startswith("256 MiB for ")
 
 
-def test_without_a_destination_it_is_the_legal_host_with_most_room(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_without_a_destination_it_is_the_legal_host_with_most_room(world: World, run: Run) -> None:
     """host-2 has most free memory, and no container of the group."""
-    result = run(request.node.name, JOB, instance, processor="0", steady_s=0)
+    result = run(JOB, processor="0", steady_s=0)
     assert result.success
     assert world.at["0"] == "host-2"
 
 
-def test_the_new_standby_is_kept_when_asked_for(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_the_new_standby_is_kept_when_asked_for(world: World, run: Run) -> None:
     """It leaves for a host away from both ends; the active has one more standby."""
-    result = run(request.node.name, JOB, instance, keep_standby=True, **ASK)
+    result = run(JOB, keep_standby=True, **ASK)
     assert result.success
     assert kinds(world) == ["start-standby", "place", "hold"]
     assert world.at["0"] == "host-4"
@@ -81,23 +76,19 @@ def test_the_new_standby_is_kept_when_asked_for(
     assert result.output_for_node("standbys_after") == ["0-0", "0-1"]
 
 
-def test_a_dry_run_prints_every_step_and_asks_nothing(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_a_dry_run_prints_every_step_and_asks_nothing(world: World, run: Run) -> None:
     """Spin-up, wait, place given, move, verification."""
-    result = run(request.node.name, JOB, instance, dry_run=True, **ASK)
+    result = run(JOB, dry_run=True, **ASK)
     text = result.output_for_node(f"plan_{JOB}", "preview")
     for part in ("reserves memory", "records behind", "stops and is removed", "commit", "verify"):
         assert part in text
     assert world.requests == {}
 
 
-def test_samza_s_am_refuses_before_anything_is_written(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
-) -> None:
+def test_samza_s_am_refuses_before_anything_is_written(world: World, run: Run) -> None:
     """Its wire has no standby on request; the refusal says what has."""
     world.coordinator = "samza"
-    result = run(request.node.name, JOB, instance, **ASK)
+    result = run(JOB, **ASK)
     text, metadata = failure(result, f"plan_{JOB}")
     assert "only samza_dagster's coordinator" in text
     assert "job.standbytasks.replication.factor" in text
@@ -106,20 +97,18 @@ def test_samza_s_am_refuses_before_anything_is_written(
 
 
 @pytest.mark.parametrize("destination", ["ANY_HOST", "STANDBY"])
-def test_one_of_samza_s_words_is_no_destination(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, destination: str
-) -> None:
+def test_one_of_samza_s_words_is_no_destination(world: World, run: Run, destination: str) -> None:
     """The host must be known before the standby is started there."""
-    result = run(request.node.name, JOB, instance, **{**ASK, "destination": destination})
+    result = run(JOB, **{**ASK, "destination": destination})
     assert "a host's name" in failure(result, f"plan_{JOB}")[0]
 
 
 def test_a_failed_move_leaves_the_active_where_it_was_and_says_what_is_left(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """No room any more for the active: the standby had given its place."""
     world.ends = [DONE, DONE, EXPIRED]
-    result = run(request.node.name, JOB, instance, **ASK)
+    result = run(JOB, **ASK)
     text, metadata = failure(result, "reserve")
     assert "expired" in text
     assert metadata["extra_standby"] == "standby 0-1 is gone; its store stays on host-4"
@@ -129,12 +118,12 @@ def test_a_failed_move_leaves_the_active_where_it_was_and_says_what_is_left(
 @pytest.mark.longdagster
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_that_never_warms_up_is_kept_or_removed_as_configured(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest, fate: str
+    world: World, run: Run, fate: str
 ) -> None:
     """The failure says which, and how to go on."""
     world.lag_now = {"0-1": [90_000]}
     config = {**ASK, "catch_up_timeout_s": 1, "if_it_fails": fate}
-    result = run(request.node.name, JOB, instance, **config)
+    result = run(JOB, **config)
     text, metadata = failure(result, "wait_until_warm")
     assert "90,000 records behind" in text
     assert ("0-1" in world.at) is (fate == "keep")
@@ -142,15 +131,10 @@ def test_a_standby_that_never_warms_up_is_kept_or_removed_as_configured(
 
 
 @pytest.mark.parametrize("fate", ["keep", "remove"])
-def test_a_cancelled_wait_hands_back_as_configured(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    fate: str,
-) -> None:
+def test_a_cancelled_wait_hands_back_as_configured(world: World, run: Run, fate: str) -> None:
     """Cancelled while it waits for lag: nothing else was touched."""
     world.breaks = {"lag": dg.DagsterExecutionInterruptedError()}
-    result = run(request.node.name, JOB, instance, **ASK, if_it_fails=fate)
+    result = run(JOB, **ASK, if_it_fails=fate)
     assert not result.success
     assert ("0-1" in world.at) is (fate == "keep")
     assert world.at["0"] == "host-1"
@@ -162,16 +146,11 @@ def test_a_cancelled_wait_hands_back_as_configured(
 )
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_cancelled_while_kafka_is_away_it_is_cancelled(
-    world: World,
-    instance: dg.DagsterInstance,
-    request: pytest.FixtureRequest,
-    fate: str,
-    where: str,
-    op: str,
+    world: World, instance: dg.DagsterInstance, run: Run, fate: str, where: str, op: str
 ) -> None:
     """The standby that can't be handed back is told of, in place of nothing."""
     world.breaks, world.away_at = {where: dg.DagsterExecutionInterruptedError()}, where
-    result = run(request.node.name, JOB, instance, **ASK, if_it_fails=fate)
+    result = run(JOB, **ASK, if_it_fails=fate)
     assert was_cancelled(result, op)
     told = [entry.user_message for entry in instance.all_logs(result.run_id)]
     assert any("no broker answers" in line for line in told)
@@ -222,14 +201,14 @@ def test_a_failed_start_is_asked_again_by_a_re_execution(
 
 
 def test_a_destination_lost_meanwhile_does_not_cost_the_warm_standby(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: World, run: Run
 ) -> None:
     """What the standby gives way for must still be possible."""
     host = world.hosts["host-4"]
     world.after_answer["start-standby"] = lambda: world.hosts.update(
         {"host-4": host.__class__("host-4", "lost")}
     )
-    result = run(request.node.name, JOB, instance, **ASK)
+    result = run(JOB, **ASK)
     assert "host-4 is lost" in failure(result, "give_place")[0]
     assert kinds(world) == ["start-standby"]
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,21 +22,8 @@ STAGES = (*["IN_PROGRESS"] * 4, "SUCCEEDED")
 ON_AN_AM = (*["IN_PROGRESS"] * 2, "SUCCEEDED")
 
 
-@pytest.mark.parametrize(
-    ("options", "answers"),
-    [
-        pytest.param((), [("0", s) for s in STAGES], marks=pytest.mark.e2e),
-        pytest.param(
-            ("--yarn",),
-            [(processor, s) for processor in ("0-0", "0") for s in ON_AN_AM],
-            marks=[pytest.mark.yarn, pytest.mark.longyarn],
-        ),
-    ],
-)
-def test_the_demo_moves_a_stateful_container_and_loses_nothing(
-    tmp_path: Path, options: tuple[str, ...], answers: list[tuple[str, str]]
-) -> None:
-    """Exit 0, a summary whose every promise is re-checked here, and no process left."""
+def _demo(tmp_path: Path, *options: str) -> dict[str, Any]:
+    """The summary of a demo that ended with 0, of which no process is left."""
     home = tmp_path / "home"
     home.mkdir()
     (home / "artifacts").symlink_to(artifacts_directory(), target_is_directory=True)
@@ -59,6 +47,26 @@ def test_the_demo_moves_a_stateful_container_and_loses_nothing(
     assert done.stdout, done.stderr[-3000:]
     summary = json.loads(done.stdout.splitlines()[-1])
     assert done.returncode == 0, (summary, done.stderr[-3000:])
+    assert processes_of(home) == []
+    return summary
+
+
+@pytest.mark.parametrize(
+    ("options", "answers"),
+    [
+        pytest.param((), [("0", s) for s in STAGES], marks=pytest.mark.e2e),
+        pytest.param(
+            ("--yarn",),
+            [(processor, s) for processor in ("0-0", "0") for s in ON_AN_AM],
+            marks=[pytest.mark.yarn, pytest.mark.longyarn],
+        ),
+    ],
+)
+def test_the_demo_moves_a_stateful_container_and_loses_nothing(
+    tmp_path: Path, options: tuple[str, ...], answers: list[tuple[str, str]]
+) -> None:
+    """Exit 0, a summary whose every promise is re-checked here, and no process left."""
+    summary = _demo(tmp_path, *options)
     before, after = summary["locality_before"], summary["locality_after"]
     assert summary["moved"] is True
     assert after["0"] == before["0-0"]
@@ -75,4 +83,25 @@ def test_the_demo_moves_a_stateful_container_and_loses_nothing(
     assert {row["mode"] for row in summary["lag"]} == {"Active", "Standby"}
     assert len(summary["lag"]) == 8
     assert summary["assets"] is True
-    assert processes_of(home) == []
+
+
+@pytest.mark.e2e
+def test_a_killed_standalone_processors_tasks_go_on_where_their_standbys_are(
+    tmp_path: Path,
+) -> None:
+    """Within its session's time-out and 6 s; nothing is lost, nobody owned a task twice, the rest went on."""
+    summary = _demo(tmp_path, "--standalone", "--state-mb", "1")
+    before, after = summary["locality_before"], summary["locality_after"]
+    lost = before["Partition 0"]
+    actives = {task for task in before if task.startswith("Partition ")}
+    assert len(actives) == 4
+    assert {task: after[task] for task in actives} == {
+        task: before[f"Standby-{task}-0" if before[task] == lost else task] for task in actives
+    }
+    assert lost not in after.values()
+    assert (summary["missing"], summary["unexplained"], summary["two_owners"]) == (0, 0, 0)
+    assert all(
+        summary["owners"][task.rpartition(" ")[2]] >= 2 for task in actives if before[task] == lost
+    )
+    assert 0 < summary["took_over_s"] < (summary["session_s"] + 6) * PACE
+    assert 0 < summary["downtime_s"] < (summary["session_s"] + 6) * PACE

@@ -12,9 +12,8 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from samza_dagster.sandbox import demo_job
+from samza_dagster.sandbox import broker_log, demo_job
 from samza_dagster.sandbox.lifecycle import Sandbox
-from tests.chaos import broker_log
 from tests.rig.demo_sandbox import PARTITIONS_OF_0, processors
 from tests.rig.job import alive, parent_of
 from tests.rig.waiting import until

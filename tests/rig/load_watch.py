@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from samza_dagster.sandbox import load
 from samza_dagster.sandbox.judge import Verdict
-from samza_dagster.sandbox.lifecycle import LOAD, Sandbox
+from samza_dagster.sandbox.lifecycle import Sandbox
 
 
 class LoadWatch:
@@ -27,4 +28,4 @@ class LoadWatch:
 
 def load_lives(sandbox: Sandbox) -> bool:
     """The process that sends the sandbox's inputs."""
-    return bool(sandbox.registry.live(LOAD))
+    return bool(sandbox.registry.live(load.ROLE))

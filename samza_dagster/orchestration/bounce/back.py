@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import STANDBY, group_of
+from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.plans.order import not_running
@@ -103,19 +103,19 @@ class BackWatch:
             or any(
                 action.stage in _DOWN_FOR_IT
                 if action.processor_id == p
-                else group_of(action.processor_id) == group_of(p)
+                else view.group_of(action.processor_id) == view.group_of(p)
                 and action.destination == STANDBY
                 and action.stage in _STANDBY_DOWN_FOR_IT
                 for action in view.actions
                 if action.uuid not in ours
             )
-            or self._was_asked_for(p, row, ours)
+            or self._was_asked_for(p, view.group_of(p), row, ours)
         )
         if found:
             self._asked_for.add(p)
         return found
 
-    def _was_asked_for(self, p: str, row: Bounced, ours: Collection[str]) -> bool:
+    def _was_asked_for(self, p: str, group: str, row: Bounced, ours: Collection[str]) -> bool:
         """By an answer that is newer than its own restart, and than one that counted before.
 
         The coordinator dates them all. Where the answer of its own restart is cleaned up, all that are
@@ -126,7 +126,7 @@ class BackWatch:
             (
                 response.timestamp
                 for response in self._client.history()
-                if response.uuid not in ours and _has_stopped(response, p)
+                if response.uuid not in ours and _has_stopped(response, p, group)
             ),
             default=0,
         )
@@ -136,11 +136,11 @@ class BackWatch:
         return True
 
 
-def _has_stopped(response: PlacementResponse, p: str) -> bool:
+def _has_stopped(response: PlacementResponse, p: str, group: str) -> bool:
     details = details_of(response)
     if p == details.started or p in details.stopped:
         return True
     if response.details is not None or response.destination_host != STANDBY:
         return False
     # An older coordinator doesn't say which standby has given way.
-    return response.processor_id == group_of(p) != p and bool(details.stopped)
+    return response.processor_id == group != p and bool(details.stopped)

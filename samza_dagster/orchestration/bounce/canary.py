@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.back import not_itself
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.operations.loop import Verdict
-from samza_dagster.orchestration.plans.bounce import BouncePlan
+from samza_dagster.orchestration.operations.loop import CanaryVerdict
+from samza_dagster.orchestration.plans.bounce import ACTIVE, BouncePlan
 from samza_dagster.orchestration.plans.order import not_running
 
 if TYPE_CHECKING:
@@ -38,18 +37,20 @@ class CanaryWatch:
         self._since: int | None = None
         self._looked_ms = 0
 
-    def judge(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> Verdict:
+    def judge(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> CanaryVerdict:
         """The word on the canary after its bake, at most a look a second."""
         if self._began_ms is None:
             self._began_ms = now_ms
         elif now_ms - self._looked_ms < LOOK_MS:
-            return Verdict(None, "the canary is judged")
+            return CanaryVerdict(None, "the canary is judged")
         self._looked_ms = now_ms
         units = self._plan.units[: self._plan.schedule.canaries]
         canary = [rows[p] for unit in units for p in unit.members if rows[p].back_ms is not None]
         verdict = self._ask_check() if self._plan.judge else self._look(view, canary)
         if verdict.passed is None and now_ms - self._began_ms > self._patience_s() * 1000:
-            verdict = Verdict(False, f"{verdict.why} within {self._patience_s():g} s of the bake")
+            verdict = CanaryVerdict(
+                False, f"{verdict.why} within {self._patience_s():g} s of the bake"
+            )
         self.passed = verdict.passed
         return verdict
 
@@ -57,17 +58,17 @@ class CanaryWatch:
         judge, patience = self._plan.judge, self._plan.patience
         return judge.timeout_s if judge else max(patience.verify_s, patience.lag_s, 1.0)
 
-    def _ask_check(self) -> Verdict:
+    def _ask_check(self) -> CanaryVerdict:
         judge = self._plan.judge
         assert judge is not None
         name = f"check {judge.check} of {judge.asset}"
         # A result that was there before the bake's end says nothing of the bake.
         said = self._check_passed()
         if said is None:
-            return Verdict(None, f"no result of {name} since the bake")
-        return Verdict(said, f"{name} {'passed' if said else 'failed'}")
+            return CanaryVerdict(None, f"no result of {name} since the bake")
+        return CanaryVerdict(said, f"{name} {'passed' if said else 'failed'}")
 
-    def _look(self, view: JobView, canary: list[Bounced]) -> Verdict:
+    def _look(self, view: JobView, canary: list[Bounced]) -> CanaryVerdict:
         """A commit or a lag may take its time; so may a restart that somebody else asked for.
 
         One that died by itself has failed, which ends the bounce before this does.
@@ -76,9 +77,9 @@ class CanaryWatch:
         for row in canary:
             found = view.processors.get(row.processor)
             if found is None:
-                return Verdict(False, f"{row.processor} is gone")
+                return CanaryVerdict(False, f"{row.processor} is gone")
             if why := not_itself(row, found, idle):
-                return Verdict(None, why)
+                return CanaryVerdict(None, why)
         patience = self._plan.patience
         if self._since is None and patience.verify_s:
             told = [row.committed for row in canary if row.committed is not None]
@@ -86,17 +87,24 @@ class CanaryWatch:
         for row in canary:
             if (
                 self._since is not None
-                and not is_standby(row.processor)
+                and row.mode == ACTIVE
                 and not self._client.processing(row.processor, self._since).processing
             ):
-                return Verdict(None, f"{row.processor} hasn't committed progress since it was back")
-        mine = {row.processor for row in canary}
+                return CanaryVerdict(
+                    None, f"{row.processor} hasn't committed progress since it was back"
+                )
+        mine = {row.processor: row.mode for row in canary}
         for replica in self._client.lag() if patience.lag_s else ():
-            if replica.processor_id not in mine:
+            mode = mine.get(replica.processor_id)
+            if mode is None:
                 continue
-            if replica.lag is None and not patience.is_told_by_work(replica.processor_id):
+            if replica.lag is None and not patience.is_told_by_work(mode):
                 why = replica.reason or "nobody tells"
-                return Verdict(None, f"how far {replica.processor_id} is behind isn't known: {why}")
+                return CanaryVerdict(
+                    None, f"how far {replica.processor_id} is behind isn't known: {why}"
+                )
             if replica.lag is not None and replica.lag > patience.lag_limit:
-                return Verdict(None, f"{replica.processor_id} is {replica.lag} records behind")
-        return Verdict(True, "the canary runs, processes and has its lag back")
+                return CanaryVerdict(
+                    None, f"{replica.processor_id} is {replica.lag} records behind"
+                )
+        return CanaryVerdict(True, "the canary runs, processes and has its lag back")

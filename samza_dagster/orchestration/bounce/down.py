@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.plans.bounce import STANDBY
 from samza_dagster.orchestration.plans.order import not_running
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ class Down:
         return down | {p: f"{p} {why}" for p in untold if p not in self._works}
 
     def _at_work(self, rows: Mapping[str, Bounced]) -> set[str]:
-        lags = self.client.lag() if any(is_standby(p) for p in rows) else ()
+        lags = self.client.lag() if any(row.mode == STANDBY for row in rows.values()) else ()
         reported = {r.processor_id: r.reported_ms for r in lags if r.reported_ms is not None}
         found: set[str] = set()
-        for p in rows:
-            if is_standby(p):
+        for p, row in rows.items():
+            if row.mode == STANDBY:
                 report = reported.get(p, 0)
                 works = report not in (0, self._since.setdefault(p, report))
             else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
@@ -35,7 +35,13 @@ from samza_dagster.orchestration.planning import (
     plan_outs,
     require_commits_readable,
 )
-from samza_dagster.orchestration.plans.bounce import BouncePlan, asked, describe, make_plan
+from samza_dagster.orchestration.plans.bounce import (
+    ACTIVE,
+    BouncePlan,
+    asked,
+    describe,
+    make_plan,
+)
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -255,7 +261,7 @@ def _check_first(client: "PlacementClient", plan: BouncePlan) -> list[str]:
                 f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
             )
         notices.update(dict.fromkeys(ruled.notices))
-    if any(not is_standby(processor) for processor in plan.processors):
+    if ACTIVE in map(plan.mode_of, plan.processors):
         require_commits_readable(client, plan.patience.verify_s)
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
@@ -263,7 +269,9 @@ def _check_first(client: "PlacementClient", plan: BouncePlan) -> list[str]:
     notices.update(
         {f"the lag of {r.processor_id} isn't known: {r.reason}": None for r in lags if r.reason}
     )
-    unknown = sorted((p for p in untold if not plan.patience.is_told_by_work(p)), key=natural)
+    unknown = sorted(
+        (p for p in untold if not plan.patience.is_told_by_work(plan.mode_of(p))), key=natural
+    )
     if unknown:
         notices[
             f"nobody tells the lag of {', '.join(unknown[:20])}: without a metrics reporter they don't"

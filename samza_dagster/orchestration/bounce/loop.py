@@ -17,7 +17,7 @@ from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.progress import ProgressLog
 from samza_dagster.orchestration.bounce.restart import AT_WORK, Restart, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result, planned
-from samza_dagster.orchestration.operations.loop import End, Loop, Verdict
+from samza_dagster.orchestration.operations.loop import CanaryVerdict, End, Loop
 from samza_dagster.orchestration.operations.schedule import Next, Position, Stand
 from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.plans.bounce import BouncePlan
@@ -159,9 +159,10 @@ class Bounce:
             down=self._down.among(view, rows, now_ms),
             unsettled=self._since.unsettled,
             paced=waiting,
+            group=view.group_of,
         )
 
-    def judge(self, now_ms: int) -> Verdict:
+    def judge(self, now_ms: int) -> CanaryVerdict:
         """The word on the canary, after its bake."""
         return self._canary.judge(self._job(), self._rows(), now_ms)
 

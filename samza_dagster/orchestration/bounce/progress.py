@@ -10,7 +10,6 @@ from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, Sta
 from samza_dagster.orchestration.plans.bounce import (
     BouncePlan,
     expected_s,
-    mode_of,
     time_in_words,
 )
 from samza_dagster.orchestration.waits.heartbeat import EVERY_MS
@@ -74,9 +73,9 @@ class ProgressLog:
         seconds: dict[str, list[float]] = {}
         for row in rows.values():
             if row.seconds is not None:
-                seconds.setdefault(mode_of(row.processor), []).append(row.seconds)
+                seconds.setdefault(row.mode, []).append(row.seconds)
         means = {mode: sum(told) / len(told) for mode, told in seconds.items()}
-        left = [p for p in plan.processors if rows[p].stand in (Stand.WAITING, *UNDER_WAY)]
+        left = {p: row.mode for p, row in rows.items() if row.stand in (Stand.WAITING, *UNDER_WAY)}
         canary = {p for unit in plan.units[: plan.schedule.canaries] for p in unit.members}
         now_ms = self._now_ms()
         waits_s = {p: max(0, at - now_ms) / 1000 for p, at in self.waits_until_ms.items()}

@@ -10,13 +10,14 @@ from typing import Any, cast
 
 import dagster as dg
 
+from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.history.events import GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.plan_record import plan_records
-from samza_dagster.orchestration.plans.bounce import BouncePlan, Judge, Measured, mode_of
+from samza_dagster.orchestration.plans.bounce import ACTIVE, STANDBY, BouncePlan, Judge, Measured
 from samza_dagster.orchestration.show.bounce import bounce_svg
 from samza_dagster.orchestration.show.pictures import picture
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
@@ -151,10 +152,16 @@ def all_rows(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> dic
             if "hosts" not in record["plan"]:  # a drain's, or a reconciliation's
                 continue
             hosts = cast("dict[str, str]", record["plan"]["hosts"])
+            modes = cast("dict[str, str]", record["plan"].get("modes", {}))
             order = [p for _, *processors in record["plan"]["units"] for p in processors]
-            planned = {p: Bounced(p, hosts.get(p, ""), mode_of(p)) for p in order}
+            planned = {p: Bounced(p, hosts.get(p, ""), modes.get(p) or _named(p)) for p in order}
             return {p: newest.get(p, row) for p, row in planned.items()} | newest
     return newest
+
+
+def _named(processor_id: str) -> str:
+    """The mode by the name, as plans of an older release don't tell it."""
+    return STANDBY if is_standby(processor_id) else ACTIVE
 
 
 def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:

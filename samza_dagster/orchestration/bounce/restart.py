@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import Reservation, write
 from samza_dagster.orchestration.bounce.row import Bounced, Lags
@@ -27,7 +27,7 @@ from samza_dagster.orchestration.operations.verify import (
     not_running,
 )
 from samza_dagster.orchestration.own_commits import OwnCommits
-from samza_dagster.orchestration.plans.bounce import Patience
+from samza_dagster.orchestration.plans.bounce import ACTIVE, Patience
 from samza_dagster.orchestration.requests import (
     HELD,
     StepRequest,
@@ -135,7 +135,7 @@ class Restart:
             return
         if self._hold:
             self._reservation.note()
-        elif self._patience.lag_s and not self._patience.is_told_by_work(self.row.processor):
+        elif self._patience.lag_s and not self._patience.is_told_by_work(self.row.mode):
             # Samza's AM tells no ids: what reports as another than before is the new one.
             mine = [r for r in self._client.lag() if r.processor_id == self.row.processor]
             self._reports.before = {r.execution_id for r in mine if r.execution_id}
@@ -302,7 +302,7 @@ class Restart:
         if self._looked_at is None:
             pid, patience = self.row.processor, self._patience
             expected = Expected(
-                pid, not is_standby(pid), patience.verify_s, self._former, lag_s=patience.lag_s
+                pid, self.row.mode == ACTIVE, patience.verify_s, self._former, lag_s=patience.lag_s
             )
             self._looked_at = Verification(self._client, expected, self._own_commits_since)
         return self._looked_at
@@ -324,12 +324,12 @@ class Restart:
             lags.of.get(self.row.processor, ()),
             (found.execution_id if found else None) or "",
             self._patience.lag_limit,
-            told_by_work=self._patience.is_told_by_work(self.row.processor),
+            told_by_work=self._patience.is_told_by_work(self.row.mode),
         )
 
     def _verified(self, lag: int | None) -> str:
         parts = ["it runs"]
-        if not is_standby(self.row.processor):
+        if self.row.mode == ACTIVE:
             parts.append(
                 "and processes" if self._patience.verify_s else "(processing not waited for)"
             )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import Stand
-from samza_dagster.orchestration.plans.bounce import BouncePlan, mode_of
+from samza_dagster.orchestration.plans.bounce import BouncePlan
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
@@ -54,7 +54,7 @@ class Bounced:
 
 def planned(plan: BouncePlan, processor_id: str) -> Bounced:
     """A processor whose bounce hasn't begun."""
-    return Bounced(processor_id, plan.hosts[processor_id], mode_of(processor_id))
+    return Bounced(processor_id, plan.hosts[processor_id], plan.mode_of(processor_id))
 
 
 @dataclass(frozen=True)

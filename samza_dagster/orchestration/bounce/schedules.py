@@ -33,7 +33,7 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
     cron: str = Field(description="Five fields, in `timezone`.")
     timezone: str = Field(default="UTC", description="Of cron and blackouts, as Europe/Berlin.")
     settings: dict[str, Any] = Field(
-        default_factory=dict,
+        default={},
         description="Fields of the job rolling_bounce: at_once: 2, ….",
     )
     jobs: list[str] = Field(
@@ -41,7 +41,7 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
         description="Which of a component's jobs: <name>/<id>, or patterns of these.",
     )
     blackouts: list[BlackoutWindow] = Field(
-        default_factory=list[BlackoutWindow],
+        default=[],
         description="When none begins. One that runs isn't ended by it.",
     )
     running: bool = Field(default=True, description="Whether it is on when it is first deployed.")

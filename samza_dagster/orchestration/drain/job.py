@@ -4,14 +4,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
 
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.choices import chosen
-from samza_dagster.orchestration.config import HOST_PATTERN, Names
+from samza_dagster.orchestration.config import HOST_PATTERN, Hosts, IfItFailsConfig
 from samza_dagster.orchestration.drain.beside import drained_beside
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.moves import host_map
@@ -41,7 +41,7 @@ ACTION = "drain_host"
 SETTLES_S = 10.0
 
 
-class DrainHostConfig(SeveralConfig):
+class DrainHostConfig(IfItFailsConfig, SeveralConfig):
     """Which host is emptied, and how."""
 
     host: str = Field(
@@ -51,21 +51,16 @@ class DrainHostConfig(SeveralConfig):
         description="Host to empty of this job's containers. Empty: the partition that is chosen "
         "in the Launchpad; another one than that is refused.",
     )
-    destinations: Names = Field(
-        default_factory=list,
+    destinations: Hosts = Field(
+        default=[],
         description="The only hosts to go to; standbys only to those of them that the component "
         "has too, if it names any. Empty: the component's, else any of the job.",
     )
-    exclude: Names = Field(default_factory=list, description="Hosts that nothing goes to.")
+    exclude: Hosts = Field(default=[], description="Hosts that nothing goes to.")
     cold: bool = Field(
         default=False,
         description="Off: an active without a warm standby gets one for the move, which is gone "
         "after it. On: it moves as it is and restores its state at its destination.",
-    )
-    if_it_fails: Literal["keep", "remove"] = Field(
-        default="keep",
-        description="What becomes of a standby that was spun up for a move which then fails: keep "
-        "it, so that the run can be re-executed from failure, or remove it.",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar
@@ -65,7 +65,7 @@ def _of_version_1(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Cursor(Versioned):
+class HistoryCursor(Versioned):
     """Where the sensor goes on: positions in the coordinator stream of one job and in our state topic.
 
     In the state topic requests of our own are answered. `flight`: requests that have no end yet.
@@ -79,7 +79,7 @@ class Cursor(Versioned):
     own: int
     flight: InFlight = field(default_factory=InFlight)
 
-    def bounded(self) -> Cursor:
+    def bounded(self) -> HistoryCursor:
         """The same within `MOST_BYTES`, however long the messages are."""
         kept = replace(self, flight=self.flight.newest(MOST_REQUESTS))
         while len(kept.to_text()) > MOST_BYTES:
@@ -112,7 +112,7 @@ Responses = Sequence[tuple[int, PlacementResponse]]
 
 def resumed(
     job: str, marks: Sequence[Mark], responses: Responses, answers: Responses, ends: tuple[int, int]
-) -> Cursor:
+) -> HistoryCursor:
     """The cursor after what was recorded last; `marks` are the newest first, at least one.
 
     `responses` and `answers` are all that the topics hold, `ends` where they end. In a topic of
@@ -129,11 +129,11 @@ def resumed(
     flight = InFlight().seen(read).ended(r.uuid for r in read if r.status_code.is_terminal)
     # What was lost before anything was recorded is no news.
     old = (u for u, r in flight.requests.items() if r.since_ms <= marks[0].at_ms - LONGEST_MS)
-    return Cursor(job, position, own_position, flight.with_named(old))
+    return HistoryCursor(job, position, own_position, flight.with_named(old))
 
 
 @dataclass(frozen=True)
-class Batch:
+class NewOutcomes:
     """Outcomes to record now and the position to go on from."""
 
     outcomes: tuple[tuple[int, PlacementResponse], ...]
@@ -145,7 +145,7 @@ def next_batch(
     responses: Sequence[tuple[int, PlacementResponse]],
     next_position: int,
     most: int = MOST_IN_A_TICK,
-) -> Batch:
+) -> NewOutcomes:
     """The first `most` outcomes in order, one a request; statuses on the way are passed over.
 
     A new leader writes its predecessor's last response again, so a request may have
@@ -160,10 +160,10 @@ def next_batch(
         if details_of(response).refers_to is not None:
             continue
         if len(outcomes) == most:
-            return Batch(tuple(outcomes), position, more=True)
+            return NewOutcomes(tuple(outcomes), position, more=True)
         seen.add(response.uuid)
         outcomes.append((position, response))
-    return Batch(tuple(outcomes), next_position, more=False)
+    return NewOutcomes(tuple(outcomes), next_position, more=False)
 
 
 def history_event(
@@ -175,6 +175,7 @@ def history_event(
     key: dg.AssetKey = KEY,
     *,
     whole: bool = True,
+    group_of: Callable[[str], str] = group_of,
 ) -> dg.AssetMaterialization:
     """The event of one outcome. Numbers among its metadata are plotted over time.
 

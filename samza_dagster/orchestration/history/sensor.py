@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 
 import dagster as dg
 
-from samza_dagster.model.naming import group_of
+from samza_dagster.model import naming
+from samza_dagster.model.capabilities import capabilities
 from samza_dagster.orchestration.history.events import (
     HISTORY,
     KEY,
     MOST_IN_A_TICK,
     STATE_TOPIC,
     STREAM,
-    Cursor,
+    HistoryCursor,
     Mark,
     history_event,
     next_batch,
@@ -27,7 +28,6 @@ from samza_dagster.orchestration.history.open_requests import (
     without_end,
 )
 from samza_dagster.orchestration.job_sensor import JobTick, Told, job_sensor
-from samza_dagster.orchestration.moves import OURS
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.ticks import answered, since_boot, steady_now
@@ -58,7 +58,7 @@ def placement_responses_sensor(
     """
 
     def tick(one: JobTick, samza: SamzaClientResource) -> Told:
-        cursor = Cursor.read(one.cursor, samza.job, one.log.warning)
+        cursor = HistoryCursor.read(one.cursor, samza.job, one.log.warning)
         key, recorded = samza.asset_key(HISTORY), samza.records_of(HISTORY)
         marks = recorded_marks(one.instance, samza.job, recorded) if cursor is None else ()
         start, own_start = (cursor.position, cursor.own) if cursor is not None else (None, None)
@@ -82,7 +82,7 @@ def placement_responses_sensor(
         if cursor is None:
             return dg.SensorResult(
                 skip_reason=f"starting from now, position {end}",
-                cursor=Cursor(samza.job, end, own_end).to_text(),
+                cursor=HistoryCursor(samza.job, end, own_end).to_text(),
             )
         anew: list[str] = []
         if end < cursor.position:
@@ -96,6 +96,7 @@ def placement_responses_sensor(
             *((STREAM, *outcome) for outcome in batch.outcomes),
             *((STATE_TOPIC, *outcome) for outcome in own.outcomes),
         ]
+        group_of = naming.group_of if view is None else view.group_of
         read = [r for at, r in responses if at < batch.next_position]
         read += [r for at, r in answers if at < own.next_position]
         flight = cursor.flight.of_no_deployment() if anew else cursor.flight
@@ -110,6 +111,7 @@ def placement_responses_sensor(
                 flight.requests[response.uuid].statuses,
                 key,
                 whole=flight.requests[response.uuid].whole,
+                group_of=group_of,
             )
             for topic, position, response in outcomes
             if response.uuid not in known
@@ -124,9 +126,12 @@ def placement_responses_sensor(
                 lost = ()  # their answers may be among the rest
             late = without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)
             flight, late = newly_named(one.instance, flight, late, lost, recorded)
-            ours = view.coordinator == OURS
-            events += [no_end_event(samza.job, each, at_ms, key, ours=ours) for each in late]
-        went_on = Cursor(samza.job, batch.next_position, own.next_position, flight).bounded()
+            ours = capabilities(view.coordinator).has_own_requests
+            events += [
+                no_end_event(samza.job, each, at_ms, key, ours=ours, group_of=group_of)
+                for each in late
+            ]
+        went_on = HistoryCursor(samza.job, batch.next_position, own.next_position, flight).bounded()
         if not events:
             quiet = f"no new outcome up to position {batch.next_position}"
             return dg.SensorResult(skip_reason="; ".join(anew) or quiet, cursor=went_on.to_text())
@@ -151,7 +156,13 @@ def _made_anew(topic: str, end: int, position: int) -> str:
 
 
 def no_end_event(
-    job: str, action: OpenRequest, at_ms: int, key: dg.AssetKey = KEY, *, ours: bool = True
+    job: str,
+    action: OpenRequest,
+    at_ms: int,
+    key: dg.AssetKey = KEY,
+    *,
+    ours: bool = True,
+    group_of: Callable[[str], str] = naming.group_of,
 ) -> dg.AssetObservation:
     """A request that should have ended by now. `ours`: our coordinator has it, and can cancel it."""
     seconds = (at_ms - (action.over_ms or action.seen_ms)) / 1000

@@ -40,7 +40,7 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True)
-class Ended:
+class OperationEnded:
     """The end of a run's part; `wait` is what a sensor goes on with."""
 
     end: End
@@ -49,7 +49,7 @@ class Ended:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CanaryVerdict:
     """A judge's yes, no, or None: not yet; and why."""
 
     passed: bool | None
@@ -74,7 +74,7 @@ class Work(Protocol):
         """Where each stands."""
         ...
 
-    def judge(self, now_ms: int) -> Verdict:
+    def judge(self, now_ms: int) -> CanaryVerdict:
         """The word on the canary, after its bake."""
         ...
 
@@ -121,7 +121,7 @@ class Loop:
         self._idle_since: int | None = None
         self._away_since: int | None = None
 
-    def run(self) -> Ended:
+    def run(self) -> OperationEnded:
         """Goes on until the end; what is only held is given back however that comes."""
         try:
             while True:
@@ -140,7 +140,7 @@ class Loop:
             self._work.give_back()
             raise
 
-    def _turn(self) -> Ended | None:
+    def _turn(self) -> OperationEnded | None:
         work, now = self._work, self._now_ms()
         if not self._is_taken_up:
             work.take_up(now)
@@ -148,7 +148,7 @@ class Loop:
         order = self._control()
         if order == ABORT:
             work.give_back()
-            return Ended(End.ABORTED, "it was aborted")
+            return OperationEnded(End.ABORTED, "it was aborted")
         work.look(now)
         position = work.position(now)
         if order == PAUSE:
@@ -159,7 +159,7 @@ class Loop:
             work.begin(key, now)
         wait = work.decided(todo, now)
         if wait is not None:
-            return Ended(End.WAITING, "it waits without a run", wait)
+            return OperationEnded(End.WAITING, "it waits without a run", wait)
         if todo.phase is Phase.ENDED:
             return _ended(position, order, todo.because)
         return self._too_idle(todo, position, now)
@@ -178,7 +178,7 @@ class Loop:
             return todo
         return replace(todo, because=f"{todo.because}: {verdict.why}")
 
-    def _too_idle(self, todo: Next, position: Position, now: int) -> Ended | None:
+    def _too_idle(self, todo: Next, position: Position, now: int) -> OperationEnded | None:
         """The end of an operation that may touch nobody for too long."""
         flying = position.are(*UNDER_WAY)
         if todo.phase is not Phase.BOUNCING or todo.ask or flying or todo.until_ms is not None:
@@ -188,7 +188,7 @@ class Loop:
         if now - self._idle_since <= self._patience_s * 1000:
             return None
         limit = f"{self._patience_s:g} s"
-        return Ended(End.STOPPED, f"nobody may be touched for {limit}: {todo.because}")
+        return OperationEnded(End.STOPPED, f"nobody may be touched for {limit}: {todo.because}")
 
     def _away(self, error: Unreachable) -> None:
         now = self._now_ms()
@@ -199,9 +199,9 @@ class Loop:
             raise error
 
 
-def _ended(position: Position, order: str, because: str) -> Ended:
+def _ended(position: Position, order: str, because: str) -> OperationEnded:
     if len(position.are(Stand.BACK, Stand.GONE)) == len(position.stands):
-        return Ended(End.DONE, "all are back")
+        return OperationEnded(End.DONE, "all are back")
     if order == PAUSE:
-        return Ended(End.PAUSED, "it was paused")
-    return Ended(End.STOPPED, because)
+        return OperationEnded(End.PAUSED, "it was paused")
+    return OperationEnded(End.STOPPED, because)

@@ -20,7 +20,7 @@ from samza_dagster.orchestration.follow import (
 )
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.loop import End, Ended
+from samza_dagster.orchestration.operations.loop import End, OperationEnded
 from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.planning import (
@@ -152,7 +152,7 @@ def carry_out_units(
     try:
         ended = runner.run(plan.units, plan.at_once)
     except Unreachable as error:  # for longer than the loop waits
-        ended, away = Ended(End.STOPPED, ""), str(error)
+        ended, away = OperationEnded(End.STOPPED, ""), str(error)
     except dg.DagsterExecutionInterruptedError:
         instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
         _settle_standbys(context, client, plan, runner.progress)
@@ -196,8 +196,8 @@ def note_failed_groups(
 ) -> None:
     """Tags the run with the groups that it couldn't do, so that the next one does them last."""
     failed = {one.unit.group for one in progress if one.state is State.FAILED}
-    failed |= {line.partition(":")[0] for line in plan.refused}
-    named = names_within(sorted(group_of(processor) for processor in failed))
+    failed |= {group_of(line.partition(":")[0]) for line in plan.refused}
+    named = names_within(sorted(failed))
     context.instance.add_run_tags(context.run.run_id, {FAILED_GROUPS: named})
 
 

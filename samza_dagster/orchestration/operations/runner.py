@@ -21,7 +21,7 @@ from samza_dagster.orchestration.asking import write
 from samza_dagster.orchestration.follow import root_run_id
 from samza_dagster.orchestration.operations import loop
 from samza_dagster.orchestration.operations.control import RunControl, goes_on_with_another
-from samza_dagster.orchestration.operations.loop import Ended, Loop, Verdict
+from samza_dagster.orchestration.operations.loop import CanaryVerdict, Loop, OperationEnded
 from samza_dagster.orchestration.operations.progress import (
     ChainRequests,
     Progress,
@@ -99,7 +99,7 @@ class Runner:
         self.goes_on = False
         self.progress: list[Progress] = []
 
-    def run(self, units: Sequence[Unit], at_once: int) -> Ended:
+    def run(self, units: Sequence[Unit], at_once: int) -> OperationEnded:
         """Does all of it, as far as it may; `progress` tells how each unit ended.
 
         A cancelled or aborted run asks that what was only reserved is given back, and says
@@ -136,9 +136,9 @@ class Runner:
             group=lambda key: self.progress[int(key)].unit.group,
         )
 
-    def judge(self, now_ms: int) -> Verdict:
+    def judge(self, now_ms: int) -> CanaryVerdict:
         """There is no canary among units of several steps."""
-        return Verdict(True, "there is no canary")
+        return CanaryVerdict(True, "there is no canary")
 
     def begin(self, key: str, now_ms: int) -> None:
         """Begins a unit where an earlier run of the chain has left it."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.plans.order import HOSTS, Batch, Schedule
 from samza_dagster.orchestration.show.pictures import clock
 
@@ -69,7 +68,7 @@ class Position:
     unsettled: Mapping[str, str] = field(default_factory=dict[str, str])
     paced: Mapping[str, StopBudget] = field(default_factory=dict[str, "StopBudget"])
     halt: str = ""
-    group: Callable[[str], str] = group_of
+    group: Callable[[str], str] = field(kw_only=True)
 
     def are(self, *stands: Stand) -> list[str]:
         """Those that stand so."""

@@ -36,9 +36,9 @@ class Patience:
     lag_s: float
     lag_limit: int
 
-    def is_told_by_work(self, processor_id: str) -> bool:
-        """Whether its lag needs no report: an active processes only with its stores restored."""
-        return self.verify_s > 0 and not is_standby(processor_id)
+    def is_told_by_work(self, mode: str) -> bool:
+        """Whether the lag needs no report: an active processes only with its stores restored."""
+        return self.verify_s > 0 and mode == ACTIVE
 
 
 @dataclass(frozen=True)
@@ -75,25 +75,29 @@ class BouncePlan:
     measured: Measured = Measured()
     waits_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """Who waits because Samza's AM counts its stops of late, and how long."""
+    standbys: frozenset[str] | None = None
+    """Those of them that are standbys; None of an older release, whose names tell."""
 
     @property
     def processors(self) -> tuple[str, ...]:
         """All that are to be bounced, in their order."""
         return tuple(p for unit in self.units for p in unit.members)
 
+    def mode_of(self, processor_id: str) -> str:
+        """`active` or `standby`."""
+        standbys = self.standbys
+        standby = is_standby(processor_id) if standbys is None else processor_id in standbys
+        return STANDBY if standby else ACTIVE
+
     def record(self) -> dict[str, Any]:
         """What a later run of the chain needs of it, as JSON."""
         return {
             "units": [[unit.name, *unit.members] for unit in self.units],
             "hosts": dict(self.hosts),
+            "modes": {p: self.mode_of(p) for p in self.processors},
             "executions": dict(self.executions),
             "before": [asdict(row) for row in self.before],
         }
-
-
-def mode_of(processor_id: str) -> str:
-    """`active` or `standby`."""
-    return STANDBY if is_standby(processor_id) else ACTIVE
 
 
 def make_plan(
@@ -149,6 +153,7 @@ def make_plan(
         executions=executions,
         before=before,
         measured=measured or Measured(),
+        standbys=frozenset(p for p in hosts if view.is_standby(p)),
         waits_s={p: budget.wait_ms / 1000 for p, budget in paced(view).items() if p in hosts},
     )
 
@@ -163,7 +168,7 @@ def asked(config: RollingBounceConfig) -> dict[str, Any]:
 
 
 def expected_s(
-    left: Sequence[str],
+    left: Mapping[str, str],
     schedule: Schedule,
     seconds: Mapping[str, float],
     *,
@@ -171,7 +176,7 @@ def expected_s(
     bake_s: float,
     waits_s: Mapping[str, float] | None = None,
 ) -> float | None:
-    """Seconds that `left` will take, by the mean of each mode; None while nothing is measured.
+    """Seconds that `left` (processor → mode) will take, by each mode's mean; None: nothing is measured.
 
     `bake_s` is what is left of the bake; it counts where others come after the canary.
     A mode that isn't measured takes what the other one takes. The last `at_once` places
@@ -183,11 +188,12 @@ def expected_s(
     other = max(seconds.values())
 
     def end(processors: Sequence[str], begin_s: float) -> float:
-        costs = {p: seconds.get(mode_of(p), other) for p in processors}
+        costs = {p: seconds.get(left[p], other) for p in processors}
         last = [wait + costs[p] for p, wait in (waits_s or {}).items() if p in costs]
         return max([begin_s + _turns([*costs.values()], schedule.at_once), *last])
 
-    canary, rest = left[:canaries_left], left[canaries_left:]
+    order = list(left)
+    canary, rest = order[:canaries_left], order[canaries_left:]
     first = end(canary, 0.0)
     return end(rest, first + bake_s) if rest else first
 
@@ -233,7 +239,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         else "it still runs, processes and has its lag back"
     )
     took = expected_s(
-        plan.processors,
+        {p: plan.mode_of(p) for p in plan.processors},
         schedule,
         plan.measured.seconds,
         canaries_left=first,
@@ -261,7 +267,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
     ]
     rows = [(n, unit, p) for n, unit in enumerate(plan.units, start=1) for p in unit.members]
     lines += [
-        f"| {n} | {unit.name} | {plan.hosts[p]} | {p} | {mode_of(p)} | {LAST_SEEN} |"
+        f"| {n} | {unit.name} | {plan.hosts[p]} | {p} | {plan.mode_of(p)} | {LAST_SEEN} |"
         for n, unit, p in rows[:shown]
     ]
     if len(rows) > shown:

@@ -12,7 +12,7 @@ import dagster as dg
 from pydantic import Field, model_validator
 
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.config import DAY_S, MOST_LAG, Names, OpConfig, SaidConfig
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG, Names, OpConfig, RunConfig
 from samza_dagster.orchestration.plans import blackout
 
 MOST_AT_ONCE = 64
@@ -41,9 +41,9 @@ _Time = Annotated[str, dg.Resolver(_as_time, model_field_type=str | int)]
 class BlackoutWindow(OpConfig, dg.Resolvable):
     """When no bounce may begin: hours of weekdays, dates, or hours of dates, in the bounce's zone."""
 
-    weekdays: list[str] = Field(default_factory=list, description="mon … sun; empty: every day.")
+    weekdays: list[str] = Field(default=[], description="mon … sun; empty: every day.")
     dates: Annotated[list[str], dg.Resolver(_as_texts, model_field_type=list[Any])] = Field(
-        default_factory=list[str],
+        default=[],
         description="YYYY-MM-DD, or YYYY-MM-DD..YYYY-MM-DD; empty: all.",
     )
     start: _Time = Field(default="00:00", description="HH:MM.")
@@ -67,7 +67,7 @@ class BlackoutWindow(OpConfig, dg.Resolvable):
         return self
 
 
-class RollingBounceConfig(SaidConfig):
+class RollingBounceConfig(RunConfig):
     """Whom to restart, how many at once, and when to stop."""
 
     unit: BounceUnit = Field(
@@ -75,12 +75,10 @@ class RollingBounceConfig(SaidConfig):
         description="containers: each for itself; hosts: host after host, each with all its containers.",
     )
     only: Names = Field(
-        default_factory=list,
+        default=[],
         description="Processor ids or host names to bounce. Empty: all.",
     )
-    skip: Names = Field(
-        default_factory=list, description="Processor ids or host names to leave alone."
-    )
+    skip: Names = Field(default=[], description="Processor ids or host names to leave alone.")
     at_once: int = Field(
         default=1,
         ge=1,
@@ -133,32 +131,8 @@ class RollingBounceConfig(SaidConfig):
         le=DAY_S,
         description="Seconds from check-in until its lag is back; 0 doesn't wait for lag.",
     )
-    verify_timeout_s: int | None = Field(
-        default=None,
-        ge=0,
-        le=DAY_S,
-        description="Seconds from check-in until an active processes; 0 doesn't wait for it (for a "
-        "job without input). Empty: the policy's.",
-    )
-    timeout_s: int | None = Field(
-        default=None,
-        ge=1,
-        le=DAY_S,
-        description="Seconds that one restart may take until check-in; also how long the bounce "
-        "waits when nobody may be touched. Empty: the policy's.",
-    )
-    request_expiry_s: int | None = Field(
-        default=None,
-        ge=1,
-        le=DAY_S,
-        description="Seconds that the coordinator may take to reserve a container's place. "
-        "Empty: the policy's.",
-    )
-    dry_run: bool = Field(
-        default=False, description="Print order, limits and expected time; write nothing."
-    )
     blackouts: list[BlackoutWindow] = Field(
-        default_factory=list[BlackoutWindow],
+        default=[],
         max_length=blackout.MOST_WINDOWS,
         description="When this run doesn't begin, unless a person goes on with it: a run of a schedule "
         "may have waited in the queue. Given by the schedule.",

@@ -14,8 +14,7 @@ from samza_dagster.model.naming import (
     DESTINATION_WORDS,
     LAST_SEEN,
     STANDBY,
-    group_of,
-    is_standby,
+    one_more_of,
 )
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.config import (
@@ -28,13 +27,13 @@ from samza_dagster.orchestration.config import (
     SingleConfig,
     SpinUpStandbyConfig,
     ToHostConfig,
+    ToLegalHostConfig,
     given,
 )
 from samza_dagster.orchestration.moves import (
     FAIL_OVER,
     PLACE,
     START_STANDBY,
-    CatchUp,
     MovePlan,
     find_processor,
     host_for_standby,
@@ -84,6 +83,7 @@ def _decides(
             before=host_map(view),
             coordinator=view.coordinator,
             any_host=view.takes_any_host,
+            of_standby=view.is_standby(config.processor),
             **_bounds(config, policies, hosts),
         )
 
@@ -98,9 +98,9 @@ def move_container(view: JobView, config: MoveContainerConfig, hosts: Sequence[s
     STANDBY where the coordinator might send the standby to such a one.
     """
     processor = find_processor(view, config.processor)
-    destination = _chosen(view, "move_container", processor, config.destination, hosts)
-    own = capabilities(view.coordinator).has_own_requests
-    if destination == STANDBY and own and _is_bounded(view, hosts):
+    destination = _permitted(view, "move_container", processor, config.destination, hosts, config)
+    swaps = capabilities(view.coordinator).has_standby_destination
+    if destination == STANDBY and swaps and _is_bounded(view, hosts):
         raise Refused(
             f"the standby of {processor.processor_id} goes to one of the component's hosts",
             seen="with STANDBY the coordinator chooses a host for it",
@@ -125,7 +125,7 @@ def relocate_standby(view: JobView, config: RelocateStandbyConfig, hosts: Sequen
     host is legal.
     """
     standby = find_processor(view, config.processor)
-    if not is_standby(standby.processor_id):
+    if not view.is_standby(standby.processor_id):
         raise Refused(
             "relocate_standby moves a standby",
             seen=f"{standby.processor_id} is an active",
@@ -133,7 +133,8 @@ def relocate_standby(view: JobView, config: RelocateStandbyConfig, hosts: Sequen
         )
     if config.destination is None:
         return Choice(_legal_host(view, standby, hosts))
-    return Choice(_chosen(view, "relocate_standby", standby, config.destination, hosts))
+    named = config.destination
+    return Choice(_permitted(view, "relocate_standby", standby, named, hosts, config))
 
 
 @_decides
@@ -149,7 +150,7 @@ def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[
     require_told_lag(view, "spin_up_standby", "samza-dagster control-standby start doesn't wait")
     require_among_hosts("spin_up_standby", destination, hosts)
     if destination == ANY_HOST and hosts:
-        new, source = f"{active.processor_id}-new", active.host or ""
+        new, source = one_more_of(active.processor_id), active.host or ""
         destination = host_for_standby(view, new, source, source, hosts)
     return Choice(destination, kind=START_STANDBY)
 
@@ -170,7 +171,7 @@ def fail_over(view: JobView, config: FailOverConfig, hosts: Sequence[str]) -> Ch
 def move_with_standby(view: JobView, config: MoveWithStandbyConfig, hosts: Sequence[str]) -> Choice:
     """The active takes the host of a standby, which leaves first.
 
-    On our coordinator one request does both, unless the config or the component bounds
+    Where the coordinator has such a destination one request does both, unless the config or the component bounds
     what the coordinator may choose: such a choice has no form on the wire. Raises
     `Refused` without a standby, and for the active's own host.
     """
@@ -188,8 +189,8 @@ def move_with_standby(view: JobView, config: MoveWithStandbyConfig, hosts: Seque
     only = _only(standbys_of(view, active)) is not None
     named = config.standby is not None or config.destination is not None
     bounded = _is_bounded(view, hosts)
-    own = capabilities(view.coordinator).has_own_requests
-    if own and destination == host and not bounded and (only or not named):
+    swaps = capabilities(view.coordinator).has_standby_destination
+    if swaps and destination == host and not bounded and (only or not named):
         return Choice(STANDBY, standby if only else None)
     return Choice(destination, standby)
 
@@ -236,7 +237,7 @@ def _chosen(
     It is for a standby where the component has hosts, and under Samza's own AM, which would
     look at the rules for ANY_HOST only after it has stopped the container.
     """
-    of_component = is_standby(processor.processor_id) and bool(hosts)
+    of_component = view.is_standby(processor.processor_id) and bool(hosts)
     if of_component:
         require_among_hosts(action, destination, hosts)
     by_name = not (capabilities(view.coordinator).rules_before_stop or view.takes_any_host)
@@ -245,11 +246,36 @@ def _chosen(
     return destination
 
 
+def _permitted(
+    view: JobView,
+    action: str,
+    processor: ProcessorView,
+    destination: str,
+    hosts: Sequence[str],
+    config: ToLegalHostConfig,
+) -> str:
+    """What `_chosen` gives; with `or_any_legal`, where a rule forbids it of a standby, the legal host with most room."""
+    if not (config.or_any_legal and view.is_standby(processor.processor_id)):
+        return _chosen(view, action, processor, destination, hosts)
+    from samza_dagster.client.checks import legal_destination  # late: a run's start
+
+    try:
+        chosen = _chosen(view, action, processor, destination, hosts)
+        unknown = config.allow_unknown_host
+        legal_destination(view, processor, chosen, allow_unknown_host=unknown)
+    except Refused as refused:
+        try:
+            return _legal_host(view, processor, hosts)
+        except Refused:
+            raise refused from None
+    return chosen
+
+
 def _legal_host(view: JobView, processor: ProcessorView, hosts: Sequence[str]) -> str:
     pid, here = processor.processor_id, processor.host or ""
-    if not is_standby(pid):
+    if not view.is_standby(pid):
         return host_for_standby(view, pid, here, here)
-    active = view.processors.get(group_of(pid))
+    active = view.processors.get(view.group_of(pid))
     source = active.host if active is not None else None
     return host_for_standby(view, pid, source, here, hosts)
 
@@ -286,8 +312,5 @@ def _bounds(
     if isinstance(config, SingleConfig):
         bounds["beyond_budget"] = config.beyond_budget
     if isinstance(config, SpinUpStandbyConfig):
-        limit = round(given(config.lag_limit, policies.lag_limit))
-        bounds["catch_up"] = CatchUp(
-            limit, float(config.steady_s), float(config.catch_up_timeout_s)
-        )
+        bounds["catch_up"] = config.catch_up(policies.lag_limit)
     return bounds

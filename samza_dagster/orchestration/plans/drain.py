@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import group_of, is_standby, one_more_of
+from samza_dagster.model.naming import one_more_of
 from samza_dagster.orchestration.moves import (
     LAST_SEEN_STATE,
     LOST,
@@ -124,12 +124,12 @@ def _how(
     rules: DrainRules,
 ) -> _How:
     pid = processor.processor_id
-    if is_standby(pid):
+    if view.is_standby(pid):
         return _How(RELOCATE, "a standby: its active runs on elsewhere meanwhile")
     standbys = [
         p
         for _, p in sorted(view.processors.items())
-        if group_of(p.processor_id) == pid and is_standby(p.processor_id)
+        if view.group_of(p.processor_id) == pid and view.is_standby(p.processor_id)
     ]
     warm = [
         p
@@ -203,7 +203,8 @@ def _no_use(view: JobView, host: str | None, rules: DrainRules) -> str:
 def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str) -> Unit:
     pid = processor.processor_id
     if how.what == RELOCATE:
-        return Unit(pid, how.what, how.why, standby_placed(view, Step("move", Kind.PLACE, pid, to)))
+        placed = standby_placed(view, Step("move", Kind.PLACE, pid, to))
+        return Unit.of(view, pid, how.what, how.why, *placed)
     place, before = to, tuple[Step, ...]()
     if how.what == SWAP and how.standby is not None:
         standby, place = how.standby.processor_id, str(how.standby.host)
@@ -219,7 +220,7 @@ def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str
         )
     move = Step("move", Kind.PLACE, pid, place)
     verified = Step("processes", Kind.WAIT_PROCESSING, pid)
-    return Unit(pid, how.what, how.why, (*before, move, verified))
+    return Unit.of(view, pid, how.what, how.why, *before, move, verified)
 
 
 def _destinations(
@@ -231,7 +232,11 @@ def _destinations(
     """
     room = _room(view, host)
     members = {
-        pid: {p.host for p in view.processors.values() if group_of(p.processor_id) == group_of(pid)}
+        pid: {
+            p.host
+            for p in view.processors.values()
+            if view.group_of(p.processor_id) == view.group_of(pid)
+        }
         for pid in how
     }
     why_not: dict[str, str] = {}
@@ -293,7 +298,7 @@ def _destinations(
                 for pid in unseated
             ),
             fix=f"room for {len(unseated)} more on a host that is alive{each} and has no container"
-            f" of group {', '.join(sorted({group_of(pid) for pid in unseated}))}"
+            f" of group {', '.join(sorted({view.group_of(pid) for pid in unseated}))}"
             + (", nor one in its fault domain" if knows_domains(view) else "")
             + (
                 "; or cold: true"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def unwell(view: JobView) -> dict[str, list[Finding]]:
     for pid, processor in sorted(view.processors.items()):
         if processor.state not in (RUNNING, LAST_SEEN_STATE):
             seen = f"it is {processor.state} on {processor.host or 'no host'}"
-            found.setdefault(group_of(pid), []).append(Finding(pid, seen, _WAIT))
+            found.setdefault(view.group_of(pid), []).append(Finding(pid, seen, _WAIT))
     return found
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING
 from samza_dagster.orchestration.show.map_picture import natural
 
@@ -71,7 +70,7 @@ def order_of(
     if unit == CONTAINERS:
         wanted.sort(
             key=lambda p: (
-                not is_standby(p.processor_id),
+                not view.is_standby(p.processor_id),
                 load[p.host or ""],
                 p.host or "",
                 natural(p.processor_id),
@@ -80,10 +79,10 @@ def order_of(
         return tuple(Batch(p.processor_id, (p.processor_id,)) for p in wanted)
     on: dict[str, list[str]] = {}
     for p in sorted(
-        wanted, key=lambda p: (not is_standby(p.processor_id), natural(p.processor_id))
+        wanted, key=lambda p: (not view.is_standby(p.processor_id), natural(p.processor_id))
     ):
         on.setdefault(p.host or "", []).append(p.processor_id)
-    hosts = sorted(on, key=lambda h: (any(not is_standby(p) for p in on[h]), load[h], h))
+    hosts = sorted(on, key=lambda h: (any(not view.is_standby(p) for p in on[h]), load[h], h))
     return tuple(Batch(host, tuple(on[host])) for host in hosts)
 
 
@@ -118,11 +117,11 @@ def busy_groups(view: JobView, ours: Collection[str]) -> dict[str, str]:
     """
     busy: dict[str, str] = {}
     for processor, why in not_running(view).items():
-        busy.setdefault(group_of(processor), why)
+        busy.setdefault(view.group_of(processor), why)
     for action in (*view.actions, *view.queued):
         if action.uuid not in ours:
             busy.setdefault(
-                group_of(action.processor_id),
+                view.group_of(action.processor_id),
                 f"request {action.uuid} for {action.processor_id} is {action.stage}",
             )
     return busy

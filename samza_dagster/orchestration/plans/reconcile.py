@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import group_of, is_standby, one_more_of
+from samza_dagster.model.naming import one_more_of
 from samza_dagster.orchestration.moves import LOST, require_named_hosts
 from samza_dagster.orchestration.plans.findings import Finding, localities, no_host, unwell
 from samza_dagster.orchestration.plans.units import Kind, Step, Unit, standby_placed
@@ -28,7 +28,7 @@ LEFT_OVER, SHARED_HOST, PINNED, MISSING = "left over", "shared host", "pinned", 
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedPlacement:
     """The placement that a job should have.
 
     `standbys` of each active; None: the most that any active has of the job's own. `pins`
@@ -55,7 +55,7 @@ class Reconciliation:
     findings: tuple[Finding, ...]
 
 
-def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
+def reconcile(view: JobView, wanted: WantedPlacement) -> Reconciliation:
     """The steps from the job as it stands to the wanted placement; none when it is that.
 
     A group that an action is under way in is left alone. Raises `Refused` for pins that
@@ -66,7 +66,7 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
     world = _World.of(view, wanted.allowed)
     findings: list[Finding] = []
     units: list[Unit] = []
-    busy = {group_of(a.processor_id): a.uuid for a in (*view.actions, *view.queued)}
+    busy = {view.group_of(a.processor_id): a.uuid for a in (*view.actions, *view.queued)}
     number, down = _number(view, wanted), unwell(view)
     for active in sorted(chosen):
         if active in busy:
@@ -84,11 +84,11 @@ def reconcile(view: JobView, wanted: Wanted) -> Reconciliation:
         findings += _together(world, active)
     if units:
         require_named_hosts(view, "reconcile")
-    findings += [one for one in localities(view) if group_of(one.about) in chosen]
+    findings += [one for one in localities(view) if view.group_of(one.about) in chosen]
     return Reconciliation(tuple(units), tuple(findings))
 
 
-def _chosen(view: JobView, wanted: Wanted) -> set[str]:
+def _chosen(view: JobView, wanted: WantedPlacement) -> set[str]:
     """The actives whose groups are reconciled."""
     names = {*view.processors, *view.hosts, *(p.host for p in view.processors.values() if p.host)}
     unknown = sorted({*wanted.only, *wanted.skip} - names)
@@ -101,9 +101,9 @@ def _chosen(view: JobView, wanted: Wanted) -> set[str]:
 
     def groups(named: tuple[str, ...]) -> set[str]:
         found = [p for p in view.processors.values() if {p.processor_id, p.host} & {*named}]
-        return {group_of(p.processor_id) for p in found}
+        return {view.group_of(p.processor_id) for p in found}
 
-    actives = {p for p in view.processors if not is_standby(p)}
+    actives = {p for p in view.processors if not view.is_standby(p)}
     return (actives & groups(wanted.only) if wanted.only else actives) - groups(wanted.skip)
 
 
@@ -129,14 +129,14 @@ class _World:
         free = {name: host.free_memory_mb for name, host in view.hosts.items()}
         groups: dict[str, set[str]] = {}
         for processor_id in at:
-            groups.setdefault(group_of(processor_id), set()).add(processor_id)
+            groups.setdefault(view.group_of(processor_id), set()).add(processor_id)
         return cls(view, at, free, allowed, Placing(view), groups, Counter(at.values()))
 
     def members(self, active: str) -> list[str]:
         return sorted(self.groups.get(active, ()))
 
     def standbys(self, active: str) -> list[str]:
-        return [p for p in self.members(active) if is_standby(p)]
+        return [p for p in self.members(active) if self.view.is_standby(p)]
 
     def is_extra(self, processor_id: str) -> bool:
         known = self.view.processors.get(processor_id)
@@ -150,7 +150,7 @@ class _World:
             if name is not None and known is not None:
                 self.free[name] = known + change
         self.placing.put(processor_id, host)
-        members = self.groups.setdefault(group_of(processor_id), set())
+        members = self.groups.setdefault(self.view.group_of(processor_id), set())
         members.discard(processor_id)
         if source is not None:
             self.load[source] -= 1
@@ -171,7 +171,7 @@ class _World:
         `before` says who of its group goes where once it is there: legal beside that as well.
         """
         size = self.view.container_memory_mb or 0
-        group = group_of(processor_id)
+        group = self.view.group_of(processor_id)
         taken = {self.at[p] for p in self.members(group)} | set(avoid)
         taken |= self.placing.forbidden(processor_id)
         if before is not None:
@@ -189,14 +189,18 @@ class _World:
         return min(legal, key=lambda n: (-(self.free[n] or 0), self.load[n], n), default=None)
 
 
-def _number(view: JobView, wanted: Wanted) -> int:
+def _number(view: JobView, wanted: WantedPlacement) -> int:
     if wanted.standbys is not None:
         return wanted.standbys
-    own = (group_of(p) for p, known in view.processors.items() if is_standby(p) and not known.extra)
+    own = (
+        view.group_of(p)
+        for p, known in view.processors.items()
+        if view.is_standby(p) and not known.extra
+    )
     return max(Counter(own).values(), default=0)
 
 
-def _left_over(world: _World, active: str, number: int, wanted: Wanted) -> list[Unit]:
+def _left_over(world: _World, active: str, number: int, wanted: WantedPlacement) -> list[Unit]:
     """Extra standbys that go: none that is needed for the number, the newest first."""
     units: list[Unit] = []
     for standby in reversed(world.standbys(active)):
@@ -209,18 +213,21 @@ def _left_over(world: _World, active: str, number: int, wanted: Wanted) -> list[
             "a run of ours that didn't end well spun it up" if ours else "it was spun up on request"
         )
         step = Step("remove", Kind.STOP_STANDBY, standby)
-        units.append(Unit(standby, LEFT_OVER, f"{why}; {number} standbys are wanted", (step,)))
+        why = f"{why}; {number} standbys are wanted"
+        units.append(Unit.of(world.view, standby, LEFT_OVER, why, step))
         world.go(standby, None)
     return units
 
 
-def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding]) -> list[Unit]:
+def _shared(
+    world: _World, active: str, wanted: WantedPlacement, findings: list[Finding]
+) -> list[Unit]:
     """Who leaves a host that two of the group are on: not who is pinned there, rather a standby."""
     units: list[Unit] = []
     pins = {wanted.pins[p] for p in world.members(active) if p in wanted.pins}
     for host in sorted({world.at[p] for p in world.members(active)}):
         there = [p for p in world.members(active) if world.at[p] == host]
-        stays = min(there, key=lambda p: (wanted.pins.get(p) != host, is_standby(p), p))
+        stays = min(there, key=lambda p: (wanted.pins.get(p) != host, world.view.is_standby(p), p))
         for pid in there:
             if pid == stays:
                 continue
@@ -236,10 +243,12 @@ def _shared(world: _World, active: str, wanted: Wanted, findings: list[Finding])
     return units
 
 
-def _pinned(world: _World, active: str, wanted: Wanted, findings: list[Finding]) -> list[Unit]:
+def _pinned(
+    world: _World, active: str, wanted: WantedPlacement, findings: list[Finding]
+) -> list[Unit]:
     units: list[Unit] = []
     moving = [p for p in world.members(active) if p in wanted.pins]
-    for pid in sorted(moving, key=lambda p: (is_standby(p), p)):
+    for pid in sorted(moving, key=lambda p: (world.view.is_standby(p), p)):
         host = wanted.pins[pid]
         if world.at[pid] == host:
             continue
@@ -280,8 +289,9 @@ def _missing(world: _World, active: str, number: int, findings: list[Finding]) -
             findings.append(no_host(active, f"{one} standbys, {number} are wanted"))
             break
         step = Step(f"spin_up_{one}", Kind.START_STANDBY, active, host)
-        units.append(Unit(active, MISSING, f"{one} standbys, {number} are wanted", (step,)))
-        world.go(f"{active}-new-{one}", host)
+        why = f"{one} standbys, {number} are wanted"
+        units.append(Unit.of(world.view, active, MISSING, why, step))
+        world.go(f"{one_more_of(active)}-{one}", host)
     return units
 
 
@@ -299,10 +309,10 @@ def _together(world: _World, active: str) -> list[Finding]:
 
 def _place(view: JobView, processor_id: str, host: str, what: str, why: str) -> Unit:
     step = Step(f"place_on_{host}", Kind.PLACE, processor_id, host)
-    if is_standby(processor_id):
-        return Unit(processor_id, what, why, standby_placed(view, step))
+    if view.is_standby(processor_id):
+        return Unit.of(view, processor_id, what, why, *standby_placed(view, step))
     verified = Step("processes", Kind.WAIT_PROCESSING, processor_id)
-    return Unit(processor_id, what, why, (step, verified))
+    return Unit.of(view, processor_id, what, why, step, verified)
 
 
 def check_pins(view: JobView, pins: Mapping[str, str], allowed: tuple[str, ...]) -> None:
@@ -317,9 +327,9 @@ def check_pins(view: JobView, pins: Mapping[str, str], allowed: tuple[str, ...])
             seen = f"no host {host}; there are {', '.join(sorted(view.hosts))}"
         elif view.hosts[host].state == LOST:
             seen = f"{host} is lost"
-        elif is_standby(pid) and allowed and host not in allowed:
+        elif view.is_standby(pid) and allowed and host not in allowed:
             seen = f"{host} isn't among the component's hosts ({', '.join(allowed)})"
-        elif (other := taken.setdefault((group_of(pid), host), pid)) != pid:
+        elif (other := taken.setdefault((view.group_of(pid), host), pid)) != pid:
             seen = f"{other} of the same group is wanted there too"
         elif (other := _near(view, pid, host, pins)) is not None:
             seen = f"{other} of the same group is wanted in its fault domain"
@@ -331,7 +341,7 @@ def _near(view: JobView, processor_id: str, host: str, pins: Mapping[str, str]) 
     """Who of the group is pinned to another host of this host's fault domain."""
     domain = view.hosts[host].fault_domain
     for other, there in sorted(pins.items()):
-        same_group = other != processor_id and group_of(other) == group_of(processor_id)
+        same_group = other != processor_id and view.group_of(other) == view.group_of(processor_id)
         known = view.hosts.get(there)
         if same_group and domain and known is not None and known.fault_domain == domain:
             return other

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from samza_dagster.orchestration.config import DAY_S, MOST_LAG, RunConfig, given
+from samza_dagster.orchestration.config import CatchUpConfig, RunConfig, given
 from samza_dagster.orchestration.moves import CatchUp, HostRow
 from samza_dagster.orchestration.plans.units import Unit
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -27,7 +27,7 @@ class Limits:
     in_run_s: float
 
 
-class SeveralConfig(RunConfig):
+class SeveralConfig(CatchUpConfig, RunConfig):
     """What work on several containers is told."""
 
     at_once: int = Field(
@@ -36,34 +36,14 @@ class SeveralConfig(RunConfig):
         le=MOST_AT_ONCE,
         description="Containers that are worked on at a time. Never two of a group.",
     )
-    lag_limit: int | None = Field(
-        default=None,
-        ge=0,
-        le=MOST_LAG,
-        description="Records that a standby may be behind in any store to count as warm. Empty: "
-        "the policy's.",
-    )
-    steady_s: int = Field(
-        default=30,
-        ge=0,
-        le=DAY_S,
-        description="Seconds that a new standby's lag must stay small.",
-    )
-    catch_up_timeout_s: int = Field(
-        default=3_600,
-        ge=1,
-        le=DAY_S,
-        description="Seconds that a new standby may take from its start until its lag is steady.",
-    )
 
     def limits(self, policies: PlacementPolicies) -> Limits:
         """Bounds of the work: what the config says, else the policy's."""
-        lag = round(given(self.lag_limit, policies.lag_limit))
         return Limits(
             request_expiry_s=given(self.request_expiry_s, policies.request_expiry_s),
             timeout_s=given(self.timeout_s, policies.timeout_s),
             verify_timeout_s=given(self.verify_timeout_s, policies.verify_timeout_s),
-            catch_up=CatchUp(lag, float(self.steady_s), float(self.catch_up_timeout_s)),
+            catch_up=self.catch_up(policies.lag_limit),
             in_run_s=float(policies.wait_in_run_s),
         )
 

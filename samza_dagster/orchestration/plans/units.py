@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model.naming import group_of
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -70,22 +70,30 @@ class Step:
 
 @dataclass(frozen=True)
 class Unit:
-    """What is done for one container, and why."""
+    """What is done for one container, and why.
+
+    `group_id` is its container group; empty in a plan of an older release, where the name tells it.
+    `stops_active`: an active is down for a while.
+    """
 
     processor: str
     what: str
     why: str
     steps: tuple[Step, ...]
+    group_id: str = ""
+    stops_active: bool = False
 
     @property
     def group(self) -> str:
         """The container group that nothing else may touch meanwhile."""
-        return group_of(self.processor)
+        return self.group_id or group_of(self.processor)
 
-    @property
-    def stops_active(self) -> bool:
-        """Whether an active is down for a while."""
-        return any(s.kind is Kind.PLACE and not is_standby(s.processor) for s in self.steps)
+    @classmethod
+    def of(cls, view: JobView, processor: str, what: str, why: str, *steps: Step) -> Unit:
+        """The unit, with what the job tells of its processors."""
+        placed = [step.processor for step in steps if step.kind is Kind.PLACE]
+        stops_active = not all(map(view.is_standby, placed))
+        return cls(processor, what, why, steps, view.group_of(processor), stops_active)
 
     @property
     def is_for_a_move(self) -> bool:
@@ -101,7 +109,8 @@ class Unit:
     def from_json(cls, data: Mapping[str, Any]) -> Unit:
         """The unit of a record."""
         steps = tuple(Step(**{**step, "kind": Kind(step["kind"])}) for step in data["steps"])
-        return cls(data["processor"], data["what"], data["why"], steps)
+        fields: dict[str, Any] = {**data, "steps": steps}
+        return cls(**fields)
 
 
 def standby_placed(view: JobView, step: Step) -> tuple[Step, ...]:

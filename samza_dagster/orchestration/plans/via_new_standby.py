@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from pydantic import Field
 
 from samza_dagster.errors import Refused
-from samza_dagster.model.naming import DESTINATION_WORDS, is_standby
-from samza_dagster.orchestration.config import DAY_S, HOST_PATTERN, SpinUpStandbyConfig
+from samza_dagster.model.naming import DESTINATION_WORDS, one_more_of
+from samza_dagster.orchestration.config import HOST_PATTERN, IfItFailsConfig, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves import MovePlan, find_processor, host_for_standby
 from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ACTION = "move_via_new_standby"
 
 
-class MoveViaNewStandbyConfig(SpinUpStandbyConfig):
+class MoveViaNewStandbyConfig(IfItFailsConfig, SpinUpStandbyConfig):
     """Which active moves where, by way of a standby that is started there first."""
 
     destination: str = Field(
@@ -32,21 +32,10 @@ class MoveViaNewStandbyConfig(SpinUpStandbyConfig):
         description="Host for the active: the new standby warms up there first. Empty: the "
         "legal host with most free memory.",
     )
-    steady_s: int = Field(
-        default=30,
-        ge=0,
-        le=DAY_S,
-        description="Seconds that the new standby's lag must stay small before the move.",
-    )
     keep_standby: bool = Field(
         default=False,
         description="Off: the new standby gives its place to the active and is gone: as many "
         "standbys as before. On: it is relocated, and the active has one more from then on.",
-    )
-    if_it_fails: Literal["keep", "remove"] = Field(
-        default="keep",
-        description="What becomes of the new standby when the run fails or is cancelled: keep "
-        "it, so that the run can be re-executed from failure, or remove it.",
     )
 
 
@@ -63,7 +52,7 @@ def move_via_new_standby(
     """
     active = find_processor(view, config.processor)
     decisions.require_standbys_on_request(view, ACTION)
-    if is_standby(active.processor_id):
+    if view.is_standby(active.processor_id):
         raise Refused(
             f"{ACTION} moves an active",
             seen=f"{active.processor_id} is a standby",
@@ -78,7 +67,7 @@ def move_via_new_standby(
     destination = config.destination
     if not destination:
         source = active.host or ""
-        new = f"{active.processor_id}-new"
+        new = one_more_of(active.processor_id)
         destination = host_for_standby(view, new, source, source, hosts)
     decisions.require_among_hosts(ACTION, destination, hosts)
     named = config.model_copy(update={"destination": destination})

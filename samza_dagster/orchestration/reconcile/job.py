@@ -25,7 +25,7 @@ from samza_dagster.orchestration.operations.ops import (
 )
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.plans.findings import Finding
-from samza_dagster.orchestration.plans.reconcile import Wanted, reconcile
+from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.several import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.plans.units import Unit
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -45,7 +45,7 @@ class ReconcileConfig(SeveralConfig):
     """What the placement should be."""
 
     wanted: Pins = Field(
-        default_factory=dict,
+        default={},
         description="Processor id → host that it should be on: a standby's one of the component's, "
         "if it names any. Others may be anywhere legal.",
     )
@@ -61,12 +61,12 @@ class ReconcileConfig(SeveralConfig):
         "else only those that a failed or cancelled run left over.",
     )
     only: Names = Field(
-        default_factory=list,
+        default=[],
         description="Processor ids or host names: only their container groups, and those of "
         "whoever is on the hosts. Empty: all.",
     )
     skip: Names = Field(
-        default_factory=list,
+        default=[],
         description="Processor ids or host names whose groups are left alone.",
     )
 
@@ -98,7 +98,7 @@ def plan_reconcile(
             view = client.view()
             job = f"{view.job_name}/{view.job_id}"
             left = left_over(context.instance, client, view, job_tag(job, samza.prefix))
-            wanted = Wanted(
+            wanted = WantedPlacement(
                 standbys=config.standbys,
                 pins=config.wanted,
                 ours=left.standbys,
@@ -141,7 +141,7 @@ def carry_out_reconcile(
         if progress is None:
             return
         metadata = outcome_metadata(client, plan, progress)
-        left = reconcile(client.view(), Wanted())
+        left = reconcile(client.view(), WantedPlacement())
     metadata["findings_after"] = _findings_table(left.findings)
     yield dg.Output(len(progress), metadata=metadata)
 

@@ -38,7 +38,7 @@ from samza_dagster.orchestration.waits.waiting import (
     WAITING,
     WAITS_FOR,
     YES,
-    Waiting,
+    WaitingRun,
     continued_by,
     re_executed_now,
     waiting_runs,
@@ -113,7 +113,7 @@ def _of_rows(data: dict[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Cursor(Versioned):
+class ContinuationCursor(Versioned):
     """By root: since when the replicas of its wait have been steady; `asked`: to be launched.
 
     `clock` is what the times are by (`steady_now`).
@@ -127,15 +127,15 @@ class Cursor(Versioned):
     asked: frozenset[str] = frozenset()
     clock: str = ""
 
-    def by_clock(self, clock: str, now_ms: int) -> "Cursor":
+    def by_clock(self, clock: str, now_ms: int) -> "ContinuationCursor":
         """The same by this clock, whose time it is now."""
         if clock == self.clock:
             return self
         watched = {root: one.by_another_clock(now_ms) for root, one in self.watched.items()}
-        return Cursor(self.job, watched, self.asked, clock)
+        return ContinuationCursor(self.job, watched, self.asked, clock)
 
 
-def _continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
+def _continuing_run(one: WaitingRun, why: Met) -> dg.RunRequest:
     """The run that goes on: one for each wait of a chain, whoever asks how often."""
     tags = {
         key: value
@@ -157,7 +157,7 @@ def _continuing_run(one: Waiting, why: Met) -> dg.RunRequest:
     )
 
 
-def _noted_as_continued(instance: dg.DagsterInstance, one: Waiting) -> bool:
+def _noted_as_continued(instance: dg.DagsterInstance, one: WaitingRun) -> bool:
     if continued_by(instance, one) is None:
         return False
     instance.add_run_tags(one.run.run_id, {WAITING: CONTINUED})
@@ -176,14 +176,16 @@ def continuations_sensor(
 
     def tick(context: JobTick, samza: SamzaClientResource) -> Told:
         job = samza.tag
-        former = Cursor.read(context.cursor, job, context.log.warning) or Cursor(job, {})
+        former = ContinuationCursor.read(
+            context.cursor, job, context.log.warning
+        ) or ContinuationCursor(job, {})
         waits = [
             one
             for one in waiting_runs(context.instance, job)
             if one.root not in former.asked or not _noted_as_continued(context.instance, one)
         ]
         if not waits:
-            empty = Cursor(job, {}).to_text()
+            empty = ContinuationCursor(job, {}).to_text()
             return dg.SensorResult(skip_reason="no run waits", cursor=empty)
         try:
             client = samza.open_client()
@@ -221,7 +223,7 @@ def continuations_sensor(
                 context.log.info(f"continuing {one.run.job_name} {one.root}: {why.why}")
                 requests.append(_continuing_run(one, why))
                 asked.add(one.root)
-        cursor = Cursor(job, kept, frozenset(asked), clock).to_text()
+        cursor = ContinuationCursor(job, kept, frozenset(asked), clock).to_text()
         if requests:
             return dg.SensorResult(run_requests=requests, cursor=cursor)
         more = f" and {len(lines) - TOLD} more" if len(lines) > TOLD else ""

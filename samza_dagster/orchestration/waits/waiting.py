@@ -28,7 +28,7 @@ _UNDER_WAY = frozenset(dg.DagsterRunStatus) - {
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitingRun:
     """A run that waits, and what for."""
 
     root: str
@@ -36,7 +36,7 @@ class Waiting:
     run: dg.DagsterRun
 
 
-def waiting_runs(instance: dg.DagsterInstance, job: str) -> list[Waiting]:
+def waiting_runs(instance: dg.DagsterInstance, job: str) -> list[WaitingRun]:
     """The newest wait of each chain of this job (tag `samza/job`), oldest run first.
 
     Those that a newer wait of the same chain has replaced are marked as continued, also
@@ -49,7 +49,7 @@ def waiting_runs(instance: dg.DagsterInstance, job: str) -> list[Waiting]:
         limit=MOST_LOOKED_AT,
         ascending=True,
     )
-    newest: dict[str, Waiting] = {}
+    newest: dict[str, WaitingRun] = {}
     overtaken: set[str] = set()
     for run in runs:
         wait = Wait.read(run.tags.get(WAITS_FOR))
@@ -67,7 +67,7 @@ def waiting_runs(instance: dg.DagsterInstance, job: str) -> list[Waiting]:
             continue
         if other is not None:
             instance.add_run_tags(other.run.run_id, {WAITING: CONTINUED})
-        newest[root] = Waiting(root, wait, run)
+        newest[root] = WaitingRun(root, wait, run)
     for one in list(newest.values()):
         over = GIVEN_UP if CANCELLED in one.run.tags else None
         over = CONTINUED if one.run.run_id in overtaken else over
@@ -103,7 +103,7 @@ def re_executed_now(instance: dg.DagsterInstance, job: str) -> dict[str, dg.Dags
     return found
 
 
-def continued_by(instance: dg.DagsterInstance, one: Waiting) -> dg.DagsterRun | None:
+def continued_by(instance: dg.DagsterInstance, one: WaitingRun) -> dg.DagsterRun | None:
     """The run that goes on with this wait, or the newest re-execution of it; None for none.
 
     One that was created and never submitted is none: its run key is to be asked for again.

@@ -9,7 +9,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.config import PROCESSOR_PATTERN, OpConfig
+from samza_dagster.orchestration.config import LONGEST_REASON, PROCESSOR_PATTERN, SaidConfig
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.history.events import HISTORY
 from samza_dagster.orchestration.moves import find_processor
@@ -19,7 +19,7 @@ from samza_dagster.orchestration.tags import job_tags
 JOB = "acknowledge_failover"
 
 
-class AcknowledgeConfig(OpConfig):
+class AcknowledgeConfig(SaidConfig):
     """Which group was looked at, by whom, and what was found."""
 
     processor: str = Field(
@@ -31,10 +31,8 @@ class AcknowledgeConfig(OpConfig):
     reason: str = Field(
         description="What was found or done, in a few words; run tag samza/why.",
         min_length=1,
-        max_length=500,
+        max_length=LONGEST_REASON,
     )
-    requested_by: str = Field(default="", max_length=128, description="Who; run tag samza/who.")
-    ticket: str = Field(default="", max_length=128, description="Run tag samza/ticket.")
     dry_run: bool = Field(default=False, description="Print what it would lift; write nothing.")
 
 
@@ -46,10 +44,11 @@ def acknowledge(
     from samza_dagster.orchestration.watch.reported import acknowledgement
 
     with errors_as_failures():
-        find_processor(samza.client.view(), config.processor)
+        view = samza.client.view()
+        find_processor(view, config.processor)
     event = acknowledgement(
         samza.job,
-        config.processor,
+        view.group_of(config.processor),
         at_ms=time.time_ns() // 1_000_000,
         who=config.requested_by,
         why=config.reason,

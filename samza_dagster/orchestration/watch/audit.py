@@ -29,7 +29,7 @@ from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.requests import ENDED, Outcome, follow
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import table
-from samza_dagster.orchestration.tags import GROUP, WHO, WHY, group_tag, job_tags
+from samza_dagster.orchestration.tags import GROUP, WHO, WHY, job_tags
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -105,7 +105,7 @@ def _run_request(
         run_config={"ops": {op: {"config": config} for op, config in ops.items()}},
         tags={
             **job_tags(job, action),
-            GROUP: group_tag(job, case.processor),
+            GROUP: f"{job}/{case.group}",
             WHO: WHO_ASKS,
             WHY: _why(case),
             **(tags or {}),

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import uuid as uuid_module
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.watch.memory import (
     HOST_SICK,
@@ -21,7 +20,7 @@ from samza_dagster.orchestration.watch.memory import (
     Suspect,
     urgency,
 )
-from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.observation import Observation
 from samza_dagster.orchestration.watch.signals import FALLING_BEHIND, STANDBY_STANDS
 
 NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
@@ -40,13 +39,14 @@ class Case:
     """A confirmed suspect's processor, and what would help it. `uuid` is the request's.
 
     `suspect` is the key of the suspect, `after_ms` when its end was told the time before, `ack`
-    the group's last acknowledgement.
+    the last acknowledgement of its `group`.
     """
 
     uuid: str
     kind: str
     subject: str
     processor: str
+    group: str
     incarnation: str
     action: str
     since_ms: int
@@ -77,6 +77,7 @@ def cases(
     acknowledged: Mapping[str, str],
     *,
     ours: bool,
+    group_of: Callable[[str], str],
     observation: Observation | None = None,
     least_looks: int = 0,
 ) -> tuple[Case, ...]:
@@ -87,7 +88,7 @@ def cases(
     those that aren't confirmed.
     """
     found: dict[str, Case] = {}
-    for case in _each(job, suspects, acknowledged, ours, observation, least_looks):
+    for case in _each(job, suspects, acknowledged, ours, group_of, observation, least_looks):
         found.setdefault(case.uuid, case)
     return tuple(found.values())
 
@@ -109,9 +110,10 @@ def suspects_about(
     uuids: Collection[str],
     *,
     ours: bool,
+    group_of: Callable[[str], str],
 ) -> frozenset[str]:
     """Keys of the confirmed suspects that one of these requests is for."""
-    each = _each(job, suspects, acknowledged, ours, None, 0)
+    each = _each(job, suspects, acknowledged, ours, group_of, None, 0)
     return frozenset(case.suspect for case in each if case.uuid in uuids)
 
 
@@ -120,6 +122,7 @@ def _each(
     suspects: Mapping[str, Suspect],
     acknowledged: Mapping[str, str],
     ours: bool,
+    group_of: Callable[[str], str],
     observation: Observation | None,
     least_looks: int,
 ) -> Iterator[Case]:
@@ -132,14 +135,17 @@ def _each(
             judged = observation is not None and suspect.kind not in OF_NO_CONTAINER
             if judged and (seen is None or seen.incarnation != incarnation):
                 continue
-            action = action_for(suspect.kind, seen, processor, ours=ours)
-            ack = acknowledged.get(group_of(processor), "")
+            group = group_of(processor)
+            active = seen.active if seen is not None else group == processor
+            action = action_for(suspect.kind, active=active, ours=ours)
+            ack = acknowledged.get(group, "")
             what = action if action != NOTHING else suspect.kind
             yield Case(
                 uuid=request_uuid(job, what, processor, incarnation, ack),
                 kind=suspect.kind,
                 subject=suspect.subject,
                 processor=processor,
+                group=group,
                 incarnation=incarnation,
                 action=action,
                 since_ms=suspect.since_ms,
@@ -150,9 +156,8 @@ def _each(
             )
 
 
-def action_for(kind: str, seen: ContainerSeen | None, processor: str, *, ours: bool) -> str:
+def action_for(kind: str, *, active: bool, ours: bool) -> str:
     """What helps against a signal. What a dead node ran Samza's AM starts elsewhere by itself."""
-    active = seen.active if seen is not None else group_of(processor) == processor
     if kind == FALLING_BEHIND or (kind == SILENT and active):
         return FAIL_OVER if ours else MOVE_WITH_STANDBY
     if kind == HOST_SICK and ours:

@@ -14,7 +14,7 @@ from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 from samza_dagster.orchestration.watch.findings import (
     CheckMemory,
     CheckResult,
-    Reported,
+    LastEvaluation,
     TrackedFinding,
     is_due,
 )
@@ -38,7 +38,7 @@ def seeded(
 ) -> CheckMemory:
     """A fresh memory with what was told before: that stands, until it is gone. `checks`: check → its asset."""
     standing: dict[str, Mapping[str, TrackedFinding]] = {}
-    known: dict[str, Reported] = {}
+    known: dict[str, LastEvaluation] = {}
     for check, asset in checks.items():
         told = _told(instance, asset, check, job, partition)
         if told is not None:
@@ -72,7 +72,7 @@ def due(
         if known is not None:
             memory = replace(memory, told={**memory.told, result.check: known[1]})
         if is_due(memory, result, now_ms, repeat_ms):
-            told = Reported(result.fingerprint, now_ms)
+            told = LastEvaluation(result.fingerprint, now_ms)
             memory = replace(memory, told={**memory.told, result.check: told})
             events.append(evaluation(result, checks[result.check], memory.job, now_ms))
     return memory, events
@@ -120,7 +120,7 @@ def evaluation(result: CheckResult, asset: str, job: str, now_ms: int) -> dg.Ass
 
 def _told(
     instance: dg.DagsterInstance, asset: str, check: str, job: str, partition: str | None
-) -> tuple[list[str], Reported] | None:
+) -> tuple[list[str], LastEvaluation] | None:
     # Of several jobs a check's newest word is about any of them: each one's cursor knows its own.
     event = latest(instance, asset, check) if partition is None else None
     if event is None or "fingerprint" not in event.metadata:
@@ -130,4 +130,4 @@ def _told(
         return None
     subjects = cast("list[str]", json.loads(str(fields["subjects"].value)))
     at_ms = cast("int", fields["at_ms"].value)
-    return subjects, Reported(str(fields["fingerprint"].value), at_ms)
+    return subjects, LastEvaluation(str(fields["fingerprint"].value), at_ms)

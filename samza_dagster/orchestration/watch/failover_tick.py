@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Unreachable, some_of
-from samza_dagster.model.naming import LAST_SEEN, group_of
+from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.history.events import HISTORY, KEY
 from samza_dagster.orchestration.job_sensor import JobTick, Told
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -169,7 +169,9 @@ class Tick:
                 )
                 self.reported.append(self._scored(over, log, observation.job))
         left_out = judged.memory.left_out + cases_left_out(observation, judged, known_acks)
-        after = remembered(judged.memory, tuple(carried_out), new, self.now_ms)
+        after = remembered(
+            judged.memory, tuple(carried_out), new, self.now_ms, observation.group_of
+        )
         return replace(after, left_out=left_out)
 
     def goes_on(self, memory: Memory) -> bool:
@@ -251,7 +253,7 @@ class Tick:
         processor = view.processors.get(case.processor)
         if processor is None or (processor.execution_id or "") != case.incarnation:
             raise _Changed("it is another incarnation by now")
-        busy = busy_groups(view).get(group_of(case.processor))
+        busy = busy_groups(view).get(case.group)
         if busy is not None:
             raise _Changed(busy)
         if case.action == RESTART:

@@ -47,7 +47,7 @@ class TrackedFinding(Evidence):
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class LastEvaluation:
     """What a check was last evaluated as, and when."""
 
     fingerprint: str
@@ -94,7 +94,7 @@ class CheckMemory(Versioned):
     checks: Mapping[str, Mapping[str, TrackedFinding]] = field(
         default_factory=dict[str, Mapping[str, TrackedFinding]]
     )
-    told: Mapping[str, Reported] = field(default_factory=dict[str, Reported])
+    told: Mapping[str, LastEvaluation] = field(default_factory=dict[str, LastEvaluation])
     clock: str = ""
     clocks: Mapping[str, HostClock] = field(default_factory=dict[str, HostClock])
     clocks_ms: int = 0

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from samza_dagster.lag import HostClock
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.moves import LOST
 from samza_dagster.orchestration.watch.findings import NOTE, Finding
 from samza_dagster.orchestration.watch.lag_objectives import why_not_known
@@ -29,11 +29,11 @@ def not_dead(view: JobView) -> list[Finding]:
 def same_host(view: JobView) -> list[Finding]:
     """Two members of a group with a process on one host: they would share a store directory.
 
-    On Samza's AM with a note of what isn't seen, which alone is left of a dead job.
+    With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
     """
     note = _not_seen(
         view,
-        "a host is where a container reported itself last, or where Samza's AM has launched it"
+        "a host is where a container reported itself last, or where it was launched"
         " since; a process that lives on elsewhere isn't seen",
     )
     if view.dead is not None:
@@ -41,12 +41,12 @@ def same_host(view: JobView) -> list[Finding]:
     here: dict[tuple[str, str], list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
         if processor.host is not None and processor.state in _HAS_PROCESS:
-            here[group_of(processor_id), processor.host].append(processor_id)
+            here[view.group_of(processor_id), processor.host].append(processor_id)
     found = [
         Finding(
             f"{group} on {host}",
             f"{', '.join(members)} are on {host}"
-            + ("" if view.coordinator == "samza_dagster" else ", by what each reported last"),
+            + ("" if view.capabilities.tells_what_runs else ", by what each reported last"),
             f"samza-dagster explain {members[-1]}, then place {members[-1]} on another host",
             "ERROR",
         )
@@ -57,9 +57,10 @@ def same_host(view: JobView) -> list[Finding]:
 
 
 def _not_seen(view: JobView, what: str) -> list[Finding]:
-    """A note of what no outsider can see where Samza's AM coordinates."""
-    fix = "the ResourceManager and the nodes' own process lists tell"
-    return [] if view.coordinator != "samza" else [Finding("not seen", what, fix, NOTE)]
+    """A note of what no outsider can see where the coordinator doesn't tell what runs."""
+    fix = "the nodes' own process lists tell, and under YARN its ResourceManager"
+    can = view.capabilities
+    return [] if can.tells_what_runs else [Finding("not seen", what, fix, NOTE)]
 
 
 def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding]:
@@ -72,7 +73,7 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
             processor_id,
             f"{processor.state}" + (f" on {processor.host}" if processor.host else ", no host"),
             f"samza-dagster explain {processor_id}, and its log on its host",
-            "WARN" if is_standby(processor_id) else "ERROR",
+            "WARN" if view.is_standby(processor_id) else "ERROR",
         )
         for processor_id, processor in sorted(view.processors.items())
         if processor.state not in _RUNS and processor.state != _LEAVING
@@ -81,29 +82,29 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
         Finding(
             processor_id,
             f"last seen on {processor.host}, which is lost",
-            "wait: its Application Master starts it elsewhere",
-            "WARN" if is_standby(processor_id) else "ERROR",
+            "wait: its coordinator starts it elsewhere",
+            "WARN" if view.is_standby(processor_id) else "ERROR",
         )
         for processor_id, processor in sorted(view.processors.items())
-        if view.coordinator == "samza"
+        if not view.capabilities.tells_what_runs
         and (host := view.hosts.get(processor.host or "")) is not None
         and host.state == LOST
     ]
-    has = {p: 0 for p in view.processors if not is_standby(p)}
+    has = {p: 0 for p in view.processors if not view.is_standby(p)}
     for processor_id, processor in view.processors.items():
-        if is_standby(processor_id) and processor.state != _LEAVING:
-            group = group_of(processor_id)
+        if view.is_standby(processor_id) and processor.state != _LEAVING:
+            group = view.group_of(processor_id)
             if group in has:
                 has[group] += 1
     if standbys is None:
         standbys = Counter(has.values()).most_common(1)[0][0] if has else 0
-    ours = view.coordinator == "samza_dagster"
+    on_request = view.capabilities.has_own_requests
     found += [
         Finding(
             f"standbys of {active}",
             f"{number} of {standbys}",
             f"samza-dagster control-standby start {active}"
-            if ours
+            if on_request
             else "job.standbytasks.replication.factor in its config, and deploy it anew",
         )
         for active, number in sorted(has.items())
@@ -115,11 +116,11 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
 def one_owner(view: JobView) -> list[Finding]:
     """Tasks with two active owners, and processors that run beside an earlier self.
 
-    On Samza's AM with a note of what isn't seen, which alone is left of a dead job.
+    With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
     """
     note = _not_seen(
         view,
-        "only assignments are judged: Samza's AM tells no incarnations; two processes of one"
+        "only assignments are judged: nobody tells incarnations; two processes of one"
         " container are told apart by the execution environment id in their reports alone, of which"
         " the newest counts",
     )
@@ -127,7 +128,7 @@ def one_owner(view: JobView) -> list[Finding]:
         return note
     owners: dict[str, list[str]] = defaultdict(list)
     for processor_id, processor in sorted(view.processors.items()):
-        if is_standby(processor_id) or processor.state == _LEAVING:
+        if view.is_standby(processor_id) or processor.state == _LEAVING:
             continue
         for task in processor.tasks:
             owners[task].append(processor_id)
@@ -162,7 +163,7 @@ def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
     """Standbys whose lag isn't known or is more than `limit` records in any store partition."""
     of: dict[str, list[ReplicaLag]] = defaultdict(list)
     for lag in lags:
-        if is_standby(lag.processor_id):
+        if lag.mode is TaskMode.STANDBY:
             of[lag.processor_id].append(lag)
     worst = {
         processor_id: None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import some_of
 from samza_dagster.lag import Applied, Forecast, last_of, time_to_ready
-from samza_dagster.model.naming import is_standby
+from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.watch.findings import NOTE, Finding, Samples
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> Sample
     behind = [
         lag
         for lag in lags
-        if is_standby(lag.processor_id) and lag.lag and lag.applied_offset is not None
+        if lag.mode is TaskMode.STANDBY and lag.lag and lag.applied_offset is not None
     ]
     worst = sorted(behind, key=lambda lag: (-(lag.lag or 0), lag.processor_id, lag.partition))
     new: dict[str, tuple[Applied, ...]] = {}
@@ -79,7 +79,7 @@ def breaches(
     """Stores of standbys that break an objective, or whose lag can't be known."""
     of: dict[tuple[str, str], list[ReplicaLag]] = defaultdict(list)
     for lag in lags:
-        if is_standby(lag.processor_id):
+        if lag.mode is TaskMode.STANDBY:
             of[lag.processor_id, lag.store].append(lag)
     found: dict[str, Finding] = {}
     for (processor_id, store), parts in sorted(of.items()):
@@ -139,7 +139,7 @@ def timed(objectives: Sequence[Objective], lags: Sequence[ReplicaLag]) -> list[R
     return [
         lag
         for lag in lags
-        if is_standby(lag.processor_id)
+        if lag.mode is TaskMode.STANDBY
         and any(rule.covers(lag.processor_id, lag.store) for rule in rules)
     ]
 

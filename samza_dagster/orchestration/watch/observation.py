@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model.capabilities import capabilities
+from samza_dagster.model.naming import group_of
 
 if TYPE_CHECKING:
     from samza_dagster.client import InputLag, JobView, ReplicaLag
@@ -29,6 +30,7 @@ class ContainerSeen:
     and nothing else; None: none is there. `behind`, `applied` and `end` are sums over a standby's store
     partitions, `backlog` and `committed` over an active's input; None: not known of one of them.
     `unread`: something can't be read that would tell how it is, so nothing of it is held against it.
+    `of` is the active whose state a standby has; empty of an active.
     """
 
     processor_id: str
@@ -45,6 +47,7 @@ class ContainerSeen:
     committed: int | None = None
     unread: bool = False
     reporter: str = ""
+    of: str = ""
 
     @property
     def identity(self) -> str:
@@ -54,7 +57,7 @@ class ContainerSeen:
     @property
     def group(self) -> str:
         """The active's id."""
-        return group_of(self.processor_id)
+        return self.of or self.processor_id
 
     @property
     def runs(self) -> bool:
@@ -105,8 +108,8 @@ class Observation:
 
     @property
     def ours(self) -> bool:
-        """Our coordinator leads, or did."""
-        return self.coordinator == "samza_dagster"
+        """Its coordinator tells what runs, as ours does."""
+        return capabilities(self.coordinator).tells_what_runs
 
     def on_host(self) -> dict[str, list[ContainerSeen]]:
         """Host → containers that run there."""
@@ -115,6 +118,11 @@ class Observation:
             if container.runs and container.host is not None:
                 found[container.host].append(container)
         return found
+
+    def group_of(self, processor_id: str) -> str:
+        """The group of a container; of one that isn't in the job any more, by its name."""
+        seen = self.by_id.get(processor_id)
+        return seen.group if seen is not None else group_of(processor_id)
 
     @cached_property
     def by_id(self) -> dict[str, ContainerSeen]:
@@ -144,7 +152,7 @@ def observation_of(
     containers: list[ContainerSeen] = []
     for processor_id, processor in sorted(view.processors.items()):
         mine, pending = replicas.get(processor_id, ()), input_lags.get(processor_id, ())
-        standby = is_standby(processor_id)
+        standby = view.is_standby(processor_id)
         stores = mine if standby else ()
         reported = [lag for lag in mine if lag.reported_ms is not None]
         newest = max(reported, key=lambda lag: lag.reported_ms or 0, default=None)
@@ -164,6 +172,7 @@ def observation_of(
                 committed=_sum(lag.committed_offset for lag in pending),
                 unread=unread is not None or processor_id in reasons,
                 reporter=newest.execution_id if newest is not None else "",
+                of=view.group_of(processor_id) if standby else "",
             )
         )
     yarn = (f"YARN's ResourceManager: {view.yarn_unread}",) if view.yarn_unread else ()
@@ -176,7 +185,7 @@ def observation_of(
         busy=busy_groups(view),
         leader=_leader(view),
         unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ()), *yarn})),
-        asked=frozenset(group_of(a.processor_id) for a in (*view.actions, *view.queued)),
+        asked=frozenset(view.group_of(a.processor_id) for a in (*view.actions, *view.queued)),
         deployment=view.deployment_id or "",
         application=view.application.state if view.application is not None else "",
         dead=view.dead or "",
@@ -188,13 +197,13 @@ def busy_groups(view: JobView) -> dict[str, str]:
     """Group → what is under way there, by its coordinator's word."""
     busy: dict[str, str] = {}
     for action in (*view.actions, *view.queued):
-        busy[group_of(action.processor_id)] = f"request {action.uuid} is {action.stage}"
+        busy[view.group_of(action.processor_id)] = f"request {action.uuid} is {action.stage}"
     for failover in view.failovers:
-        busy[group_of(failover.active_id)] = f"its failover is under way: {failover.why}"
+        busy[view.group_of(failover.active_id)] = f"its failover is under way: {failover.why}"
     for earlier in view.ghosts:
         if earlier.ended is None:
             busy.setdefault(
-                group_of(earlier.processor_id),
+                view.group_of(earlier.processor_id),
                 f"its host {earlier.host} fell silent, which it handles",
             )
     return busy

@@ -8,7 +8,6 @@ from dataclasses import replace
 from enum import StrEnum
 
 from samza_dagster.lag import Heard
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.watch.memory import (
     COORDINATOR_REPLACED,
     HOST_LOST,
@@ -67,7 +66,7 @@ def with_news(suspect: Suspect, observation: Observation, now_ms: int) -> Suspec
         return suspect
     now = as_it_is(suspect, observation)
     became = suspect.why if suspect.kind == COORDINATOR_REPLACED else _became(suspect.was, now)
-    groups = {group_of(processor) for processor, _ in suspect.members}
+    groups = {observation.group_of(processor) for processor, _ in suspect.members}
     return replace(
         suspect,
         asked=suspect.asked or not groups.isdisjoint(observation.asked),

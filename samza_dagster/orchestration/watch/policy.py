@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.watch.cases import (
     FAIL_OVER,
     MOVE_WITH_STANDBY,
@@ -166,7 +165,11 @@ def may_be_known(
 
 
 def remembered(
-    memory: Memory, decisions: tuple[Decision, ...], told: Mapping[str, int], now_ms: int
+    memory: Memory,
+    decisions: tuple[Decision, ...],
+    told: Mapping[str, int],
+    now_ms: int,
+    group_of: Callable[[str], str],
 ) -> Memory:
     """The memory after the decisions were carried out; `told` are ids of what was reported."""
     acted = {a.uuid: a for a in memory.acted}
@@ -175,7 +178,9 @@ def remembered(
             acted.setdefault(decision.case.uuid, _acted(decision.case, now_ms))
     # What has nothing more to tell leaves its place to what has: `Memory.bounded`.
     about = acted.keys() | {decision.case.uuid for decision in decisions}
-    done = suspects_about(memory.job, memory.suspects, memory.acks, about, ours=memory.ours)
+    done = suspects_about(
+        memory.job, memory.suspects, memory.acks, about, ours=memory.ours, group_of=group_of
+    )
     suspects = {k: replace(s, told=s.told or k in done) for k, s in memory.suspects.items()}
     return replace(
         memory,
@@ -216,10 +221,16 @@ def _late(
 ) -> tuple[Case, ...]:
     """What an earlier tick may have asked about, also if its group was acknowledged since."""
     least = least_looks(rules.thresholds)
-    job, suspects, ours = observation.job, before.suspects, observation.ours
-    found = cases(job, suspects, acknowledged, ours=ours, least_looks=least)
-    if before.acks != acknowledged:
-        found += cases(job, suspects, before.acks, ours=ours, least_looks=least)
+    found: tuple[Case, ...] = ()
+    for acks in (acknowledged, before.acks):
+        found += cases(
+            observation.job,
+            before.suspects,
+            acks,
+            ours=observation.ours,
+            group_of=observation.group_of,
+            least_looks=least,
+        )
     return tuple({case.uuid: case for case in found}.values())
 
 
@@ -230,7 +241,12 @@ def _current(
     now = {signal.key for signal in judged.signals}
     suspects = {key: s for key, s in judged.memory.suspects.items() if key in now}
     return cases(
-        observation.job, suspects, acknowledged, ours=observation.ours, observation=observation
+        observation.job,
+        suspects,
+        acknowledged,
+        ours=observation.ours,
+        group_of=observation.group_of,
+        observation=observation,
     )
 
 
@@ -252,7 +268,7 @@ def _decide(
     acknowledged: Mapping[str, str],
     now_ms: int,
 ) -> Decision:
-    group, mode = group_of(case.processor), rules.mode_on(observation)
+    group, mode = case.group, rules.mode_on(observation)
     advice = FailoverVerdict.SHADOW if mode is Mode.SHADOW else FailoverVerdict.ADVISE
     standbys = healthy_standbys(observation, group, bad)
     command = _command(case, observation, standbys)
@@ -299,7 +315,7 @@ def _handled(case: Case, observation: Observation) -> str:
     host = seen.host if seen is not None else None
     lost = observation.host_states.get(host or "") == LOST
     handled = f"host {host} is lost, which it handles" if lost else ""
-    return observation.busy.get(group_of(case.processor), handled)
+    return observation.busy.get(case.group, handled)
 
 
 def healthy_standbys(
@@ -315,7 +331,7 @@ def _is_lately(acted: Acted, now_ms: int) -> bool:
 
 
 def _acted(case: Case, now_ms: int) -> Acted:
-    return Acted(case.uuid, group_of(case.processor), case.processor, now_ms, case.ack)
+    return Acted(case.uuid, case.group, case.processor, now_ms, case.ack)
 
 
 def _command(case: Case, observation: Observation, standbys: Sequence[ContainerSeen]) -> str:

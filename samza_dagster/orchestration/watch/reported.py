@@ -8,7 +8,6 @@ from uuid import uuid4
 
 import dagster as dg
 
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.history.events import KEY
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.watch.cases import told_as
@@ -52,7 +51,7 @@ def decision_event(
             "subject": case.subject,
             "suspect": case.suspect,
             "processor": case.processor,
-            "container_group": f"{job}/{group_of(case.processor)}",
+            "container_group": f"{job}/{case.group}",
             "host": host or "-",
             "incarnation": case.incarnation or "-",
             "action": case.action,
@@ -148,7 +147,7 @@ def as_told(memory: Memory, events: Sequence[dg.AssetObservation], job: str) -> 
 
 def acknowledgement(
     job: str,
-    processor: str,
+    group: str,
     *,
     at_ms: int,
     who: str,
@@ -165,7 +164,6 @@ def acknowledgement(
     tells it from any other; None: a new one. `only_for`: value of tag `samza/job` of the one job
     that it counts for; empty, under the plain key: every job of that name and id.
     """
-    group = group_of(processor)
     return dg.AssetObservation(
         asset_key=key,
         description=f"acknowledged: {job}/{group}: {why}",
@@ -239,7 +237,8 @@ def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
             FailoverVerdict.ADOPT.value,
         ):
             processor, uuid = text(event, "processor"), text(event, "request")
-            group, at_ms = group_of(processor), number(event, "at_ms")
+            group = text(event, "container_group").removeprefix(f"{job}/")
+            at_ms = number(event, "at_ms")
             acted[uuid] = Acted(uuid, group, processor, at_ms, acks.get(group, ""))
     return Memory(
         job, acted=tuple(acted.values()), told=told(events, job), acks=acknowledged(events, job)

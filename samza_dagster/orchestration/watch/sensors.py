@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -13,6 +13,10 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch import names
 from samza_dagster.orchestration.watch.audit import JOB
 from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
+    from samza_dagster.orchestration.watch.check_tick import CheckTick
 
 NAME = "auto_failover"
 
@@ -49,38 +53,44 @@ def invariants_sensor(
     """`invariants` with the settings of the component's YAML, and the limit of its policies."""
     limit = (policies or PlacementPolicies()).lag_limit
 
-    def tick(one: JobTick, samza: SamzaClientResource) -> Told:
-        from samza_dagster.orchestration.watch.check_tick import evaluated, invariants_tick
+    def make(client: PlacementClient, _now_ms: int) -> CheckTick:
+        from samza_dagster.orchestration.watch.check_tick import invariants_tick
 
-        return evaluated(
-            one, samza, lambda client, _now: invariants_tick(client, settings, limit, prefix)
-        )
+        return invariants_tick(client, settings, limit, prefix)
 
-    return job_sensor(
-        names.INVARIANTS,
-        tick,
-        prefix=prefix,
-        interval_s=settings.interval_s,
-        running=settings.running,
-        description="Judges from outside what must hold of a job, as asset checks.",
-    )
+    told = "Judges from outside what must hold of a job, as asset checks."
+    return _check_sensor(names.INVARIANTS, settings, make, prefix, told)
 
 
 def lag_slo_sensor(settings: LagSlo, prefix: str = "") -> dg.SensorDefinition:
     """`lag_slo` with the objectives of the component's YAML."""
 
-    def tick(one: JobTick, samza: SamzaClientResource) -> Told:
-        from samza_dagster.orchestration.watch.check_tick import evaluated, lag_slo_tick
+    def make(client: PlacementClient, now_ms: int) -> CheckTick:
+        from samza_dagster.orchestration.watch.check_tick import lag_slo_tick
 
-        return evaluated(
-            one, samza, lambda client, now: lag_slo_tick(client, settings, now, prefix)
-        )
+        return lag_slo_tick(client, settings, now_ms, prefix)
+
+    told = "Holds the lag of standbys against objectives, as an asset check."
+    return _check_sensor(names.LAG_SLO, settings, make, prefix, told)
+
+
+def _check_sensor(
+    name: str,
+    settings: Invariants | LagSlo,
+    make: Callable[[PlacementClient, int], CheckTick],
+    prefix: str,
+    description: str,
+) -> dg.SensorDefinition:
+    def tick(one: JobTick, samza: SamzaClientResource) -> Told:
+        from samza_dagster.orchestration.watch.check_tick import evaluated
+
+        return evaluated(one, samza, make)
 
     return job_sensor(
-        names.LAG_SLO,
+        name,
         tick,
         prefix=prefix,
         interval_s=settings.interval_s,
         running=settings.running,
-        description="Holds the lag of standbys against objectives, as an asset check.",
+        description=description,
     )

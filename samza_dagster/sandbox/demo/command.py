@@ -14,7 +14,8 @@ from rich.console import Console
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.interrupts import interrupts_deferred, interrupts_raise
 from samza_dagster.sandbox.demo.run import Demo
-from samza_dagster.sandbox.lifecycle import Options
+from samza_dagster.sandbox.demo.takeover import TakeoverDemo
+from samza_dagster.sandbox.lifecycle import PROCESSORS, Options
 from samza_dagster.sandbox.load_plan import RATE
 
 
@@ -24,7 +25,12 @@ from samza_dagster.sandbox.load_plan import RATE
 @click.option("--state-mb", type=click.FloatRange(1, 4096), default=50.0, show_default=True)
 @click.option("--rate", type=click.FloatRange(1, 5000), default=RATE, show_default=True)
 @click.option("--yarn", is_flag=True, help="Under Samza's own Application Master, on a real YARN.")
-def demo_command(once: bool, name: str, state_mb: float, rate: float, yarn: bool) -> None:
+@click.option(
+    "--standalone", is_flag=True, help="Standalone processors over a ZooKeeper: one is killed."
+)
+def demo_command(
+    once: bool, name: str, state_mb: float, rate: float, yarn: bool, standalone: bool
+) -> None:
     """Moves a stateful Samza container to its standby's host, driven by Dagster.
 
     Brings up Kafka, four simulated hosts, real Samza containers with state and hot
@@ -36,7 +42,12 @@ def demo_command(once: bool, name: str, state_mb: float, rate: float, yarn: bool
       samza-dagster demo
       samza-dagster demo --once --state-mb 10
       samza-dagster demo --once --yarn
+      samza-dagster demo --once --standalone
     """
+    options = Options(
+        name=name, state_mb=state_mb, rate=rate, yarn=yarn, standalone=standalone,
+        hosts=PROCESSORS if standalone else Options.hosts,
+    )  # fmt: skip
     console = Console(stderr=True, highlight=False)
     began = time.monotonic()
 
@@ -44,10 +55,11 @@ def demo_command(once: bool, name: str, state_mb: float, rate: float, yarn: bool
         console.print(f"[dim]{time.monotonic() - began:6.1f} s[/dim]  {line}", soft_wrap=True)
 
     interrupts_raise(signal.SIGINT, signal.SIGTERM)
-    demo = Demo(name, lambda line: tell(line.replace("[", r"\[")))
+    made = TakeoverDemo if standalone else Demo
+    demo = made(options, lambda line: tell(line.replace("[", r"\[")))
     status = 1
     try:
-        demo.run(Options(name=name, state_mb=state_mb, rate=rate, yarn=yarn))
+        demo.run()
         status = 0 if demo.findings.all_held else 1
         for what, url in demo.links.items():
             tell(f"{what:<20} {url}")

@@ -17,7 +17,7 @@ from samza_dagster.model import PlacementResponse
 from samza_dagster.model.placement_messages import StatusCode
 from samza_dagster.placement.state import Stage
 from samza_dagster.sandbox.dagster_runs import DagsterRuns
-from samza_dagster.sandbox.demo.findings import Findings
+from samza_dagster.sandbox.demo.findings import MoveFindings
 from samza_dagster.sandbox.demo.restore import Restored, RestoreWatch
 from samza_dagster.sandbox.hosts import SimulatedHost
 from samza_dagster.sandbox.lifecycle import Sandbox
@@ -40,7 +40,7 @@ class DemoMove:
         self,
         connection: Connection,
         sandbox: Sandbox,
-        findings: Findings,
+        findings: MoveFindings,
         tell: Callable[[str], None],
     ) -> None:
         self._connection = connection

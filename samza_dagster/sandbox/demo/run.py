@@ -19,7 +19,7 @@ from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.sandbox import demo_job, lifecycle
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.dagster_stack import DagsterStack
-from samza_dagster.sandbox.demo.findings import Findings
+from samza_dagster.sandbox.demo.findings import MoveFindings
 from samza_dagster.sandbox.demo.move import PROCESSOR, DemoMove
 from samza_dagster.sandbox.hosts import host_names
 from samza_dagster.sandbox.java_check import need_linux
@@ -47,18 +47,19 @@ def checkout_definitions(root: Path = ROOT) -> Path:
 
 
 class Demo:
-    """One run of the demo on the sandbox named `name`; `tell` shows a line to a person."""
+    """One run of the demo on a sandbox of these options; `tell` shows a line to a person."""
 
-    def __init__(self, name: str, tell: Callable[[str], None]) -> None:
+    def __init__(self, options: lifecycle.Options, tell: Callable[[str], None]) -> None:
+        self._options = options
         self._tell = tell
-        self._sandbox = lifecycle.Sandbox(name)
+        self._sandbox = lifecycle.Sandbox(options.name)
         self._phases = Phases(tell)
         self._stack: DagsterStack | None = None
         self._stack_failure: BaseException | None = None
         self._starter = threading.Thread(target=self._start_dagster, daemon=True)
         self._is_up = threading.Event()
         self._servers = ""
-        self.findings = Findings()
+        self.findings = MoveFindings()
         self.links: dict[str, str] = {}
 
     @property
@@ -66,13 +67,13 @@ class Demo:
         """Seconds of each phase that has ended."""
         return self._phases.seconds
 
-    def run(self, options: lifecycle.Options) -> None:
+    def run(self) -> None:
         """Everything from nothing to the verdict; what it started is running after it.
 
         Raises `MissingPrerequisite`, before anything starts, without a checkout or Linux.
         """
         need_linux()
-        definitions = checkout_definitions()
+        definitions, options = checkout_definitions(), self._options
 
         def broker_is_up(servers: str) -> None:
             self._servers = servers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from click.testing import CliRunner
 
 from samza_dagster.cli.main import cli
 from samza_dagster.client.audit_history import read_history
-from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
+from samza_dagster.coordinator.fencing.broker_fence import BrokerFence, present
 from samza_dagster.coordinator.fencing.examination import Finding, examine, rights
+from samza_dagster.coordinator.fencing.group_fence import GroupFence
 from samza_dagster.coordinator.fencing.principals import Principals
+from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.authorizer import ALLOW, DENY, Authorizer, Rule
 from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -74,6 +77,51 @@ def incarnation(principals: Principals) -> Iterator[Callable[[str], Incarnation]
     yield make
     for each in made:
         each.close()
+
+
+def test_a_standalone_group_shuts_out_who_isnt_registered_any_more(
+    broker: Broker,
+    principals: Principals,
+    cluster: KafkaCluster,
+    incarnation: Callable[[str], Incarnation],
+    tmp_path: Path,
+) -> None:
+    """It was writing by a session that stays open. Who registers meanwhile isn't hurt; no login is left in the end."""
+    lost, leader, late = (GroupFence(principals, cluster, tmp_path / n) for n in ("a", "b", "c"))
+    for fence in (lost, leader, late):
+        fence.directory.mkdir()
+    lost.admit("1-0")
+    old = incarnation("1-0")
+    old.writes()
+    leader.admit("1-1")
+    new = incarnation("1-1")
+    new.writes()
+
+    def registered() -> set[str]:
+        late.admit("1-2")
+        return {"1-1"}
+
+    def is_done() -> bool:
+        with suppress(Unreachable):
+            leader.shut_out_others(7, registered)
+            return True
+        return False
+
+    until("others are shut out", is_done)
+    end = end_of(broker.bootstrap_servers, old.topic)
+    old.tries()
+    new.writes(100)
+    assert keys_from(broker.bootstrap_servers, old.topic, end) == {"1-1"}
+    incarnation("1-2").writes()
+
+    back = GroupFence(principals, cluster, lost.directory)
+    back.remove_own()
+    back.admit("1-3")
+    incarnation("1-3").writes()
+    for fence in (back, leader, late):
+        fence.remove_own()
+        fence.close()
+    assert present(principals, Authorizer(cluster)) == frozenset()
 
 
 def test_nothing_that_a_fenced_incarnation_writes_gets_through_and_its_successor_does(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -36,10 +36,14 @@ def placed(containers: Containers, mode: TaskMode) -> dict[str, str]:
 
 @dataclass
 class History:
-    """A group that processors join and leave, tasks are added to, and locations return to."""
+    """A group that processors join and leave, tasks are added to, and locations return to.
+
+    `beside_samza`: every third processor holds no standbys.
+    """
 
     lots: random.Random
     replicas: int
+    beside_samza: bool = False
     processors: dict[str, str] = field(default_factory=dict[str, str])
     tasks: list[TaskModel] = field(default_factory=list[TaskModel])
     locality: dict[str, TaskLocality] = field(default_factory=dict[str, TaskLocality])
@@ -52,8 +56,19 @@ class History:
 
     def join(self) -> None:
         """A processor with a new id, at one of five locations."""
-        self.processors[f"p{self.born}"] = f"host-{self.lots.randint(1, 5)}"
+        kind = "j" if self.beside_samza and self.born % 3 == 2 else "p"
+        self.processors[f"{kind}{self.born}"] = f"host-{self.lots.randint(1, 5)}"
         self.born += 1
+
+    @property
+    def actives_only(self) -> frozenset[str]:
+        """Samza's own processors."""
+        return frozenset(each for each in self.processors if each.startswith("j"))
+
+    @property
+    def standby_locations(self) -> set[str]:
+        """Where a processor is that may hold standbys."""
+        return {at for each, at in self.processors.items() if each not in self.actives_only}
 
     def change(self) -> str:
         """What happens next."""
@@ -84,7 +99,8 @@ def cold_starts(containers: Containers, history: History) -> int:
     found = 0
     for name, processor in placed(containers, TaskMode.ACTIVE).items():
         warm = warm_locations(name, history)
-        found += warm is not None and history.processors[processor] not in warm
+        is_cold = warm is not None and history.processors[processor] not in warm
+        found += is_cold and processor not in history.actives_only
     return found
 
 
@@ -102,20 +118,26 @@ def best_actives(history: History) -> tuple[int, int]:
     """The least sum of squares of the actives, and the fewest moves that it takes."""
     rows = [each.task_name for each in history.tasks if each.task_mode is TaskMode.ACTIVE]
     legal = [warm_locations(name, history) for name in rows]
-    return _best(rows, legal, {}, history, [{name} for name in rows])
+    also = history.actives_only
+    return _best(rows, legal, {}, history, [{name} for name in rows], also=also)
 
 
 def best_standbys(containers: Containers, history: History) -> tuple[int, int]:
     """The same for one standby of each, where the actives are as they are."""
     actives = placed(containers, TaskMode.ACTIVE)
-    everywhere = set(history.processors.values())
-    rows = [each.task_name for each in history.tasks if each.task_mode is TaskMode.STANDBY]
-    if len(everywhere) == 1:
+    everywhere = history.standby_locations
+    standbys = [each.task_name for each in history.tasks if each.task_mode is TaskMode.STANDBY]
+    elsewhere = {
+        name: everywhere - {history.processors[actives[active_task_of(name)]]} for name in standbys
+    }
+    rows = [name for name in standbys if elsewhere[name]]
+    if not rows:
         return sum_of_squares(Counter(actives.values()), history.processors), 0
-    legal = [everywhere - {history.processors[actives[active_task_of(name)]]} for name in rows]
+    legal = [elsewhere[name] for name in rows]
     # Where its active was, and no longer is, its state is too.
     homes = [{name, active_task_of(name)} for name in rows]
-    return _best(rows, legal, Counter(actives.values()), history, homes)
+    loads, never = Counter(actives.values()), history.actives_only
+    return _best(rows, legal, loads, history, homes, never=never)
 
 
 def stays(name: str, processor: str, history: History) -> bool:
@@ -130,12 +152,16 @@ def _best(
     loads: Mapping[str, int],
     history: History,
     homes: Sequence[set[str]],
+    *,
+    also: Set[str] = frozenset(),
+    never: Set[str] = frozenset(),
 ) -> tuple[int, int]:
     columns = [(each, place) for each in history.processors for place in range(len(rows))]
     cost = np.empty((len(rows), len(columns)))
     for row, places in enumerate(legal):
         for column, (processor, place) in enumerate(columns):
-            if places is not None and history.processors[processor] not in places:
+            is_there = places is None or history.processors[processor] in places
+            if processor in never or not (is_there or processor in also):
                 cost[row, column] = NEVER
                 continue
             moved = not any(stays(name, processor, history) for name in homes[row])

@@ -7,9 +7,22 @@ import pytest
 from samza_dagster.assignment import by_container_count, by_container_ids, group
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.naming import ANY_HOST
+from tests.rig.samza_groupers import recorded
 from tests.unit.assignment.groups import at, names, numbered, ran_on, tasks
 
 pytestmark = pytest.mark.unit
+
+
+def test_they_answer_as_samzas_classes_did() -> None:
+    """240 random groups of theirs, string ids among them; recorded from Samza 1.8.0."""
+    seen = 0
+    for each in recorded():
+        given = [task for task in tasks(24) if task.task_name in each.tasks]
+        grouped = group(given, each.task_locality, each.processors, each.grouper)
+        found = {name: pid for pid, held in names(grouped).items() for name in held}
+        assert found == each.answer, each
+        seen += 1
+    assert seen == 240
 
 
 class TestByContainerCount:

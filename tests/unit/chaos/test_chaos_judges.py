@@ -17,9 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.judge import Verdict
-from tests.chaos.__main__ import told_whatever_happens
-from tests.chaos.broker_log import (
+from samza_dagster.sandbox.broker_log import (
     Batch,
     Overlap,
     batches_of_leader,
@@ -27,6 +25,8 @@ from tests.chaos.broker_log import (
     parse,
     unjudged,
 )
+from samza_dagster.sandbox.judge import Verdict
+from tests.chaos.__main__ import told_whatever_happens
 from tests.chaos.in_force import CarriedOut
 from tests.chaos.report import (
     THAW_MS,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.placement.certificates import AuditRecord
-from tests.chaos.broker_log import Batch, Overlap
+from samza_dagster.sandbox.broker_log import Batch, Overlap
 from tests.chaos.owners import (
     CLOCKS_MS,
     Log,

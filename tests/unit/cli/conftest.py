@@ -126,6 +126,6 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> Commands:
 
 @pytest.fixture
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    for name in ("BOOTSTRAP_SERVERS", "JOB_NAME", "JOB_ID", "CLIENT_CONFIG"):
+    for name in ("BOOTSTRAP_SERVERS", "JOB_NAME", "JOB_ID", "CLIENT_CONFIG", "ZOOKEEPER"):
         monkeypatch.delenv(f"SAMZA_DAGSTER_{name}", raising=False)
     return monkeypatch.setenv

@@ -1,14 +1,11 @@
-"""What a `MetadataStore` promises, on one that keeps a log and on one that keeps newest values alone."""
+"""What goes beyond the promises of every `MetadataStore` (`test_stores_alike.py`): a log, writing callbacks, a store without a log."""
 
 from __future__ import annotations
 
-import queue
 import threading
 from collections.abc import Callable, Collection
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.metadata import (
@@ -16,7 +13,6 @@ from samza_dagster.metadata import (
     Change,
     ContainerPlacementMetadataStore,
     MemoryMetadataStore,
-    MetadataStore,
     Watch,
 )
 from samza_dagster.metadata import coordinator_stream as stream
@@ -44,61 +40,6 @@ class KeyedStore(MemoryMetadataStore):
             for change in self.changes(namespace, since or 0)[0]:
                 on_change(change)
         return super().watch(namespaces, on_change)
-
-
-STORES = (MemoryMetadataStore, KeyedStore)
-both_stores = pytest.mark.parametrize("make", STORES)
-WRITES = st.lists(
-    st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.none() | st.binary(max_size=2))
-)
-
-
-@both_stores
-@given(writes=WRITES)
-def test_it_holds_the_newest_value_of_every_key(
-    make: Callable[[], MetadataStore], writes: list[tuple[str, str, bytes | None]]
-) -> None:
-    """Whatever was written and deleted before; each change has a higher position than those before."""
-    store, expected, positions = make(), dict[tuple[str, str], bytes](), [-1]
-    for namespace, key, value in writes:
-        end = store.end_position()
-        if value is None:
-            positions.append(store.remove(namespace, key))
-            expected.pop((namespace, key), None)
-        else:
-            positions.append(store.put(namespace, key, value))
-            expected[namespace, key] = value
-        assert positions[-2] < end <= positions[-1]
-    assert {(n, k): v for n in "ab" for k, v in store.all(n).items()} == expected
-    whole = {(n, k): kept.value for n, keys in store.whole().items() for k, kept in keys.items()}
-    assert whole == expected
-    assert {key: store.get(*key) for key in expected} == expected
-
-
-@both_stores
-def test_a_watch_is_told_what_has_changed_since_and_then_each_change(
-    make: Callable[[], MetadataStore],
-) -> None:
-    """Of its namespaces alone, the newest value of each key at least; nothing after its end."""
-    store = make()
-    store.put("n", "before", b"")
-    since = store.end_position()
-    store.put("n", "k", b"1")
-    store.put("other", "k", b"")
-    seen: queue.Queue[tuple[str, bytes | None]] = queue.Queue()
-    watch = store.watch({"n"}, lambda change: seen.put((change.key, change.value)), since=since)
-    later = store.watch({"n", "other"}, lambda change: seen.put((change.key, change.value)))
-    assert seen.get(timeout=5) == ("k", b"1")
-    later.close()
-    store.put("other", "k", b"2")
-    store.remove("n", "k")
-    assert seen.get(timeout=5) == ("k", None)
-    watch.close()
-    store.put("n", "late", b"")
-    assert seen.empty()
-    changes, end = store.changes("n", since)
-    assert (changes[-1].key, changes[-1].value, end) == ("late", b"", store.end_position())
-    assert store.changes("n", end) == ((), end)
 
 
 def test_one_that_keeps_a_log_tells_overwritten_values_too() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from hypothesis import example, given
@@ -16,10 +17,10 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.schedule import (
     UNDER_WAY,
     Phase,
-    Position,
     Stand,
     what_next,
 )
+from samza_dagster.orchestration.operations.schedule import Position as AnyPosition
 from samza_dagster.orchestration.plans.bounce import expected_s, time_in_words
 from samza_dagster.orchestration.plans.order import (
     CONTAINERS,
@@ -32,6 +33,7 @@ from samza_dagster.orchestration.plans.order import (
 )
 
 pytestmark = pytest.mark.unit
+Position = partial(AnyPosition, group=group_of)
 DEMO = {"0": "h1", "1": "h2", "0-0": "h3", "1-0": "h4"}
 
 
@@ -124,7 +126,8 @@ def test_whoever_has_spent_half_of_what_samza_s_am_lets_pass_waits_and_the_other
 
 def test_the_time_left_has_the_longest_wait_in_it_and_the_work_beside_it_only_once() -> None:
     """Whoever waits begins later; the others go on meanwhile."""
-    seconds, left = {"active": 10.0, "standby": 5.0}, ["0-0", "0", "1"]
+    seconds = {"active": 10.0, "standby": 5.0}
+    left = {"0-0": "standby", "0": "active", "1": "active"}
     for waits_s, expected in (
         ({}, 5 + 60 + 20),
         ({"0": 30.0}, 5 + 60 + 20),
@@ -133,7 +136,7 @@ def test_the_time_left_has_the_longest_wait_in_it_and_the_work_beside_it_only_on
     ):
         told = expected_s(left, Schedule(), seconds, canaries_left=1, bake_s=60, waits_s=waits_s)
         assert told == expected
-    assert expected_s(["0"], Schedule(), {}, bake_s=0, waits_s={"0": 300}) is None
+    assert expected_s({"0": "active"}, Schedule(), {}, bake_s=0, waits_s={"0": 300}) is None
     assert time_in_words(None, {"0": 300}) == "at least 5 min"
     assert time_in_words(None, {}) == ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from watching import Watching, told
+from watching import Watching, standby_of, told
 
 from samza_dagster.client.views import JobView
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation, observation_of
@@ -48,6 +48,7 @@ class Watched(Watching):
                     *(p, "-" not in p, "last-seen", self.hosts[p]),
                     reported_ms=at_ms,
                     unread=self.unread,
+                    of=standby_of(p),
                 )
                 for p, at_ms in self.reports.items()
             )

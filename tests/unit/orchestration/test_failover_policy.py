@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from watching import BEGIN, Watching
+from watching import BEGIN, Watching, standby_of
 
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.orchestration.watch.cases import request_uuid
@@ -26,7 +26,8 @@ pytestmark = pytest.mark.unit
 
 
 def seen(ident: str, host: str | None, **more: object) -> ContainerSeen:
-    made = ContainerSeen(ident, "-" not in ident, "running", host, f"{ident}#1", reported_ms=0)
+    made = ContainerSeen(ident, "-" not in ident, "running", host, f"{ident}#1")
+    made = replace(made, reported_ms=0, of=standby_of(ident))
     return replace(made, **more)  # type: ignore[arg-type]
 
 

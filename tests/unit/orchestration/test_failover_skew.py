@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from watching import BEGIN, Watching
+from watching import BEGIN, Watching, standby_of
 
 from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
 
@@ -49,6 +49,7 @@ class Skewed(Watching):
                 + min(since_ms, self.ends_ms.get(ident, since_ms))
                 // REPORT_EVERY_MS
                 * REPORT_EVERY_MS,
+                of=standby_of(ident),
             )
             for ident, host in PLACES.items()
         )

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from watching import standby_of
 
 from samza_dagster.client.seen_reports import SeenReports
 from samza_dagster.client.views import JobView, ProcessorView, ReplicaLag
@@ -55,6 +56,7 @@ class Job:
                 reported_ms=self.reports[p],
                 backlog=0 if p == "0" else None,
                 committed=self.commits if p == "0" else None,
+                of=standby_of(p),
             )
             for p, host in PLACES.items()
         )

@@ -197,8 +197,16 @@ def test_where_groups_are_apart_only_the_group_of_a_failure_ends(
 def test_a_unit_is_read_back_from_its_record() -> None:
     """A re-execution carries out the plan that was made."""
     steps = (Step("spin_up", Kind.START_STANDBY, "0", "h1"), Step("warm", Kind.WAIT_WARM, NEW))
-    unit = Unit("0", "via-new-standby", "cold", steps)
+    unit = Unit("0", "via-new-standby", "cold", steps, "0")
     assert Unit.from_json(unit.to_json()) == unit
+
+
+def test_a_unit_of_an_older_release_is_of_the_group_that_its_name_tells() -> None:
+    """From a plan's record, and as a run has handed its plan on."""
+    known = {"processor": "0-1", "what": "relocate", "why": "a standby", "steps": ()}
+    handed_on = object.__new__(Unit)
+    vars(handed_on).update(known)
+    assert Unit.from_json(known).group == handed_on.group == "0"
 
 
 @given(placements())

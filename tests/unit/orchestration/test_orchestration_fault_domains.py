@@ -12,7 +12,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.moves import host_for_standby
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
-from samza_dagster.orchestration.plans.reconcile import Wanted, reconcile
+from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit
 
 pytestmark = pytest.mark.unit
@@ -102,13 +102,13 @@ def test_no_step_of_a_reconciliation_breaks_a_rule_of_the_coordinator(
         if data.draw(st.booleans()) and (host := data.draw(st.sampled_from(NAMES)))
     }
     try:
-        found = reconcile(view, Wanted(standbys, pins))
+        found = reconcile(view, WantedPlacement(standbys, pins))
     except Refused:
         return
     then = job(carried_out(view, found.units), racks)
     if not found.findings:
         assert all(then.processors[pid].host == host for pid, host in pins.items())
-        assert reconcile(then, Wanted(standbys, pins)).units == ()
+        assert reconcile(then, WantedPlacement(standbys, pins)).units == ()
 
 
 def test_a_drain_takes_a_standby_to_a_host_of_its_own_rack() -> None:
@@ -156,14 +156,14 @@ def test_the_rack_of_a_ghost_that_may_own_tasks_is_left_out() -> None:
     """Its host fell silent; nobody knows whether it lives."""
     ghost = GhostView("0", "old", "h3", 1, None)
     view = job({"0": "h1"}, THREE, (ghost,))
-    (unit,) = reconcile(view, Wanted(standbys=1)).units
+    (unit,) = reconcile(view, WantedPlacement(standbys=1)).units
     assert unit.steps[0].destination == "h5"
 
 
 def test_who_is_in_the_rack_of_a_pin_leaves_it_first() -> None:
     """To a host that is legal beside the pinned one."""
     view = job({"0": "h1", "0-0": "h3"}, THREE)
-    units = reconcile(view, Wanted(pins={"0": "h4"})).units
+    units = reconcile(view, WantedPlacement(pins={"0": "h4"})).units
     assert [(u.processor, u.steps[0].destination) for u in units] == [("0-0", "h5"), ("0", "h4")]
     assert units[0].why == "0 is wanted on h4, in whose fault domain 0-0 is"
 
@@ -171,12 +171,14 @@ def test_who_is_in_the_rack_of_a_pin_leaves_it_first() -> None:
 def test_two_pins_of_a_group_in_one_rack_are_refused() -> None:
     """They can't both hold."""
     with pytest.raises(Refused, match="0 of the same group is wanted in its fault domain"):
-        reconcile(job({"0": "h1", "0-0": "h3"}, THREE), Wanted(pins={"0": "h3", "0-0": "h4"}))
+        reconcile(
+            job({"0": "h1", "0-0": "h3"}, THREE), WantedPlacement(pins={"0": "h3", "0-0": "h4"})
+        )
 
 
 def test_members_that_are_in_one_rack_already_are_told() -> None:
     """As when agents have named their racks since."""
-    found = reconcile(job({"0": "h1", "0-0": "h2"}, THREE), Wanted())
+    found = reconcile(job({"0": "h1", "0-0": "h2"}, THREE), WantedPlacement())
     assert found.units == ()
     (finding,) = found.findings
     assert finding.about == "0-0"

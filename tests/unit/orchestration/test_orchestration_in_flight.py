@@ -10,7 +10,7 @@ import pytest
 
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.orchestration.history import events
-from samza_dagster.orchestration.history.events import Cursor
+from samza_dagster.orchestration.history.events import HistoryCursor
 from samza_dagster.orchestration.history.open_requests import (
     LONGEST_MS,
     InFlight,
@@ -43,9 +43,9 @@ def uuid(number: int) -> str:
 
 def kept(flight: InFlight) -> InFlight:
     """What the next tick finds of it in the cursor."""
-    text = Cursor("demo/1", 0, 0, flight).bounded().to_text()
+    text = HistoryCursor("demo/1", 0, 0, flight).bounded().to_text()
     assert len(text) <= events.MOST_BYTES
-    cursor = Cursor.read(text, "demo/1")
+    cursor = HistoryCursor.read(text, "demo/1")
     assert cursor is not None
     return cursor.flight
 

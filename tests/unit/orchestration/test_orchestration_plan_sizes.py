@@ -14,7 +14,7 @@ from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.moves import CatchUp, HostRow, host_map
 from samza_dagster.orchestration.operations.progress import EndedStep, Progress
 from samza_dagster.orchestration.plan_record import kept, unpacked
-from samza_dagster.orchestration.plans.reconcile import Finding, Wanted, reconcile
+from samza_dagster.orchestration.plans.reconcile import Finding, WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.several import Limits, UnitsPlan
 from samza_dagster.orchestration.reconcile.job import _findings_table
 from samza_dagster.orchestration.show.bounce import _map_and_tables
@@ -49,7 +49,7 @@ def without_standbys(actives: int) -> JobView:
 def plan_of(actives: int) -> UnitsPlan:
     """Of the units of as many actives, a few hundred of them as they are chosen."""
     view = without_standbys(actives)
-    chosen = reconcile(without_standbys(min(actives, 200)), Wanted(standbys=1)).units
+    chosen = reconcile(without_standbys(min(actives, 200)), WantedPlacement(standbys=1)).units
     units = tuple(replace(chosen[n % len(chosen)], processor=str(n)) for n in range(actives))
     refused = tuple(f"{n}: why this one was refused" for n in range(actives))
     before = host_map(view)

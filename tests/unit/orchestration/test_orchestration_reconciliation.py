@@ -17,7 +17,7 @@ from samza_dagster.orchestration.plans.reconcile import (
     MISSING,
     PINNED,
     SHARED_HOST,
-    Wanted,
+    WantedPlacement,
     reconcile,
 )
 from samza_dagster.orchestration.plans.units import Kind, Unit
@@ -70,7 +70,7 @@ def after(view: JobView, units: tuple[Unit, ...]) -> JobView:
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> tuple[JobView, Wanted]:
+def jobs(draw: st.DrawFn) -> tuple[JobView, WantedPlacement]:
     """Any placement, also an illegal one, with any extras, and pins that can hold."""
     at: dict[str, str] = {}
     extra: list[str] = []
@@ -85,12 +85,12 @@ def jobs(draw: st.DrawFn) -> tuple[JobView, Wanted]:
             elif draw(st.booleans()):
                 pins[pid] = pinned[number]
     ours = frozenset(p for p in extra if draw(st.booleans()))
-    wanted = Wanted(draw(st.integers(0, 3)), pins, ours, draw(st.booleans()))
+    wanted = WantedPlacement(draw(st.integers(0, 3)), pins, ours, draw(st.booleans()))
     return job(at, tuple(extra)), wanted
 
 
 @given(jobs())
-def test_the_steps_end_in_the_wanted_placement(given_job: tuple[JobView, Wanted]) -> None:
+def test_the_steps_end_in_the_wanted_placement(given_job: tuple[JobView, WantedPlacement]) -> None:
     """No two of a group on one host, nobody left over beyond the number, pins held, enough standbys."""
     view, wanted = given_job
     found = reconcile(view, wanted)
@@ -109,7 +109,7 @@ def test_the_steps_end_in_the_wanted_placement(given_job: tuple[JobView, Wanted]
 
 
 @given(jobs())
-def test_what_is_reconciled_needs_no_step(given_job: tuple[JobView, Wanted]) -> None:
+def test_what_is_reconciled_needs_no_step(given_job: tuple[JobView, WantedPlacement]) -> None:
     """Asked again, nothing is to be done: it never goes to and fro."""
     view, wanted = given_job
     then = after(view, reconcile(view, wanted).units)
@@ -118,29 +118,29 @@ def test_what_is_reconciled_needs_no_step(given_job: tuple[JobView, Wanted]) -> 
 
 def test_a_job_as_it_should_be_needs_nothing() -> None:
     """The number of standbys is the job's own."""
-    found = reconcile(job(AS_IT_SHOULD), Wanted())
+    found = reconcile(job(AS_IT_SHOULD), WantedPlacement())
     assert (found.units, found.findings) == ((), ())
 
 
 def test_what_a_failed_run_left_over_is_removed_and_others_extras_are_not() -> None:
     """Who spun up 1-1 wanted it."""
     view = job({**AS_IT_SHOULD, "0-1": "h2", "1-1": "h3"}, ("0-1", "1-1"))
-    (unit,) = reconcile(view, Wanted(ours=frozenset({"0-1"}))).units
+    (unit,) = reconcile(view, WantedPlacement(ours=frozenset({"0-1"}))).units
     assert (unit.processor, unit.what) == ("0-1", LEFT_OVER)
-    both = reconcile(view, Wanted(no_extra=True)).units
+    both = reconcile(view, WantedPlacement(no_extra=True)).units
     assert [u.processor for u in both] == ["0-1", "1-1"]
 
 
 def test_a_left_over_that_is_needed_for_the_number_stays() -> None:
     """The job's own standby is gone: the extra one is in its place."""
     view = job({"0": "h0", "0-1": "h2", "1": "h1", "1-0": "h0"}, ("0-1",))
-    assert reconcile(view, Wanted(ours=frozenset({"0-1"}))).units == ()
+    assert reconcile(view, WantedPlacement(ours=frozenset({"0-1"}))).units == ()
 
 
 def test_each_reason_is_told() -> None:
     """A shared host, a pin with somebody on it, a standby that isn't there."""
     view = job({"0": "h0", "0-0": "h0", "1": "h1", "1-0": "h2", "2": "h3"})
-    units = reconcile(view, Wanted(pins={"1": "h2"})).units
+    units = reconcile(view, WantedPlacement(pins={"1": "h2"})).units
     assert [(u.processor, u.what) for u in units] == [
         ("0-0", SHARED_HOST),
         ("1-0", PINNED),
@@ -158,7 +158,7 @@ def test_a_group_that_is_under_way_or_unwell_is_left_alone() -> None:
     view = replace(
         view, processors=processors, actions=(ActionView("u", "0", "h2", "stopping", 1),)
     )
-    found = reconcile(view, Wanted())
+    found = reconcile(view, WantedPlacement())
     assert found.units == ()
     assert [f.about for f in found.findings] == ["0", "1-0"]
 
@@ -166,7 +166,7 @@ def test_a_group_that_is_under_way_or_unwell_is_left_alone() -> None:
 def test_under_samza_s_am_a_missing_standby_is_told_and_a_shared_host_is_ended() -> None:
     """Its wire moves, and starts nothing."""
     view = replace(job({"0": "h0", "0-0": "h0", "1": "h1"}), coordinator="samza")
-    found = reconcile(view, Wanted(standbys=1))
+    found = reconcile(view, WantedPlacement(standbys=1))
     assert [u.processor for u in found.units] == ["0-0"]
     assert "no standby on request" in found.findings[0].seen
 
@@ -176,7 +176,7 @@ def test_localities_that_disagree_are_told() -> None:
     view = job(AS_IT_SHOULD)
     moved = replace(view.processors["0"], last_seen_host="h4")
     view = replace(view, processors={**view.processors, "0": moved})
-    (finding,) = reconcile(view, Wanted()).findings
+    (finding,) = reconcile(view, WantedPlacement()).findings
     assert finding.seen == "it runs on h0, the coordinator stream says h4"
 
 
@@ -194,4 +194,4 @@ def test_a_pin_that_cannot_hold_is_refused(pins: dict[str, str], seen: str) -> N
     view = job(AS_IT_SHOULD)
     view = replace(view, hosts={**view.hosts, "h5": HostView("h5", "lost")})
     with pytest.raises(Refused, match=seen):
-        reconcile(view, Wanted(pins=pins))
+        reconcile(view, WantedPlacement(pins=pins))

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.lag import Applied, Heard, HostClock
-from samza_dagster.orchestration.history.events import Cursor as HistoryCursor
+from samza_dagster.orchestration.history.events import HistoryCursor
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.orchestration.waits.conditions import Met, Wait
-from samza_dagster.orchestration.waits.continuation import Cursor
-from samza_dagster.orchestration.watch.findings import CheckMemory, Reported, TrackedFinding
+from samza_dagster.orchestration.waits.continuation import ContinuationCursor
+from samza_dagster.orchestration.watch.findings import CheckMemory, LastEvaluation, TrackedFinding
 from samza_dagster.orchestration.watch.memory import (
     Acted,
     LeaderMark,
@@ -29,7 +29,7 @@ JOB = "demo/1"
 CURSORS: dict[type[Versioned], Versioned] = {
     Memory: Memory(JOB),
     CheckMemory: CheckMemory(JOB),
-    Cursor: Cursor(JOB, {}),
+    ContinuationCursor: ContinuationCursor(JOB, {}),
     HistoryCursor: HistoryCursor(JOB, 5, 7),
 }
 KEPT: dict[type[Versioned], Versioned] = {
@@ -131,7 +131,7 @@ def test_a_board_of_the_version_before_is_read() -> None:
     )
     clocks = '{"clocks":{"h1":[5,null,null],"h2":[5,-1,1]},"looked_ms":6}'
     standing = TrackedFinding("x", "seen", "fix", "WARN", since_ms=5, bad=2, confirmed=True)
-    board = CheckMemory(JOB, 7, {"c": {"x": standing}}, {"c": Reported("f", 6)}, "k")
+    board = CheckMemory(JOB, 7, {"c": {"x": standing}}, {"c": LastEvaluation("f", 6)}, "k")
     assert CheckMemory.read(text.replace("EXTRA", clocks), JOB) == replace(
         board, clocks={"h1": HostClock(5), "h2": HostClock(5, -1, 1)}, clocks_ms=6
     )

@@ -20,6 +20,11 @@ from samza_dagster.orchestration.watch.thresholds import Thresholds
 BEGIN = 1_700_000_000_000
 
 
+def standby_of(processor: str) -> str:
+    """The active of a standby, by the test's ids; empty of an active."""
+    return processor.partition("-")[0] if "-" in processor else ""
+
+
 class Watching:
     """The sensor without its job: each look by what the cursor of the one before kept."""
 
@@ -48,7 +53,9 @@ class Watching:
         self.nobody_reads = judged.nobody_reads
         self.new = [d for d in found if d.event not in kept.told]
         memory = still_blocking(judged.memory, self.acks, self.now)
-        self.memory = remembered(memory, found, {d.event: self.now for d in found}, self.now)
+        self.memory = remembered(
+            memory, found, {d.event: self.now for d in found}, self.now, observation.group_of
+        )
         return found
 
 
@@ -89,13 +96,14 @@ class Fleet(Watching):
     def _seen(self, processor: str, host: str) -> ContainerSeen:
         return ContainerSeen(
             processor,
-            "-" not in processor,
+            not standby_of(processor),
             "running",
             host,
             f"{processor}#1",
             reported_ms=self.now,
             backlog=50_000 if processor in self.stuck else 0,
             committed=7,
+            of=standby_of(processor),
         )
 
     def lose(self, *hosts: str) -> None:

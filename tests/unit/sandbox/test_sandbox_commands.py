@@ -93,6 +93,24 @@ def test_status_env_gives_a_shell_what_the_other_commands_read() -> None:
     assert f"export SAMZA_DAGSTER_YARN_RESOURCE_MANAGER={url}" in run("status", "--env").stdout
 
 
+def test_a_standalone_sandbox_names_the_parts_that_are_gone() -> None:
+    """ZooKeeper and the processors are parts of it; who can't be asked is not waited for."""
+    registry = Registry("default")
+    hosts = ["host-1", "host-2"]
+    registry.update(state="up", options={"standalone": True}, hosts=hosts, zookeeper="127.0.0.1:9")
+    registry.add(ProcessRecord.of("processor p2", os.getpid()))
+    facts = json.loads(run("status", "--json").stdout)
+    assert facts["gone"] == ["broker", "load", "processor p1", "zookeeper"]
+    assert facts["zookeeper"] is None
+    assert facts["hosts"] == {"host-1": {"state": "lost"}, "host-2": {"state": "alive"}}
+
+
+def test_a_job_runs_under_one_of_yarn_and_zookeeper() -> None:
+    """With YARN nobody is a processor of a group."""
+    with pytest.raises(Refused, match="one of YARN and standalone processors"):
+        Options(yarn=True, standalone=True)
+
+
 @pytest.mark.parametrize(
     ("live", "fix"),
     [(None, "samza-dagster sandbox up"), ("coordinator", "samza-dagster sandbox down")],
@@ -142,9 +160,9 @@ def test_a_demo_without_a_checkout_is_refused_before_anything_starts(
         return checkout_definitions(site_packages)
 
     monkeypatch.setattr(demo_run, "checkout_definitions", refuse)
-    one = demo_run.Demo("one", print)
+    one = demo_run.Demo(Options(name="one"), print)
     with pytest.raises(MissingPrerequisite):
-        one.run(Options())
+        one.run()
     one.close()
     assert list(home.iterdir()) == []
     assert checkout_definitions().is_file()

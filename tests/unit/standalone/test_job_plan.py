@@ -22,8 +22,11 @@ PLAN = JobPlan({"in": 4, "side": 2}, {"in": "kafka", "side": "other"}, 1, by_loc
 def group(
     *ids: str, model: JobModel | None = None, locality: dict[str, str] | None = None
 ) -> GroupView:
-    """Each processor at a location of its own."""
-    members = tuple(Member(f"{n:010d}", pid, f"host-{pid}") for n, pid in enumerate(ids))
+    """Each processor at a location of its own; one whose id begins with `java` is Samza's."""
+    members = tuple(
+        Member(f"{n:010d}", pid, f"host-{pid}", not pid.startswith("java"))
+        for n, pid in enumerate(ids)
+    )
     return GroupView(members, model=model, locality=locality or {})
 
 
@@ -144,3 +147,29 @@ def test_a_pin_is_to_the_processor_with_the_fewest_tasks_of_its_location() -> No
     model = plan.model(replace(before, pins={task: Pin("here", "u") for task in own}))
     assert sorted(len(each.tasks) for each in model.containers.values()) == [2, 2, 2]
     assert not {task for task, pid in at(model).items() if pid == "p0"} & set(own)
+
+
+def test_samzas_own_processors_get_actives_alone_and_their_share_of_them() -> None:
+    """Their standbys are on ours; when they are gone, their tasks start there."""
+    before = PLAN.model(group("a", "b"))
+    locality = {task: f"host-{pid}" for task, pid in at(before).items()}
+    mixed = PLAN.model(group("a", "b", "java1", "java2", model=before, locality=locality))
+    for pid, container in mixed.containers.items():
+        modes = [task.task_mode for task in container.tasks.values()]
+        assert modes.count(TaskMode.ACTIVE) == 1
+        assert (TaskMode.STANDBY in modes) == (not pid.startswith("java"))
+    found = at(mixed)
+    locality = {task: f"host-{pid}" for task, pid in found.items()}
+    after = at(PLAN.model(group("a", "b", model=mixed, locality=locality)))
+    for number in range(4):
+        name = f"Partition {number}"
+        assert after[name] in {found[name], found[f"Standby-{name}-0"]}
+
+
+def test_with_one_of_ours_alone_a_standby_is_there_for_the_tasks_of_the_others() -> None:
+    """A location that holds no standby counts for none."""
+    found = at(PLAN.model(group("a", "java1")))
+    own = {name for name, pid in found.items() if pid == "a" and not name.startswith("Standby")}
+    standbys = {name for name in found if name.startswith("Standby")}
+    assert len(own) == 2
+    assert standbys == {f"Standby-Partition {n}-0" for n in range(4) if f"Partition {n}" not in own}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from samza_dagster.assignment import group_by_partition, standby_container
 from samza_dagster.errors import InvalidInput, MalformedRecord
+from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.standalone import layout
-from samza_dagster.standalone.group import Member, Pin, Running
+from samza_dagster.standalone.group import LocalStores, Member, Pin, Running
 from samza_dagster.standalone.layout import GroupPaths
 
 pytestmark = pytest.mark.unit
@@ -52,11 +54,39 @@ def test_a_processors_node_names_its_location_and_its_id() -> None:
             layout.member_of("0000000007", bad)
 
 
+def test_a_processor_of_ours_announces_itself_and_its_stores() -> None:
+    """In a node that Samza doesn't look at."""
+    stores = LocalStores(("j-1/s/Partition_0",), ())
+    data = layout.announcement_data("3f0c-11", stores)
+    assert layout.announcement_of(data) == ("3f0c-11", stores)
+    for bad in (b"", b"p1", b'{"processor_id": "p1"}'):
+        with pytest.raises(MalformedRecord, match="processor_id"):
+            layout.announcement_of(bad)
+
+
 def test_a_version_is_a_number_or_not_there() -> None:
     """Null and the empty string are no version."""
     assert [layout.version_of(data) for data in (None, b"", b"12")] == [0, 0, 12]
     with pytest.raises(MalformedRecord, match="number"):
         layout.version_of(b"1.0")
+
+
+def test_a_published_model_has_each_partition_once_and_reads_back_whole() -> None:
+    """Samza's leader counts those of the last version (SEP-5): with a standby's there too it ended."""
+    tasks = {task.task_name: task for task in group_by_partition({"in": 2}, "kafka")}
+    active = ContainerModel(processor_id="p1", tasks=tasks)
+    standbys = standby_container(active, 0).model_copy(update={"processor_id": "p2"})
+    model = JobModel(config={}, containers={"p1": active, "p2": standbys})
+    written = JobModel.from_json(layout.model_data(model))
+    partitions = [
+        (each.stream, each.partition)
+        for container in written.containers.values()
+        for task in container.tasks.values()
+        for each in task.system_stream_partitions
+    ]
+    assert sorted(partitions) == [("in", 0), ("in", 1)]
+    assert layout.model_of(layout.model_data(model)) == model
+    assert layout.model_of(model.to_json().encode()) == model
 
 
 def test_a_pin_and_a_restart_name_the_request_that_asked_for_them() -> None:

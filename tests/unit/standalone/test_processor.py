@@ -187,3 +187,22 @@ def test_a_leader_asks_its_grouper_again_and_publishes_only_what_would_change() 
     _, (published,) = step(state, settled, state.probe_ms, lambda _: model(a="a b", b=""))
     assert isinstance(published, Publish)
     assert published.version == 2
+
+
+def test_a_leader_waits_for_a_sessions_time_after_one_of_samzas_own_has_left() -> None:
+    """That one stops its work a session's time after it was cut off: perhaps when its session is long over."""
+    java = Member("0000", "java", "h9", holds_standbys=False)
+    state, _ = step(at(A), group(java, A, B, version=1, java="1", a="2", b="3"), 100, planned)
+    state, _ = step(state, group(A, B, version=1, java="1", a="2", b="3"), 105, planned)
+    assert state.plan_ms == 105 + SETTINGS.session_ms
+    state, _ = step(state, group(A, version=1, java="1", a="2", b="3"), 130, planned)
+    assert state.plan_ms == 130 + SETTINGS.debounce_ms
+
+
+def test_who_registers_takes_those_that_are_gone_for_samzas_own() -> None:
+    """It never saw them: their work may still run."""
+    fresh = at(A, found=None)
+    state, _ = step(fresh, group(A, version=1, b="1"), 100, planned)
+    assert state.plan_ms == 100 + SETTINGS.session_ms
+    state, _ = step(fresh, group(A, version=1, a="1"), 100, planned)
+    assert state.plan_ms == 100 + SETTINGS.debounce_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.standalone.group import BarrierState, GroupView
+from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores
 from samza_dagster.standalone.report import group_report, troubles
 from tests.unit.standalone.test_processor import A, B, group
 
@@ -17,6 +17,16 @@ def test_a_group_that_has_agreed_shows_who_has_what() -> None:
     report = group_report(seen)
     assert [row["processor_id"] for row in report["processors"] if row["leads"]] == ["a"]
     assert [row["active_tasks"] for row in report["processors"]] == [["1", "2"], ["3"]]
+    assert troubles(report) == []
+
+
+def test_unused_stores_are_named_and_nothing_is_wrong_with_them() -> None:
+    """A program reads them with their processor."""
+    stores = LocalStores(unused=("j-1/s/Partition_0",))
+    report = group_report(
+        group(A._replace(stores=stores), version=1, state=BarrierState.DONE, joined="a", a="1")
+    )
+    assert [row["unused_stores"] for row in report["processors"]] == [["j-1/s/Partition_0"]]
     assert troubles(report) == []
 
 
@@ -34,6 +44,11 @@ def test_a_group_that_has_agreed_shows_who_has_what() -> None:
             "nobody processes 2",
         ),
         (group(A, A, version=0), "two processors have one id"),
+        (group(A._replace(holds_standbys=False), B), "a, one of Samza's own processors, leads"),
+        (
+            group(A._replace(stores=LocalStores(barred=("j-1/s/Partition_0",)))),
+            "a may not read and write j-1/s/Partition_0",
+        ),
     ],
 )
 def test_what_is_wrong_is_said(seen: GroupView, said: str) -> None:

@@ -88,6 +88,12 @@ def parse(data: bytes) -> list[Batch]:
     return found
 
 
+def next_owner_ms(log: Sequence[Batch], after_ms: int) -> int | None:
+    """When somebody wrote for the first time who hadn't by `after_ms`; None while nobody has."""
+    known = {batch.producer_id for batch in log if batch.at_ms <= after_ms}
+    return next((each.at_ms for each in log if each.producer_id not in known), None)
+
+
 def overlaps(topic: str, partition: int, log: Sequence[Batch]) -> list[Overlap]:
     """Each return of a producer after another had written; empty when there was one owner.
 

@@ -1,0 +1,48 @@
+"""What a processor finds of stores on its disk when it starts (SAMZA-1554: nobody clears them away)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from samza_dagster.errors import InvalidInput
+from samza_dagster.model.changelogs import store_changelogs
+from samza_dagster.model.naming import store_directory
+from samza_dagster.standalone.group import LocalStores
+
+_USE = os.R_OK | os.W_OK | os.X_OK
+
+
+def local_stores(
+    state_dir: Path, config: Mapping[str, str], locality: Mapping[str, str], location: str
+) -> LocalStores:
+    """The job's stores below `state_dir`; `locality` is where each task ran last, standbys among them.
+
+    Raises `InvalidInput` for a state directory that this user may not read and write.
+    """
+    state_dir.mkdir(parents=True, exist_ok=True)
+    if not os.access(state_dir, _USE):
+        raise InvalidInput(
+            f"stores below {state_dir}",
+            seen=f"user {os.getuid()} may not read and write there",
+            fix="another --state-dir, or the rights: all processors of a location share it",
+        )
+    stores = [each.store for each in store_changelogs(config)]
+    name, job_id = config["job.name"], config.get("job.id") or "1"
+    used = {
+        store_directory(name, job_id, store, task)
+        for task, where in locality.items()
+        if where == location
+        for store in stores
+    }
+    found = [
+        str(directory.relative_to(state_dir))
+        for store in stores
+        for directory in sorted((state_dir / f"{name}-{job_id}" / store).glob("*"))
+        if directory.is_dir()
+    ]
+    return LocalStores(
+        tuple(each for each in found if each not in used),
+        tuple(each for each in found if not os.access(state_dir / each, _USE)),
+    )

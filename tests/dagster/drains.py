@@ -1,0 +1,22 @@
+"""Runs of `drain_host` of a full host, in a world in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dagster as dg
+from fake_placement import Run, World
+
+JOB = "drain_host"
+
+
+def config(**more: Any) -> dict[str, Any]:
+    return {"ops": {"plan_drain_host": {"config": {"host": "host-1", "steady_s": 0, **more}}}}
+
+
+def drain(run: Run, **more: Any) -> dg.ExecuteInProcessResult:
+    return run(JOB, **{"host": "host-1", "steady_s": 0, **more})
+
+
+def on(world: World, host: str = "host-1") -> list[str]:
+    return sorted(p for p, h in world.at.items() if h == host)

@@ -1,0 +1,264 @@
+"""Job `drain_host` where something fails, dies, is cancelled or away: what is done isn't asked again."""
+
+from __future__ import annotations
+
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import dagster as dg
+import pytest
+from drains import config, drain, on
+from fake_placement import (
+    EXPIRED,
+    NOT_STARTED,
+    SUCCEEDED,
+    FakeClient,
+    Killed,
+    Run,
+    World,
+    fake_drain,
+)
+from test_dagster_jobs import failure, was_cancelled
+from test_dagster_reexecution import execute, from_failure
+
+from samza_dagster.client.views import ProcessorProgress
+from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
+from samza_dagster.orchestration.moves import CatchUp
+from samza_dagster.orchestration.operations import loop
+from samza_dagster.orchestration.operations.control import RunControl
+from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.plans.several import Limits
+from samza_dagster.orchestration.plans.units import Kind, Step, Unit
+from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.placement import texts
+
+pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
+WARNING = logging.WARNING
+DONE = (SUCCEEDED, "done")
+HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
+
+
+@pytest.mark.longdagster
+@pytest.mark.parametrize(
+    "where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS, "lag"]
+)
+@pytest.mark.parametrize("times", range(8))
+def test_killed_at_any_boundary_it_goes_on_where_it_stood(
+    world: World, instance: dg.DagsterInstance, where: str, times: int
+) -> None:
+    """Nobody is moved twice, no second standby is started."""
+    world.breaks = {where: Killed()}
+    world.breaks_after[where] = times
+    done, first = execute(instance, job=fake_drain, config=config())
+    assert done is (where in world.breaks)  # it is passed less often than that
+    assert times or not done  # but once at least, or nothing was killed at all
+    if not done:
+        assert from_failure(instance, first, fake_drain, config())
+    assert on(world) == []
+    assert len(world.requests) == 7
+    assert world.starts == {"3-0": 1, "0-0": 1, "0": 1, "2": 1, "1-1": 1, "1": 1}
+
+
+def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The first that fails is the last that is begun; its second attempt is a re-execution's."""
+    world.ends = [DONE, DONE, NOT_STARTED]
+    done, first = execute(instance, job=fake_drain, config=config())
+    assert not done
+    assert on(world) == ["0", "1", "2"]
+    assert from_failure(instance, first, fake_drain, config())
+    assert on(world) == []
+    failed, again = (request_uuid(first, "drain_host/host-1/0/move", n) for n in (0, 1))
+    assert failed in world.requests
+    assert again in world.requests
+    assert len(world.requests) == 8
+
+
+@pytest.mark.parametrize("fate", ["keep", "remove"])
+def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
+    world: World, run: Run, fate: str
+) -> None:
+    """The warm-up takes too long: the failure says what is left."""
+    world.lag_now = {**world.lag_now, "1-1": [50_000]}
+    result = drain(run, catch_up_timeout_s=1, if_it_fails=fate)
+    text, metadata = failure(result, "drain")
+    assert "not warm in" in text
+    assert "50,000 records behind" in text
+    assert ("1-1" in world.at) is (fate == "keep")
+    assert ("is kept" if fate == "keep" else "removed again") in metadata["extra_standbys"]
+
+
+def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: World, run: Run) -> None:
+    """What was asked is cancelled; nothing else begins."""
+    world.breaks = {texts.RESOURCES_REQUESTED: dg.DagsterExecutionInterruptedError()}
+    result = drain(run)
+    assert not result.success
+    assert len(world.requests) == 1
+    assert world.cancelled == list(world.requests)
+    assert on(world) == ["0", "1", "2", "3-0"]
+
+
+def test_a_drain_cancelled_while_kafka_is_away_is_cancelled_and_says_what_goes_on(
+    world: World, instance: dg.DagsterInstance, run: Run
+) -> None:
+    """Each container of it: Kafka's absence doesn't take the place of the cancellation."""
+    world.slow, world.away_at = True, "wait"
+    world.breaks, world.breaks_after = {"wait": dg.DagsterExecutionInterruptedError()}, {"wait": 3}
+    result = drain(run, at_once=2)
+    assert was_cancelled(result, "drain")
+    warned = [e.user_message for e in instance.all_logs(result.run_id) if e.level == WARNING]
+    for processor, uuid in zip(("3-0", "0"), world.requests, strict=True):
+        (told,) = [w for w in warned if w.startswith(f"cancelled: {processor}: ")]
+        assert f"request {uuid} goes on" in told
+        assert "no broker answers" in told
+
+
+def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(
+    world: World, run: Run
+) -> None:
+    """The map as it is now is the only thing that isn't known."""
+    world.ends, world.away_at = [EXPIRED], EXPIRED[1]
+    text, metadata = failure(drain(run), "drain")
+    assert EXPIRED[1] in text
+    assert "not begun or left waiting: 0, 2, 1" in text
+    assert metadata["outcomes"].records
+    assert "no broker answers" in metadata["hosts_and_containers_now"]
+
+
+@pytest.mark.parametrize("where", ["wait", "lag", "commits", texts.STOP_IN_PROGRESS])
+def test_a_broker_that_is_away_for_a_moment_ends_no_drain(
+    world: World, run: Run, where: str
+) -> None:
+    """What couldn't be read is read again, and nobody is asked twice."""
+    world.breaks = {where: Unreachable("Kafka", seen="no broker answers")}
+    world.breaks_after[where] = 1
+    assert drain(run).success
+    assert world.breaks == {}
+    assert on(world) == []
+    assert len(world.requests) == 7
+
+
+def test_a_broker_that_stays_away_ends_the_drain_and_what_became_of_each_is_told(
+    world: World, run: Run
+) -> None:
+    """Once nobody has answered for `timeout_s`."""
+    world.ends, world.away_at = [DONE, (SUCCEEDED, "away")], "away"
+    text, metadata = failure(drain(run, timeout_s=1), "drain")
+    assert "no broker answers" in text
+    assert text.endswith("not begun or left waiting: 2, 1")
+    states = {row.data["container"]: row.data["state"] for row in metadata["outcomes"].records}
+    assert states == {"3-0": "done", "0": "running", "2": "waiting", "1": "waiting"}
+
+
+def test_a_view_that_lags_behind_an_answer_is_waited_for(
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answer and state are in two topics: a refusal right after a step is looked at again."""
+    ask, refused = FakeClient._ask, list[str]()
+
+    def refuse_once(client: FakeClient, kind: str, processor: str, *rest: Any, **more: Any) -> Any:
+        if processor == "0" and not refused:
+            refused.append(processor)
+            raise Refused("same host", seen="0-0 is on host-2")
+        return ask(client, kind, processor, *rest, **more)
+
+    monkeypatch.setattr(FakeClient, "_ask", refuse_once)
+    assert drain(run).success
+    assert refused == ["0"]
+
+
+def test_an_active_that_does_not_process_stops_the_drain(world: World, run: Run) -> None:
+    """Its move went well; the next one isn't begun."""
+    world.processes = False
+    text, _ = failure(drain(run, verify_timeout_s=1), "drain")
+    assert "0 processes within 1 s of its start" in text
+    assert "left waiting: 2, 1" in text
+
+
+def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_before(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """Where commits ended at the move is kept: the input may have been idle ever since."""
+    world.processes = False
+    short = config(verify_timeout_s=1)
+    done, first = execute(instance, job=fake_drain, config=short)
+    assert not done
+    moved_at, world.commits, world.processes = world.commits, world.commits + 50, True
+    asked: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            FakeClient,
+            "processing",
+            lambda _, p, since: asked.append(since) or ProcessorProgress(p, since, True, (), since),
+        )
+        assert from_failure(instance, first, fake_drain, short)
+    assert asked[0] == moved_at
+    assert set(asked[1:]) == {moved_at + 50}
+
+
+def test_a_look_takes_no_longer_at_many_requests_than_at_one(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each was waited for: an order to pause sixty-four was heard after sixteen seconds."""
+    waited: list[float] = []
+
+    def silent(_: FakeClient, uuid: str, *, timeout_s: float, **__: object) -> None:
+        waited.append(timeout_s)
+        raise DeadlineExceeded(f"the outcome of {uuid}", seen="nobody answers")
+
+    monkeypatch.setattr(FakeClient, "wait", silent)
+    monkeypatch.setattr(FakeClient, "response", lambda *_: None)
+    ran = SimpleNamespace(run_id="r", tags={}, parent_run_id=None, root_run_id=None)
+    log = SimpleNamespace(info=lambda _: None, warning=lambda _: None)
+    runner = Runner(
+        cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
+        FakeClient(world),
+        "drain_host",
+        Limits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0),
+        control=cast(
+            "RunControl",
+            SimpleNamespace(order=lambda: "abort" if waited else "", progress=lambda _: None),
+        ),
+    )
+    units = [Unit(p, "", "", (Step("move", Kind.PLACE, p, "host-6"),), p) for p in ("0", "1", "2")]
+    assert runner.run(units, at_once=3).end is End.ABORTED
+    assert len(world.asked) == 3
+    assert sum(waited) <= loop.POLL_S
+
+
+def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """What is asked of the second one is asked anew, though it has the id of the first."""
+    world.lag_now["1-1"] = [50_000]
+    asked = config(catch_up_timeout_s=1, if_it_fails="remove")
+    done, first = execute(instance, job=fake_drain, config=asked)
+    assert not done
+    assert "1-1" not in world.at
+    world.lag_now["1-1"] = [9]
+    assert from_failure(instance, first, fake_drain, asked)
+    assert on(world) == []
+    assert [
+        kind for kind, (p, _) in zip(world.kinds.values(), world.asked, strict=True) if p[0] == "1"
+    ] == [
+        *("start-standby", "stop-standby"),
+        *("start-standby", "stop-standby", "place"),
+    ]
+
+
+def test_a_drain_older_than_its_answers_asks_for_nothing_that_is_so(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The last move failed; all that came before it is done, and its answers are cleaned up."""
+    world.ends = [DONE] * 6 + [NOT_STARTED]
+    done, first = execute(instance, job=fake_drain, config=config())
+    assert not done
+    assert on(world) == ["1"]
+    world.clean_up()
+    known = len(world.requests)
+    assert from_failure(instance, first, fake_drain, config())
+    assert on(world) == []
+    assert list(world.kinds.values())[known:] == ["start-standby", "stop-standby", "place"]

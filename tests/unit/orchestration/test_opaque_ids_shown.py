@@ -1,0 +1,127 @@
+"""Whatever processors are called, their tasks tell who is a standby of whom: in every table and plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView, ReplicaLag
+from samza_dagster.errors import Refused
+from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import standby_task_name
+from samza_dagster.orchestration.moves import (
+    find_processor,
+    host_for_standby,
+    host_map,
+    standby_for,
+)
+from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.findings import localities, unwell
+from samza_dagster.orchestration.plans.order import CONTAINERS, HOSTS, busy_groups, order_of
+from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
+from samza_dagster.orchestration.waits.conditions import lags_by_processor
+from samza_dagster.orchestration.watch import invariants
+from samza_dagster.orchestration.watch.lag_objectives import Objective, breaches
+from samza_dagster.orchestration.watch.observation import observation_of
+
+pytestmark = pytest.mark.unit
+
+PLACES = ("h1", "h2", "h3", "h4", "h5")
+STATES = st.sampled_from(["running", "running", "running", "last-seen", "starting", "leaving"])
+
+
+def told(view: JobView) -> dict[str, Callable[[], object]]:
+    """What is shown of a job, and what plans would do to it, by name."""
+    lags = [
+        ReplicaLag(p, v.tasks[0], v.mode, "store", "log", 0, v.host, 90, 7, 83, 1)
+        for p, v in view.processors.items()
+    ]
+    known = KnownLags(lags_by_processor(lags), 100)
+    first = next(iter(view.processors))
+    return {
+        "map": lambda: host_map(view),
+        "same host": lambda: invariants.same_host(view),
+        "replicas": lambda: invariants.replicas_present(view),
+        "owners": lambda: invariants.one_owner(view),
+        "lag": lambda: invariants.within_limit(lags, 50),
+        "objectives": lambda: breaches([Objective(records=50)], lags, {}),
+        "observation": lambda: observation_of(view, lags),
+        "standbys": lambda: observation_of(view, lags).standbys,
+        "busy": lambda: busy_groups(view, ()),
+        "unwell": lambda: (unwell(view), localities(view)),
+        "bounce": lambda: order_of(view, CONTAINERS),
+        "bounce by hosts": lambda: order_of(view, HOSTS),
+        "reconcile": lambda: reconcile(view, WantedPlacement(standbys=2, no_extra=True)),
+        "pins": lambda: reconcile(view, WantedPlacement(pins={first: "h4"})),
+        "drain": lambda: drain_units(view, "h1", known, DrainRules()),
+        "drain cold": lambda: drain_units(view, "h1", known, DrainRules(cold=True)),
+        "standby's host": lambda: host_for_standby(view, first, "h1", "h2", makes_room=True),
+        "its standby": lambda: standby_for(view, find_processor(view, first), None),
+    }
+
+
+def text(of: Callable[[], object], names: Mapping[str, str]) -> str:
+    """What is told, with the names that Samza would have given."""
+    try:
+        said = repr(of())
+    except Refused as refused:
+        said = str(refused)
+    for opaque, name in names.items():
+        said = said.replace(opaque, name)
+    return said
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> JobView:
+    """A job with Samza's names: each active and up to two standbys, on a few hosts."""
+    processors: dict[str, ProcessorView] = {}
+    for number in range(draw(st.integers(1, 4))):
+        active, task = f"c{number:02}", f"Partition {number}"
+        members = {active: (TaskMode.ACTIVE, task)}
+        for replica in range(draw(st.integers(0, 2))):
+            standby = standby_task_name(task, replica)
+            members[f"{active}-{replica}"] = (TaskMode.STANDBY, standby)
+        for name, (mode, own) in members.items():
+            host, state, extra = draw(st.sampled_from(PLACES)), draw(STATES), draw(st.booleans())
+            is_extra = extra and mode is TaskMode.STANDBY
+            processors[name] = ProcessorView(
+                name, mode, state, host, f"e-{len(processors)}", (own,), "h2", extra=is_extra
+            )
+    about = draw(st.none() | st.sampled_from(sorted(processors)))
+    actions = () if about is None else (ActionView("u1", about, "h5", "held", 0),)
+    hosts = {
+        name: HostView(name, draw(st.sampled_from(["alive", "alive", "lost"])), 900, 400)
+        for name in PLACES
+    }
+    coordinator = draw(st.sampled_from(["samza_dagster", "samza"]))
+    return JobView(
+        *("demo", "1", "run-1", processors, hosts, actions),
+        coordinator=coordinator,
+        container_memory_mb=100,
+    )
+
+
+@given(job=jobs())
+def test_a_job_of_opaque_ids_is_told_and_planned_as_one_with_samza_s_names(job: JobView) -> None:
+    """Each id is a UUID of its own, a standby's too; only their order is that of the names."""
+    opaque = {
+        name: f"1{at:03}abcd-8f6a-4b0e-9a53-7d2b8b3c5d{at:02}"
+        for at, name in enumerate(sorted(job.processors))
+    }
+    same = replace(
+        job,
+        processors={
+            opaque[name]: replace(known, processor_id=opaque[name])
+            for name, known in job.processors.items()
+        },
+        actions=tuple(replace(a, processor_id=opaque[a.processor_id]) for a in job.actions),
+    )
+    names = {ident: name for name, ident in opaque.items()}
+    expected, found = told(job), told(same)
+    assert {what: text(of, names) for what, of in found.items()} == {
+        what: text(of, {}) for what, of in expected.items()
+    }
