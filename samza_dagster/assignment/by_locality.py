@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
 from types import MappingProxyType
 
 from samza_dagster.assignment.contract import TaskLocality, containers_of, in_order, task_name
@@ -26,6 +27,8 @@ def by_locality(
 
     - Legality: two copies of a task are never at one location. A standby for which no location
       is left has no container.
+    - A task that is pinned to a location with processors is at one of them; a standby only where its
+      active isn't. No active leaves its location for the one to which its standby is pinned.
     - Fewest tasks started without their standby: an active that is to have standbys starts where
       a copy of it was, as long as one is left. So a processor that joins gets standbys first, and
       actives once these are there.
@@ -100,17 +103,23 @@ class _Group:
         ]
         self._standby_locations = set(self.of_standbys) - {_NOWHERE}
 
-    def active(self, name: str, standbys: Iterable[str]) -> Copy:
+    def active(self, name: str, standbys: Sequence[str]) -> Copy:
         """An active; one that is to have standbys starts where a copy of it was, if one is left."""
+        pin = self._pin(name)
         home, near = self._last(name)
+        weight = self._weights.get(name, 1)
+        if pin is not None:
+            return self._held(Copy(name, weight, home), pin)
         warm = {self._last(each)[1] for each in standbys}
         allowed = None
         if warm:
-            places = sorted(place for place in {near, *warm} if place is not None)
+            known = {place for place in (near, *warm) if place is not None}
+            claimed = {self._pin(each) for each in standbys} - {near}
+            places = sorted(known - claimed or known)
             allowed = [each for place in places for each in self._members[place]] or None
             if allowed is not None:
                 allowed = sorted({*allowed, *self._actives_only})
-        return Copy(name, self._weights.get(name, 1), home, near, allowed)
+        return Copy(name, weight, home, near, allowed)
 
     def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:
         """As many standbys as there are locations for them; who can stays, and one takes the
@@ -119,11 +128,17 @@ class _Group:
         if not names:
             return []
         places = {self.locations[active.at]}
+        pinned: dict[str, int] = {}
+        for name in names:
+            pin = self._pin(name)
+            if pin is not None and pin in self._standby_locations - places:
+                pinned[name] = pin
+                places.add(pin)
         own: dict[str, tuple[int | None, int | None]] = {}
         spare: list[tuple[int | None, int | None]] = []
         for name in (*names, active.name):
             home, near = self._last(name)
-            if near is None or near in places or home in self._actives_only:
+            if name in pinned or near is None or near in places or home in self._actives_only:
                 continue
             places.add(near)
             if name == active.name:
@@ -132,10 +147,14 @@ class _Group:
                 own[name] = (home, near)
         here = self.locations[active.at]
         left = len(self._standby_locations) - (here in self._standby_locations)
-        kept = sorted(names, key=lambda each: each not in own)[:left]
+        kept = sorted(names, key=lambda each: (each not in pinned, each not in own))[:left]
         taken = [here, _NOWHERE]
         copies: list[Copy] = []
         for name in kept:
+            if name in pinned:
+                copy = Copy(name, active.weight, self._last(name)[0], taken=taken)
+                copies.append(self._held(copy, pinned[name], but=self._actives_only))
+                continue
             home, near = own.get(name) or (spare.pop() if spare else (None, None))
             copies.append(Copy(name, active.weight, home, near, taken=taken))
         return copies
@@ -156,6 +175,17 @@ class _Group:
                 ordered.append((ranks[active.at], target, copy))
             ranks[active.at] += 1
         return [copy for _, _, copy in sorted(ordered, key=lambda each: each[:2])]
+
+    def _pin(self, name: str) -> int | None:
+        """The location to which a task is pinned, if that has processors."""
+        known = self._task_locality.get(name)
+        return None if known is None else self._location.get(known.pinned_to)
+
+    def _held(self, copy: Copy, location: int, but: Set[int] = frozenset()) -> Copy:
+        """The copy held at a location: where it was, else the processor there with the fewest tasks."""
+        allowed = [each for each in self._members[location] if each not in but]
+        home = copy.home if copy.home in allowed else None
+        return replace(copy, home=home, near=location, allowed=allowed)
 
     def _last(self, name: str) -> tuple[int | None, int | None]:
         """The previous processor and location, as far as they are there."""

@@ -14,11 +14,13 @@ from samza_dagster.model.naming import ANY_HOST
 class TaskLocality:
     """Where a task, active or standby, ran last and so has its state.
 
-    What isn't known is `""` for the processor and `ANY_HOST` for the location.
+    What isn't known is `""` for the processor and `ANY_HOST` for the location. `pinned_to` is the
+    location where somebody wants it, wherever it ran; `ANY_HOST` for most.
     """
 
     processor_id: str = ""
     location_id: str = ANY_HOST
+    pinned_to: str = ANY_HOST
 
 
 class Grouper(Protocol):
@@ -26,7 +28,8 @@ class Grouper(Protocol):
 
     `tasks` may have standbys among them (a standalone group's; a cluster gives each container
     standby containers afterwards, `with_standbys`). `task_locality` is task name → where it ran
-    last: a task that isn't in it is new. `processor_locality` is processor id → location, or
+    last: a task that isn't in it is new. Whether it follows pins is the grouper's own decision;
+    whoever pins looks at what came of it. `processor_locality` is processor id → location, or
     `ANY_HOST` where that isn't known. A processor without a task has no container.
     Where processors may have no standby tasks, as Samza's own in a group with ours, and there are some, it
     is given their ids as `actives_only`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -11,7 +12,7 @@ import click
 from samza_dagster.cli.output import notice, print_json
 from samza_dagster.simulation.standalone_world import StandaloneWorld, Violation, production
 
-_EVENTS_OF_A_HISTORY = 400
+_EVENTS_OF_A_HISTORY = 1_000
 _MOST_BROKEN = 5
 
 
@@ -22,6 +23,7 @@ def simulate_standalone(
     plan, tasks = production()
     began, done, told, histories, agreed = time.monotonic(), 0, 0, 0, 0
     broken: list[str] = []
+    answers = Counter[str]()
     while done < events and len(broken) < _MOST_BROKEN:
         world = StandaloneWorld(seed + histories, plan, tasks)
         try:
@@ -32,6 +34,7 @@ def simulate_standalone(
         histories += 1
         done += world.events
         agreed += world.versions_agreed
+        answers += world.answers
         if not quiet and 100 * done // events >= told + 5:
             told = 100 * done // events
             click.echo(f"{told:3d} %  {done:,} events, {len(broken)} broken", err=True)
@@ -39,6 +42,7 @@ def simulate_standalone(
         "events": done,
         "histories": histories,
         "versions_agreed": agreed,
+        "requests": dict(answers),
         "violations": broken,
         "seconds": round(time.monotonic() - began, 1),
     }
@@ -48,7 +52,7 @@ def simulate_standalone(
         print_json(document)
     else:
         click.echo(
-            f"{done:,} events in {histories:,} histories, {agreed:,} versions agreed on: "
-            f"{len(broken)} broken"
+            f"{done:,} events in {histories:,} histories, {agreed:,} versions agreed on, "
+            f"{answers.total():,} requests: {len(broken)} broken"
         )
     return 1 if broken else 0

@@ -1,26 +1,31 @@
 """A group of standalone processors in virtual time: production's `processor.step` over a ZooKeeper that fails.
 
 Every processor has a clock of its own, which runs too fast or too slow. Readings are of one time and arrive
-late; processors pause, are cut off, crash, come back under their id, leave. What is judged, after
-everything that happens: no active task has two owners, versions and agreed versions only grow, and nobody runs
-what no agreed version gave it. At the end of a history, when nothing fails any more: each task has its owner.
+late; processors pause, are cut off, crash, come back under their id, leave; writes fail, some of them
+though they were carried out. Somebody asks for tasks to be placed and processors to be restarted.
+What is judged, after everything that happens: no active task has two owners, versions and agreed versions
+only grow, nobody runs what no agreed version gave it, and what `standalone_requests` judges of requests.
+At the end of a history, when nothing fails any more: each task has its owner, each request its end.
 
-With Samza's own processors in the group these follow the same rules, hold no standbys, and work on for two
-thirds of a session's time after theirs may be over, as Java's do that are cut off.
+With Samza's own processors in the group these follow the same rules but for requests, which they leave, hold
+no standbys, and work on for two thirds of a session's time after theirs may be over, as Java's do that are cut off.
 """
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from samza_dagster.assignment import by_locality
 from samza_dagster.model import ContainerModel, JobModel, TaskMode
+from samza_dagster.simulation.standalone_requests import Placement, request_of
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
+from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 
 Step = Callable[
     [Processor, GroupView | None, int, Grouper], tuple[Processor, tuple[rules.Command, ...]]
@@ -35,6 +40,7 @@ _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
 _LATE_MS = 400
 _CALM_MS = 90_000
+_WORK = rules.StartWork | rules.StopWork
 
 
 class Violation(AssertionError):
@@ -54,8 +60,9 @@ class _Server:
     revision: int = 0
     agreed: int = 0
     next_sequence: int = 0
+    placement: Placement = field(default_factory=Placement)
 
-    def view(self) -> GroupView:
+    def view(self, now_ms: int) -> GroupView:
         return GroupView(
             tuple(self.members[sequence] for sequence in sorted(self.members)),
             self.version,
@@ -65,6 +72,12 @@ class _Server:
             self.models.get(self.version),
             self.barriers.get(self.version),
             dict(self.locality),
+            self.placement.waiting(),
+            dict(self.placement.responses),
+            dict(self.placement.pins),
+            dict(self.placement.restarts),
+            dict(self.placement.running),
+            now_ms,
         )
 
     def expire(self, now_ms: int) -> None:
@@ -75,6 +88,7 @@ class _Server:
     def end(self, sequence: str) -> None:
         del self.heard_ms[sequence]
         self.members.pop(sequence, None)
+        self.placement.running.pop(sequence, None)
 
 
 @dataclass
@@ -90,6 +104,7 @@ class _Process:
     paused_until_ms: int = 0
     cut_off_until_ms: int = 0
     reading: tuple[int, GroupView] | None = None
+    seen: GroupView = field(default_factory=GroupView)
 
     @property
     def is_samzas(self) -> bool:
@@ -115,6 +130,7 @@ class StandaloneWorld:
         tasks: frozenset[str],
         step: Step = rules.step,
         *,
+        follows_pins: bool = True,
         beside_samza: bool = False,
     ) -> None:
         self.random = random.Random(seed)  # noqa: S311 - a history, no secret
@@ -124,12 +140,15 @@ class StandaloneWorld:
         self._grouper = grouper
         self._tasks = tasks
         self._step = step
+        self._follows_pins = follows_pins
         self._beside_samza = beside_samza
         self._server = _Server()
         self._processes: list[_Process] = []
-        self._settings = replace(SETTINGS, debounce_ms=self.random.choice([0, 500, 2_000]))
+        self._settings = replace(SETTINGS, debounce_ms=self.random.choice([0, 0, 500, 2_000]))
         self._has_pauses = self.random.random() < 0.5
         """Only a warden's lease ends what a paused process runs; without pauses there is none."""
+        self._has_failing_writes = self.random.random() < 0.3
+        self._asks = self.random.choice([0, 0.01, 0.05])
         self._ghosts: list[tuple[ContainerModel, int]] = []
         for number in range(self.random.randint(1, 4)):
             self._join(f"p{number}")
@@ -138,6 +157,11 @@ class StandaloneWorld:
     def versions_agreed(self) -> int:
         """The newest version that the group has agreed on, and so how many at most."""
         return self._server.agreed
+
+    @property
+    def answers(self) -> Counter[str]:
+        """How many requests ended by which status."""
+        return Counter(each.status_code.value for each in self._server.placement.responses.values())
 
     def run(self, events: int) -> None:
         """So many events, then calm; raises `Violation`."""
@@ -168,18 +192,22 @@ class StandaloneWorld:
             self._join(f"p{self.random.randrange(6)}")
             return
         process = self.random.choice(self._processes)
-        if 0.975 < dice < 0.98 and self._has_pauses and not process.is_samzas:
+        if 0.96 < dice < 0.965 and self._has_pauses and not process.is_samzas:
             process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
-        elif 0.98 <= dice < 0.985:
+        elif 0.965 <= dice < 0.98:
             process.cut_off_until_ms = self.now_ms + self.random.randrange(8_000)
-        elif 0.985 <= dice < 0.988:
+        elif 0.98 <= dice < 0.988:
             self._crash(process)
         elif 0.988 <= dice < 0.99:
             self._leave(process)
+        if self.random.random() < self._asks:
+            request = request_of(self.random, self._tasks, self.now_ms)
+            self._server.placement.requests[request.uuid] = request
         self._turn(process)
         self._judge()
 
     def _calm(self) -> None:
+        self._has_failing_writes = False
         for process in self._processes:
             process.paused_until_ms = process.cut_off_until_ms = 0
         ends_ms = self.now_ms + _CALM_MS
@@ -193,6 +221,10 @@ class StandaloneWorld:
         owned = [task for run in self._running() for task in _actives(run)]
         if sorted(owned) != sorted(self._tasks):
             raise self._broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
+        leader = self._server.view(self.now_ms).leader
+        left = self._server.placement.open_ones()
+        if left and leader is not None and leader.holds_standbys:
+            raise self._broken("each request ends", f"{left} after {_CALM_MS} ms")
 
     def _pass(self, ms: int) -> None:
         self.now_ms += ms
@@ -210,14 +242,26 @@ class StandaloneWorld:
         if process.run is None and process.state.work is not None:
             process.ends_ms = None
             process.state = rules.stopped(process.state)
-        for view in self._readings(process):
-            state, commands = self._step(
-                process.state, view, process.clock(self.now_ms), self._grouper
-            )
+        for seen in self._readings(process):
+            view = seen
+            if seen is not None and process.is_samzas:
+                view = replace(seen, requests=(), responses={}, pins={}, restarts={})
+            before, process.seen = process.state, view or process.seen
+            state, commands = self._step(before, view, process.clock(self.now_ms), self._grouper)
             process.state = state
             for command in commands:
-                if process in self._processes:
-                    self._carry_out(process, command)
+                if process not in self._processes:
+                    break
+                fault = self.random.random() if self._has_failing_writes else 1
+                if fault < 0.001:
+                    self._crash(process)
+                    break
+                if fault < 0.01 and not isinstance(command, rules.Register):
+                    if fault < 0.005 and not isinstance(command, _WORK):
+                        self._carry_out(process, command)
+                    process.state = before  # as the runner does
+                    break
+                self._carry_out(process, command)
 
     def _readings(self, process: _Process) -> Iterator[GroupView | None]:
         """One that was asked for earlier, when it arrives; else None, and the next is asked for."""
@@ -233,7 +277,7 @@ class StandaloneWorld:
             return
         if process.reading is None:
             late_ms = self.random.randrange(_LATE_MS) if self.random.random() < 0.3 else 0
-            process.reading = (self.now_ms + late_ms, server.view())
+            process.reading = (self.now_ms + late_ms, server.view(self.now_ms))
             if sequence is not None:
                 server.heard_ms[sequence] = self.now_ms
                 heard_ms = process.clock(self.now_ms)
@@ -263,20 +307,33 @@ class StandaloneWorld:
                 server.end(sequence)
             self._processes.remove(process)
         elif isinstance(command, rules.StartWork):
+            if process.run is not None:
+                raise self._broken("containers start once", process.state.processor_id)
             process.run, process.ends_ms = command.work, None
+            placement = server.placement
+            placement.started_ms[process.state.processor_id] = self.now_ms
+            placement.started_at |= dict.fromkeys(command.work.tasks, process.state.location)
             server.locality |= dict.fromkeys(command.work.tasks, process.state.location)
         elif sequence in server.heard_ms:
             self._write(process, command)
 
     def _write(self, process: _Process, command: rules.Command) -> None:
         server = self._server
-        if isinstance(command, rules.JoinBarrier):
+        if isinstance(command, rules.Report):
+            assert process.state.sequence is not None
+            if process.is_samzas:
+                return
+            server.placement.running[process.state.sequence] = command.running
+        elif isinstance(command, rules.JoinBarrier):
             barrier = server.barriers[command.version]
             participants = barrier.participants | {process.state.processor_id}
             server.barriers[command.version] = replace(barrier, participants=participants)
         elif isinstance(command, rules.Publish):
             if command.version in server.models:
                 return
+            if self._follows_pins and not process.is_samzas:
+                for broken in server.placement.unmet(command.model, process.seen):
+                    raise self._broken(broken, f"version {command.version}")
             server.models[command.version] = command.model
             server.barriers[command.version] = Barrier(BarrierState.NEW)
             if server.revision == command.revision:
@@ -292,6 +349,10 @@ class StandaloneWorld:
                 if command.version <= server.agreed:
                     raise self._broken("agreed versions only grow", f"{command.version}")
                 server.agreed = command.version
+        else:
+            assert isinstance(command, SetPin | SetRestart | Respond | Forget)
+            for broken in server.placement.write(command, server.view(self.now_ms)):
+                raise self._broken(broken, process.state.processor_id)
 
     def _crash(self, process: _Process) -> None:
         """The process is gone; its containers end when its warden sees that. It may come back at once."""

@@ -121,3 +121,9 @@ class GroupView:
     def has_duplicates(self) -> bool:
         """Two members have one processor id: no JobModel is published meanwhile."""
         return len({member.processor_id for member in self.members}) < len(self.members)
+
+
+def processor_of(model: JobModel | None, task: str) -> str | None:
+    """The processor to which a model gives a task, active or standby; None: to nobody."""
+    containers = model.containers if model is not None else {}
+    return next((pid for pid, each in containers.items() if task in each.tasks), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samza_dagster.assignment import Grouper, TaskLocality, group_by_partition
 from samza_dagster.assignment import group as group_tasks
@@ -25,7 +25,8 @@ class JobPlan:
     def model(self, group: GroupView) -> JobModel:
         """The JobModel for the members of a group; its config is empty, as Samza's leader has it.
 
-        A task keeps its changelog partition, and goes where it was as far as the grouper has it so.
+        A task keeps its changelog partition, and goes where it is pinned or was, as far as the
+        grouper has it so.
         Each member has a container, be it without a task. Raises what `assignment.group` does.
         """
         before = group.model.containers if group.model is not None else {}
@@ -43,9 +44,12 @@ class JobPlan:
             for name, location in group.locality.items()
             if name not in ran
         }
+        known = {**lasting, **ran}
+        for name, pin in group.pins.items():
+            known[name] = replace(known.get(name, TaskLocality()), pinned_to=pin.location)
         found = group_tasks(
             tasks,
-            {**lasting, **ran},
+            known,
             processors,
             self.grouper,
             actives_only={m.processor_id for m in group.members if not m.holds_standbys},

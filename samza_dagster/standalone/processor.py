@@ -11,6 +11,7 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
 - When all that were expected have joined, the version is agreed: each writes where its tasks are
   and starts them. A barrier that isn't complete in time is given up, and the leader tries anew.
 - A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
+- A leader takes up placement requests (`requests`), and makes a version where one asks for it.
 - Nobody works on without ZooKeeper: work has stopped before the session can have expired. Samza's own may
   stop later, so after one has left a leader waits for a session's time at least.
 """
@@ -21,9 +22,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from samza_dagster.model import ContainerModel, JobModel
-from samza_dagster.standalone.group import BarrierState, GroupView, Member
+from samza_dagster.standalone import requests
+from samza_dagster.standalone.group import BarrierState, GroupView, Member, Running
 
 VERSIONS_KEPT = 10
+PINS_WAIT_MS = 1_000
+"""A version that a request asks for is made so long afterwards at most: several that come together get one."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,9 @@ class Processor:
     last answered. `found` is the version that it found when it registered: it may be nobody that this
     one waits for. Of Samza's own processors `samza` are registered, and one may have left at
     `samza_left_ms`. `work` runs, or is being stopped (`is_stopping`). `joined` is the newest version
-    whose barrier it has joined. Of a leader: `counted` are the members as it saw them
+    whose barrier it has joined. `restarted` is the request by which it restarted its containers last,
+    `silent_since_ms` when it last stopped containers, `silent_ms` how long until it started some again,
+    `running` what it has reported. Of a leader: `counted` are the members as it saw them
     last, `plan_ms` when it publishes for them, `round` what it has published, `probe_ms` when it
     asks again whether all is where it should be.
     """
@@ -81,6 +87,10 @@ class Processor:
     work: ContainerModel | None = None
     is_stopping: bool = False
     joined: int = 0
+    restarted: str | None = None
+    silent_since_ms: int | None = None
+    silent_ms: int | None = None
+    running: Running | None = None
     counted: tuple[Member, ...] | None = None
     plan_ms: int | None = None
     round: Round | None = None
@@ -121,6 +131,13 @@ class StartWork:
 
 
 @dataclass(frozen=True)
+class Report:
+    """Write into the own node what this processor runs."""
+
+    running: Running
+
+
+@dataclass(frozen=True)
 class Publish:
     """Write the model and a barrier of state NEW under `version`, then set the version.
 
@@ -141,7 +158,17 @@ class EndBarrier:
     state: BarrierState
 
 
-Command = Register | GiveUp | StopWork | JoinBarrier | StartWork | Publish | EndBarrier
+Command = (
+    Register
+    | GiveUp
+    | StopWork
+    | JoinBarrier
+    | StartWork
+    | Report
+    | Publish
+    | EndBarrier
+    | requests.Command
+)
 Grouper = Callable[[GroupView], JobModel]
 """The JobModel for the members of a group, from where the tasks were before. Pure.
 
@@ -157,7 +184,14 @@ def registered(state: Processor, sequence: str, now_ms: int) -> Processor:
 def expired(state: Processor) -> Processor:
     """Its session is over: its node is gone, and whatever it led is led by another."""
     return replace(
-        state, sequence=None, joined=0, counted=None, plan_ms=None, round=None, probe_ms=None
+        state,
+        sequence=None,
+        joined=0,
+        running=None,
+        counted=None,
+        plan_ms=None,
+        round=None,
+        probe_ms=None,
     )
 
 
@@ -171,12 +205,13 @@ def step(
 ) -> tuple[Processor, tuple[Command, ...]]:
     """What follows from one reading of the group; None where ZooKeeper doesn't answer.
 
-    `now_ms` is this processor's own clock, which never goes back.
+    What concerns containers comes last, and is one command: when a write before it fails, all of them may
+    be repeated. `now_ms` is this processor's own clock, which never goes back.
     """
     if group is not None:
         state = replace(state, heard_ms=now_ms)
     if state.sequence is None or _is_silent(state, now_ms):
-        state, commands = without_work(state)
+        state, commands = without_work(state, now_ms)
         if group is not None and state.sequence is None and state.work is None:
             commands = (*commands, Register())
         return state, commands
@@ -186,9 +221,9 @@ def step(
     if first is not None and first.sequence != state.sequence:
         return _as_duplicate(state, first, now_ms)
     state = _with_samza(state, group, now_ms)
-    state, as_member = _as_member(state, group)
+    state, as_member = _as_member(state, group, now_ms)
     state, as_leader = _as_leader(state, group, now_ms, grouper)
-    return state, (*as_member, *as_leader)
+    return state, (*as_leader, *as_member)
 
 
 def wake_ms(state: Processor) -> int | None:
@@ -208,11 +243,11 @@ def _is_silent(state: Processor, now_ms: int) -> bool:
     return now_ms >= _silent_from(state)
 
 
-def without_work(state: Processor) -> tuple[Processor, tuple[Command, ...]]:
+def without_work(state: Processor, now_ms: int) -> tuple[Processor, tuple[Command, ...]]:
     """It stops what it runs, if that isn't being stopped."""
     if state.work is None or state.is_stopping:
         return state, ()
-    return replace(state, is_stopping=True), (StopWork(),)
+    return replace(state, is_stopping=True, silent_since_ms=now_ms), (StopWork(),)
 
 
 def _with_samza(state: Processor, group: GroupView, now_ms: int) -> Processor:
@@ -238,7 +273,9 @@ def _as_duplicate(
     return state, (GiveUp(why),)
 
 
-def _as_member(state: Processor, group: GroupView) -> tuple[Processor, tuple[Command, ...]]:
+def _as_member(
+    state: Processor, group: GroupView, now_ms: int
+) -> tuple[Processor, tuple[Command, ...]]:
     barrier = group.barrier
     if group.model is None or barrier is None:
         return state, ()
@@ -247,15 +284,30 @@ def _as_member(state: Processor, group: GroupView) -> tuple[Processor, tuple[Com
     is_expected = state.processor_id in group.model.containers or state.found != group.version
     if barrier.state is BarrierState.NEW and is_expected and state.joined < group.version:
         if is_changed and state.work is not None:
-            return without_work(state)
+            return without_work(state, now_ms)
         return replace(state, joined=group.version), (JoinBarrier(group.version),)
-    has_joined = state.joined == group.version
-    if barrier.state is BarrierState.DONE and has_joined and is_changed and state.work is None:
-        assert work is not None
-        return replace(state, work=work), (StartWork(group.version, work, group.model),)
-    if barrier.state is BarrierState.DONE and is_changed:
-        return without_work(state)
-    return state, ()
+    if barrier.state is not BarrierState.DONE:
+        return state, ()
+    restart = group.restarts.get(state.processor_id, state.restarted)
+    if state.work is not None and (is_changed or restart != state.restarted):
+        return without_work(state, now_ms)
+    state = replace(state, restarted=restart)
+    if state.joined < group.version:
+        return state, ()
+    if work is not None and is_changed:
+        since_ms = state.silent_since_ms
+        silent_ms = None if since_ms is None else now_ms - since_ms
+        state = replace(state, work=work, silent_since_ms=None, silent_ms=silent_ms)
+        return state, (StartWork(group.version, work, group.model),)
+    return _reported(state, group.version)
+
+
+def _reported(state: Processor, version: int) -> tuple[Processor, tuple[Command, ...]]:
+    """It says what it runs, when that is news."""
+    running = Running(version, state.restarted, state.silent_ms)
+    if state.is_stopping or running == state.running:
+        return state, ()
+    return replace(state, running=running), (Report(running),)
 
 
 def _as_leader(
@@ -271,14 +323,22 @@ def _as_leader(
     state, ended = _with_round(state, group, now_ms)
     if state.plan_ms is None and state.round is None and not _is_for(group):
         state = _anew(state, now_ms)
+    asked = requests.commands_for(group)
+    if state.plan_ms is None and state.round is None and requests.awaits_version(group):
+        plan_ms = now_ms + min(state.settings.debounce_ms, PINS_WAIT_MS)
+        state = replace(state, plan_ms=plan_ms)
     state = _probed(state, group, now_ms, grouper)
-    if state.plan_ms is None or now_ms < state.plan_ms or group.has_duplicates:
-        return state, ended
+    if state.plan_ms is None or now_ms < state.plan_ms or group.has_duplicates or asked:
+        return state, (*ended, *asked)
+    model = grouper(group)
+    if unmet := requests.unmet(group, model):
+        return state, (*ended, *unmet)
     version = max(group.version, group.highest) + 1
     places = {member.processor_id: member.location for member in group.members}
     published = Round(version, places, now_ms + state.settings.consensus_ms)
     state = replace(state, plan_ms=None, round=published)
-    return state, (*ended, Publish(version, grouper(group), group.revision))
+    idle = requests.idle_pins(group, model)
+    return state, (*ended, *idle, Publish(version, model, group.revision))
 
 
 def _with_round(

@@ -17,6 +17,7 @@ from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.report import barred_stores, unused_stores
+from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _READINGS_A_SESSION = 6
@@ -125,7 +126,7 @@ class ProcessorRunner:
         self._note(self._end_work)
 
     def _end_work(self, state: Processor) -> Processor:
-        state, commands = rules.without_work(state)
+        state, commands = rules.without_work(state, _now_ms())
         if commands:
             self._work.stop(lambda: self._note(rules.stopped))
         return state
@@ -182,6 +183,8 @@ class ProcessorRunner:
                 if self._fence is not None and state.sequence is not None:
                     self._fence.admit(self._group.registration(state.sequence))
                 self._group.join(command, state.processor_id)
+            case rules.Report():
+                self._report(command)
             case rules.Publish():
                 self._group.publish(command)
             case rules.EndBarrier():
@@ -192,6 +195,15 @@ class ProcessorRunner:
                 if state.sequence is not None:
                     self._group.leave(state.sequence)
                 self._failure = command.why
+            case SetPin() | SetRestart() | Respond() | Forget():
+                self._group.place(command)
+
+    def _report(self, command: rules.Report) -> None:
+        state, running = self._state, command.running
+        if running.silent_ms is not None:
+            _log.info("its tasks had no container for %.1f s", running.silent_ms / 1_000)
+        assert state.sequence is not None  # it has joined a barrier
+        self._group.report(command, state.sequence)
 
     def _expect(self) -> None:
         """What a version gives it that is being agreed on."""

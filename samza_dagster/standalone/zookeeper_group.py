@@ -15,7 +15,7 @@ from samza_dagster.metadata.zookeeper import ZooKeeper, make_path, reached
 from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, node_name
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
-from samza_dagster.standalone import layout
+from samza_dagster.standalone import layout, requests
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, LocalStores, Member
 from samza_dagster.standalone.layout import PROTOCOL_VERSION, GroupPaths
 from samza_dagster.standalone.processor import (
@@ -23,6 +23,7 @@ from samza_dagster.standalone.processor import (
     EndBarrier,
     JoinBarrier,
     Publish,
+    Report,
     StartWork,
 )
 from samza_dagster.standalone.zookeeper_placement import GroupPlacement
@@ -149,8 +150,10 @@ class ZooKeeperGroup:
 
     def leave(self, sequence: str) -> None:
         """Deletes the processor's node: the others needn't wait for its session's end."""
-        with reached(f"delete the processor {sequence}"), suppress(NoNodeError):
-            self._zookeeper.delete(f"{self._paths.processors}/{sequence}")
+        with reached(f"delete the processor {sequence}"):
+            for path in (self._paths.running, self._paths.processors):
+                with suppress(NoNodeError):
+                    self._zookeeper.delete(f"{path}/{sequence}")
 
     def publish(self, command: Publish) -> None:
         """As `Publish` says; silent when another processor has published meanwhile."""
@@ -207,6 +210,21 @@ class ZooKeeperGroup:
                 path = f"{nodes[task.task_mode]}/{name}"
                 make_path(self._zookeeper, path)
                 self._zookeeper.set(path, location.encode())
+
+    def report(self, command: Report, sequence: str) -> None:
+        """Writes what the processor runs into an ephemeral node, which goes with its own."""
+        path = f"{self._paths.running}/{sequence}"
+        data = layout.running_data(command.running)
+        with reached(f"report what the processor {sequence} runs"):
+            try:
+                self._zookeeper.set(path, data)
+            except NoNodeError:
+                self._zookeeper.create(path, data, ephemeral=True)
+
+    def place(self, command: requests.Command) -> None:
+        """Writes what a leader makes of a request."""
+        with reached("write what was asked of the group"):
+            self._placement.carry_out(command)
 
     def _changed(self, _: Any) -> None:
         self._on_change()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from kazoo.exceptions import NoNodeError
 
-from samza_dagster.errors import MalformedRecord
+from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.zookeeper import ZooKeeper
 from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, key_of, node_name
@@ -24,6 +24,7 @@ from samza_dagster.model.placement_messages import (
 from samza_dagster.standalone import layout
 from samza_dagster.standalone.group import Pin, Running
 from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.requests import Command, Forget, Respond, SetPin, SetRestart
 
 _Read = TypeVar("_Read")
 _log = logging.getLogger(__name__)
@@ -55,9 +56,9 @@ class GroupPlacement:
         self, watch: Callable[[Any], None]
     ) -> tuple[tuple[PlacementRequest, ...], dict[str, PlacementResponse]]:
         """Requests without a response, oldest first, and by uuid each request's newest response."""
-        keys = self._names(f"{self._paths.placement}/{PLACEMENT_NAMESPACE}", watch)
+        path = f"{self._paths.placement}/{PLACEMENT_NAMESPACE}"
         uuids: dict[str, set[str]] = {REQUEST: set(), RESPONSE: set()}
-        for key in keys:
+        for key in self._names(path, watch):
             uuid, _, kind = key.partition(".")
             uuids.get(kind, set()).add(uuid)
         self._ended = {uuid: self._ended[uuid] for uuid in self._ended if uuid in uuids[RESPONSE]}
@@ -67,11 +68,13 @@ class GroupPlacement:
             if response is not None:
                 responses[uuid] = response
         self._ended |= {u: each for u, each in responses.items() if each.status_code.is_terminal}
-        waiting = (
-            self._readable(uuid, partial(self._messages.read_request, uuid))
-            for uuid in uuids[REQUEST] - uuids[RESPONSE]
-        )
-        requests = (request for request in waiting if request is not None)
+        requests: list[PlacementRequest] = []
+        for uuid in uuids[REQUEST] - responses.keys():
+            request = self._readable(uuid, partial(self._messages.read_request, uuid))
+            if request is not None:
+                requests.append(request)
+            elif uuid not in self._unreadable and self._names(f"{path}/{uuid}.{REQUEST}", watch):
+                watch(None)  # its value was written meanwhile
         return tuple(sorted(requests, key=lambda each: (each.timestamp, each.uuid))), responses
 
     def pins(self) -> dict[str, Pin]:
@@ -92,6 +95,32 @@ class GroupPlacement:
     def running(self, watch: Callable[[Any], None]) -> dict[str, Running]:
         """What each processor says that it runs, by its sequence."""
         return self._documents(self._paths.running, layout.running_of, watch)
+
+    def carry_out(self, command: Command) -> None:
+        """Writes what a leader makes of a request."""
+        match command:
+            case SetPin():
+                data = None if command.pin is None else layout.pin_data(command.pin)
+                self._set(f"{self._paths.pins}/{node_name(command.task)}", data)
+            case SetRestart():
+                data = None if command.uuid is None else layout.restart_data(command.uuid)
+                self._set(f"{self._paths.restarts}/{node_name(command.processor_id)}", data)
+            case Respond():
+                self._messages.write_response(command.response)
+                self._messages.delete_request(command.response.uuid)
+            case Forget():
+                self._messages.delete_request(command.uuid)
+                self._messages.delete_response(command.uuid)
+
+    def _set(self, path: str, data: bytes | None) -> None:
+        if data is None:
+            with suppress(NoNodeError):
+                self._zookeeper.delete(path)
+            return
+        try:
+            self._zookeeper.set(path, data)
+        except NoNodeError:
+            self._zookeeper.create(path, data)
 
     def _documents(
         self,
@@ -125,7 +154,7 @@ class GroupPlacement:
     def _readable(self, name: str, read: Callable[[], _Read | None]) -> _Read | None:
         try:
             return read()
-        except MalformedRecord as error:
+        except InvalidInput as error:
             if name not in self._unreadable:
                 _log.warning("left out: %s", error)
             self._unreadable.add(name)

@@ -11,20 +11,29 @@ from functools import partial
 import pytest
 
 from samza_dagster.agent.lease import Now
+from samza_dagster.assignment import by_locality
+from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
 from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.model.placement_messages import PlacementResponse, StatusCode
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
-from samza_dagster.standalone.layout import GroupPaths
-from samza_dagster.standalone.processor import Settings
+from samza_dagster.standalone.group import Pin
+from samza_dagster.standalone.job_plan import JobPlan
+from samza_dagster.standalone.layout import DEPLOYMENT, GroupPaths
+from samza_dagster.standalone.processor import Grouper, Settings
 from samza_dagster.standalone.runner import ProcessorRunner
+from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
+from samza_dagster.standalone.zookeeper_placement import placement_store
 from tests.rig.pace import PACE
 from tests.rig.standalone_groups import dealt
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
 TASKS = tuple(f"Partition {number}" for number in range(6))
 SETTINGS = Settings(debounce_ms=300, consensus_ms=3_000, session_ms=2_000, stop_ms=500)
 DEADLINE_S = 20 * PACE
+DEALT: Grouper = partial(dealt, TASKS)
 
 
 @dataclass
@@ -78,7 +87,9 @@ class RecordedWork:
 class Started:
     """A processor in a thread, with a session of its own."""
 
-    def __init__(self, hosts: str, processor_id: str, owners: Owners) -> None:
+    def __init__(
+        self, hosts: str, processor_id: str, owners: Owners, grouper: Grouper = DEALT
+    ) -> None:
         address = ZooKeeperAddress(hosts, session_s=SETTINGS.session_ms / 1_000)
         self.session: ZooKeeper = connect(address)
         self.runner = ProcessorRunner(
@@ -87,7 +98,7 @@ class Started:
             processor_id=processor_id,
             location=f"host-of-{processor_id}",
             settings=SETTINGS,
-            grouper=partial(dealt, TASKS),
+            grouper=grouper,
             work=RecordedWork(processor_id, owners),
         )
         self.thread = threading.Thread(target=self.runner.run, daemon=True)
@@ -154,3 +165,47 @@ def test_processors_come_lead_and_go_and_no_task_has_two_owners(server: ZooKeepe
     assert judge.get_children(PATHS.processors) == []
     judge.stop()
     judge.close()
+
+
+def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(
+    server: ZooKeeperServer,
+) -> None:
+    """Asked and answered by Samza's placement messages; what is refused says why."""
+    owners = Owners()
+    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
+    group = [Started(server.hosts, pid, owners, plan) for pid in ("p1", "p2")]
+    owners.wait_until(lambda now: sorted(len(tasks) for tasks in now.values()) == [2, 2])
+    session = connect(ZooKeeperAddress(server.hosts))
+    messages = ContainerPlacementMetadataStore(placement_store(session, PATHS))
+
+    def answer(name: str, destination: str) -> PlacementResponse:
+        uuid = messages.write_request(DEPLOYMENT, name, destination)
+
+        def ended() -> PlacementResponse | None:
+            response = messages.read_response(uuid)
+            return response if response is not None and response.status_code.is_terminal else None
+
+        return until(f"the end of {name} to {destination}", ended, seconds=DEADLINE_S)
+
+    task = min(owners.now["p1"])
+    starts = dict(owners.starts)
+    placed = answer(task, "host-of-p2")
+    assert placed.status_code is StatusCode.SUCCEEDED, placed.response_message
+    assert task in owners.now["p2"]
+    assert messages.requests() == ()
+    restarted = answer("p2", "LAST_SEEN")
+    assert restarted.status_code is StatusCode.SUCCEEDED, restarted.response_message
+    assert owners.starts["p2"] == starts["p2"] + 2
+    assert owners.starts["p1"] <= starts["p1"] + 1
+    refused = answer(task, "host-of-p9")
+    assert refused.status_code is StatusCode.BAD_REQUEST
+    assert "name one of host-of-p1, host-of-p2" in refused.response_message
+    view = ZooKeeperGroup(session, PATHS, lambda: None).view(None)
+    assert view.pins == {task: Pin("host-of-p2", placed.uuid)}
+    assert (view.requests, view.restarts) == ((), {})
+    assert {running.version for running in view.running.values()} == {view.agreed}
+    assert owners.twice == []
+    for processor in group:
+        processor.leave()
+    session.stop()
+    session.close()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+
 import pytest
 
 from samza_dagster.assignment import by_locality
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.standalone.containers import container_id, local_model
-from samza_dagster.standalone.group import GroupView, Member
+from samza_dagster.standalone.group import GroupView, Member, Pin
 from samza_dagster.standalone.job_plan import JobPlan
 
 pytestmark = pytest.mark.unit
@@ -104,6 +107,46 @@ def test_who_joins_gets_standbys_first_and_actives_when_asked_again_until_all_is
         sum(not n.startswith("Standby-") for n in each.tasks) for each in model.containers.values()
     ]
     assert max(actives) - min(actives) <= 1
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_pinned_tasks_are_where_they_are_pinned_and_all_else_is_as_even_as_that_allows(
+    seed: int,
+) -> None:
+    """Whatever was before: an active always, a standby where its active isn't; and it settles."""
+    chance = random.Random(seed)
+    members = tuple(Member(f"{n:02d}", f"p{n}", f"h{n % 4}") for n in range(chance.randint(2, 8)))
+    plan = JobPlan({"in": 6}, {"in": "kafka"}, chance.randrange(3), by_locality)
+    names = [
+        name for each in plan.model(GroupView(members)).containers.values() for name in each.tasks
+    ]
+    group = GroupView(members)
+    for _ in range(4):
+        pinned = chance.sample(names, k=min(3, len(names)))
+        pins = {name: Pin(f"h{chance.randrange(4)}", "u") for name in pinned}
+        group = replace(group, pins=pins)
+        model = plan.model(group)
+        at_location = {m.processor_id: m.location for m in members}
+        found = {task: at_location[pid] for task, pid in at(model).items()}
+        for name, pin in pins.items():
+            active = f"Partition {name.split()[1].partition('-')[0]}"
+            if pin.location in found.values() and (name == active or found[active] != pin.location):
+                rivals = {n for n, p in pins.items() if p == pin and active in n and n != name}
+                assert found.get(name) == pin.location or rivals
+        for _ in range(6):
+            group = replace(group, model=plan.model(group))
+        assert plan.model(group) == group.model
+
+
+def test_a_pin_is_to_the_processor_with_the_fewest_tasks_of_its_location() -> None:
+    """And what isn't pinned makes room for it."""
+    members = tuple(Member(f"{n}", f"p{n}", "here" if n else "there") for n in range(3))
+    plan = JobPlan({"in": 6}, {"in": "kafka"}, 0, by_locality)
+    before = GroupView(members, model=plan.model(GroupView(members)))
+    own = [task for task, pid in at(plan.model(before)).items() if pid == "p0"]
+    model = plan.model(replace(before, pins={task: Pin("here", "u") for task in own}))
+    assert sorted(len(each.tasks) for each in model.containers.values()) == [2, 2, 2]
+    assert not {task for task, pid in at(model).items() if pid == "p0"} & set(own)
 
 
 def test_samzas_own_processors_get_actives_alone_and_their_share_of_them() -> None:

@@ -1,0 +1,295 @@
+"""What a leader makes of placement requests: one scene for a rule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from samza_dagster.assignment import by_container_ids, by_locality
+from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse, StatusCode
+from samza_dagster.standalone import requests
+from samza_dagster.standalone.group import (
+    Barrier,
+    BarrierState,
+    GroupView,
+    Member,
+    Pin,
+    Running,
+    processor_of,
+)
+from samza_dagster.standalone.job_plan import JobPlan
+from samza_dagster.standalone.processor import Processor, Publish, Settings, step
+from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
+
+pytestmark = pytest.mark.unit
+
+U1, U2 = (f"00000000-0000-0000-0000-00000000000{number}" for number in (1, 2))
+MEMBERS = tuple(Member(f"000{n}", f"p{n}", f"h{n}") for n in range(3))
+PLAN = JobPlan({"in": 3}, {"in": "kafka"}, 1, by_locality)
+TASK, STANDBY_TASK = "Partition 0", "Standby-Partition 0-0"
+
+
+def settled(*members: Member) -> GroupView:
+    """A group that runs an agreed version, by the plan: `Partition n` at `hn`."""
+    found = GroupView(members or MEMBERS, read_ms=1_000)
+    return replace(
+        found,
+        version=1,
+        agreed=1,
+        highest=1,
+        model=PLAN.model(found),
+        barrier=Barrier(BarrierState.DONE, frozenset(m.processor_id for m in found.members)),
+        running={member.sequence: Running(1) for member in found.members},
+    )
+
+
+GROUP = settled()
+
+
+def place_of(name: str, group: GroupView = GROUP) -> str:
+    found = {member.processor_id: member.location for member in group.members}
+    return found[processor_of(group.model, name) or ""]
+
+
+def elsewhere(*names: str) -> str:
+    """A location that none of these is at."""
+    return min({member.location for member in MEMBERS} - {place_of(name) for name in names})
+
+
+def ask(
+    name: str, to: str, uuid: str = U1, at_ms: int = 500, expiry_ms: int | None = None
+) -> PlacementRequest:
+    return PlacementRequest(
+        uuid=uuid,
+        deployment_id="standalone",
+        processor_id=name,
+        destination_host=to,
+        timestamp=at_ms,
+        request_expiry=expiry_ms,
+    )
+
+
+def asked(*made: PlacementRequest, group: GroupView = GROUP) -> GroupView:
+    return replace(group, requests=made)
+
+
+def carried_out(group: GroupView, *commands: requests.Command) -> GroupView:
+    """The group as the commands leave it."""
+    pins, restarts, responses = dict(group.pins), dict(group.restarts), dict(group.responses)
+    for command in commands:
+        if isinstance(command, SetPin):
+            pins.pop(command.task, None)
+            pins |= {} if command.pin is None else {command.task: command.pin}
+        elif isinstance(command, SetRestart):
+            restarts.pop(command.processor_id, None)
+            restarts |= {} if command.uuid is None else {command.processor_id: command.uuid}
+        elif isinstance(command, Respond):
+            responses[command.response.uuid] = command.response
+    waiting = tuple(each for each in group.requests if each.uuid not in responses)
+    return replace(group, requests=waiting, pins=pins, restarts=restarts, responses=responses)
+
+
+def begun(*made: PlacementRequest, group: GroupView = GROUP) -> GroupView:
+    """The group once its leader has taken them up."""
+    seen = asked(*made, group=group)
+    return carried_out(seen, *requests.commands_for(seen))
+
+
+def responses(*commands: object) -> list[tuple[StatusCode, str]]:
+    found = [each.response for each in commands if isinstance(each, Respond)]
+    return [(response.status_code, response.response_message) for response in found]
+
+
+def the_answer(group: GroupView) -> PlacementResponse:
+    (command,) = (each for each in requests.commands_for(group) if isinstance(each, Respond))
+    return command.response
+
+
+def test_a_request_for_a_task_pins_it_and_succeeds_once_its_processor_runs_it_there() -> None:
+    """Not when the version is agreed on: its containers may not have started yet."""
+    target = elsewhere(TASK, STANDBY_TASK)
+    seen = asked(ask(TASK, target))
+    pin, response = requests.commands_for(seen)
+    assert pin == SetPin(TASK, Pin(target, U1))
+    assert isinstance(response, Respond)
+    assert response.response.status_code is StatusCode.IN_PROGRESS
+    under_way = carried_out(seen, pin, response)
+    assert requests.awaits_version(under_way)
+    assert requests.commands_for(under_way) == ()
+    planned = replace(under_way, version=2, model=PLAN.model(under_way))
+    assert place_of(TASK, planned) == target
+    assert not requests.awaits_version(planned)
+    for state, version, commands in (
+        (BarrierState.NEW, 1, 0),
+        (BarrierState.DONE, 1, 0),
+        (BarrierState.DONE, 2, 1),
+    ):
+        running = {member.sequence: Running(version) for member in MEMBERS}
+        later = replace(planned, barrier=Barrier(state), running=running)
+        assert len(requests.commands_for(later)) == commands
+    assert the_answer(later).status_code is StatusCode.SUCCEEDED
+    assert later.pins == {TASK: Pin(target, U1)}
+
+
+def test_a_leader_publishes_for_those_that_came_together_within_a_second() -> None:
+    """Its debounce time is for members that come and go."""
+    leader = Processor(
+        *("p0", "h0", Settings(), 0, "0000"),
+        found=0,
+        joined=1,
+        counted=MEMBERS,
+        work=GROUP.work_of("p0"),
+        running=Running(1),
+    )
+    target = elsewhere(TASK, STANDBY_TASK)
+    seen = begun(ask(TASK, target), ask("Partition 1", target, U2))
+    state, commands = step(leader, seen, 0, PLAN.model)
+    assert (commands, state.plan_ms) == ((), 1_000)
+    _, (published,) = step(state, seen, 1_000, PLAN.model)
+    assert isinstance(published, Publish)
+    for name in (TASK, "Partition 1"):
+        assert place_of(name, replace(seen, model=published.model)) == target
+
+
+def test_to_its_standby_is_where_that_is_and_the_standby_gives_way() -> None:
+    """And a pin of the standby that is in the way counts no more."""
+    pinned = replace(GROUP, pins={STANDBY_TASK: Pin(place_of(STANDBY_TASK), U2)})
+    seen = asked(ask(TASK, "STANDBY"), group=pinned)
+    freed, pin, response = requests.commands_for(seen)
+    assert freed == SetPin(STANDBY_TASK, None)
+    assert pin == SetPin(TASK, Pin(place_of(STANDBY_TASK), U1))
+    after = carried_out(seen, freed, pin, response)
+    after = replace(after, model=PLAN.model(after))
+    assert place_of(TASK, after) == place_of(STANDBY_TASK)
+    assert place_of(STANDBY_TASK, after) == place_of(TASK)
+
+
+def test_what_is_pinned_is_free_again_by_a_request_for_any_host() -> None:
+    """Nothing moves for that: the next version may place it."""
+    seen = asked(ask(TASK, "ANY_HOST"), group=replace(GROUP, pins={TASK: Pin("h0", U2)}))
+    freed, response = requests.commands_for(seen)
+    assert freed == SetPin(TASK, None)
+    assert responses(response)[0][0] is StatusCode.SUCCEEDED
+
+
+def test_a_processor_restarts_once_and_says_so_itself() -> None:
+    """By its running node; who leads then deletes what told it."""
+    seen = asked(ask("p1", "LAST_SEEN"))
+    under_way = begun(ask("p1", "LAST_SEEN"))
+    assert requests.commands_for(seen)[0] == SetRestart("p1", U1)
+    assert under_way.restarts == {"p1": U1}
+    assert requests.commands_for(under_way) == ()
+    done = replace(under_way, running={**GROUP.running, "0001": Running(1, restart=U1)})
+    assert the_answer(done).status_code is StatusCode.SUCCEEDED
+    ended = carried_out(done, *requests.commands_for(done))
+    assert requests.commands_for(ended) == (SetRestart("p1", None),)
+    again = requests.commands_for(replace(ended, requests=(ask("p1", "LAST_SEEN", U2),)))
+    assert carried_out(ended, *again).restarts == {"p1": U2}
+
+
+def test_a_leader_that_died_in_the_middle_is_followed_by_one_that_goes_on() -> None:
+    """The pin names its request: it isn't decided again."""
+    seen = asked(ask(TASK, "STANDBY"))
+    pin, _ = requests.commands_for(seen)
+    seen = carried_out(seen, pin)
+    (response,) = requests.commands_for(replace(seen, members=MEMBERS[1:]))
+    assert responses(response)[0][0] is StatusCode.IN_PROGRESS
+    seen = carried_out(asked(ask("p1", "LAST_SEEN")), SetRestart("p1", U1))
+    (response,) = requests.commands_for(seen)
+    assert responses(response)[0][0] is StatusCode.IN_PROGRESS
+
+
+def test_of_a_task_and_its_standbys_one_request_is_under_way_at_a_time() -> None:
+    """The later one waits for its end, however it ends; other tasks don't wait."""
+    target = elsewhere(TASK, STANDBY_TASK)
+    first, later = ask(TASK, target), ask(STANDBY_TASK, target, U2)
+    under_way = begun(first, later)
+    assert under_way.responses.keys() == {U1}
+    assert under_way.requests == (later,)
+    assert requests.commands_for(under_way) == ()
+    other = replace(under_way, requests=(ask("Partition 1", target, U2),))
+    assert responses(*requests.commands_for(other))[0][0] is StatusCode.IN_PROGRESS
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (ask("nobody", "h0"), "name one of Partition 0, "),
+        (ask(TASK, "h9"), "no processor is at h9; name one of h0, h1, h2"),
+        (ask(TASK, "LAST_SEEN"), "or its processor p"),
+        (ask("p1", "h0"), "destination LAST_SEEN, or one of its tasks"),
+        (ask(STANDBY_TASK, "STANDBY"), "has none at another location; name one of h0"),
+        (ask(STANDBY_TASK, place_of(TASK)), f"{TASK} is at {place_of(TASK)}; another location"),
+        (ask(TASK, "h0").model_copy(update={"deployment_id": "7"}), "deploymentId standalone"),
+    ],
+)
+def test_what_is_illegal_is_refused_and_changes_nothing(
+    request_: PlacementRequest, said: str
+) -> None:
+    """With the rule, what was seen, and what would be legal."""
+    (command,) = requests.commands_for(asked(request_))
+    ((status, message),) = responses(command)
+    assert status is StatusCode.BAD_REQUEST
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"members": MEMBERS[:2]}, "no processor is at h2 any more"),
+        ({"barrier": Barrier(BarrierState.TIMED_OUT)}, "was given up"),
+        ({"pins": {}}, "its pin was deleted"),
+    ],
+)
+def test_what_can_no_longer_be_fails_and_leaves_no_pin(
+    change: dict[str, object], said: str
+) -> None:
+    """Nor is it carried out later."""
+    name = next(f"Partition {n}" for n in range(3) if place_of(f"Partition {n}") != "h2")
+    seen = begun(ask(name, "h2"))
+    seen = replace(seen, version=2, model=PLAN.model(seen), **change)  # pyright: ignore[reportArgumentType]
+    commands = requests.commands_for(seen)
+    ((status, message),) = responses(*commands)
+    assert status is StatusCode.FAILED
+    assert said in message
+    assert carried_out(seen, *commands).pins == {}
+
+
+def test_a_request_expires_while_no_version_has_it() -> None:
+    """Counted from when it was taken up; a version that has it decides by its barrier."""
+    target = elsewhere(TASK, STANDBY_TASK)
+    seen = begun(ask(TASK, target, expiry_ms=100))
+    assert requests.commands_for(replace(seen, read_ms=1_099)) == ()
+    late = replace(seen, read_ms=1_100)
+    assert the_answer(late).status_code is StatusCode.FAILED
+    assert requests.commands_for(replace(late, version=2, model=PLAN.model(late))) == ()
+
+
+def test_a_grouper_that_follows_no_pins_makes_requests_fail() -> None:
+    """The version isn't made for them."""
+    other = JobPlan({"in": 3}, {"in": "kafka"}, 0, by_container_ids)
+    group = replace(GROUP, model=other.model(GROUP))
+    seen = begun(ask(TASK, elsewhere(TASK)), group=group)
+    freed, failed = requests.unmet(seen, other.model(seen))
+    assert freed == SetPin(TASK, None)
+    assert "follows no pins" in responses(failed)[0][1]
+
+
+def test_a_response_is_kept_for_a_day() -> None:
+    """Then it is deleted, and a request that was written once more with it."""
+    done = replace(GROUP, pins={TASK: Pin("h0", U2)})
+    done = begun(ask(TASK, "ANY_HOST"), group=done)
+    day = requests.RESPONSES_KEPT_MS
+    assert requests.commands_for(replace(done, read_ms=1_000 + day - 1)) == ()
+    assert requests.commands_for(replace(done, read_ms=1_000 + day)) == (Forget(U1),)
+
+
+def test_a_pin_to_where_nobody_is_goes_when_the_next_version_is_made() -> None:
+    """And one of a task that the job has no more."""
+    pins = {TASK: Pin("h1", U1), "Partition 1": Pin("gone", U2), "Partition 9": Pin("h1", U2)}
+    group = replace(GROUP, pins=pins)
+    assert requests.idle_pins(group, PLAN.model(group)) == (
+        SetPin("Partition 1", None),
+        SetPin("Partition 9", None),
+    )
