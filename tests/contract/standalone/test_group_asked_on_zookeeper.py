@@ -6,15 +6,19 @@ from collections.abc import Generator
 
 import pytest
 
+from samza_dagster.assignment import by_locality
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
+from samza_dagster.model import StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.job_config import publish_config
+from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.zookeeper_placement import placement_store
 from tests.contract.standalone.test_group_on_zookeeper import (
+    DEADLINE_S,
     PATHS,
     TASKS,
     Owners,
@@ -41,7 +45,8 @@ def test_a_group_is_found_by_its_job_read_and_asked(server: ZooKeeperServer) -> 
     with pytest.raises(InvalidInput, match="no /app-…/orders_eu-1"):
         client_of(server, "orders_eu")
     owners = Owners()
-    group = [Started(server.hosts, pid, owners) for pid in ("p1", "p2")]
+    plan = JobPlan({"in": len(TASKS)}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
+    group = [Started(server.hosts, pid, owners, plan) for pid in ("p1", "p2")]
     owners.wait_until(all_tasks_at("p1", "p2"))
     session = connect(ZooKeeperAddress(server.hosts))
     store = placement_store(session, PATHS)
@@ -57,6 +62,14 @@ def test_a_group_is_found_by_its_job_read_and_asked(server: ZooKeeperServer) -> 
         asked = client.place(task, "host-of-p2")
         assert f"{asked.uuid}" in "".join(store.all(PLACEMENT_NAMESPACE))
         assert client.place(task, "host-of-p2", uuid=asked.uuid).uuid == asked.uuid
+        done = client.wait(asked.uuid, timeout_s=DEADLINE_S)
+        assert done.status_code is StatusCode.SUCCEEDED, done.response_message
+        seen = client.view().processors[task]
+        assert (seen.host, seen.state, seen.pinned) == ("host-of-p2", "last-seen", True)
+        assert task in owners.now["p2"]
+        restarted = client.place("p2", "LAST_SEEN")
+        done = client.wait(restarted.uuid, timeout_s=DEADLINE_S)
+        assert done.status_code is StatusCode.SUCCEEDED, done.response_message
     for processor in group:
         processor.leave()
     session.stop()
