@@ -21,6 +21,7 @@ from samza_dagster.coordinator.job_process import (
 )
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.launch import Launcher
+from samza_dagster.coordinator.limits import parks_starts
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster
 from samza_dagster.metadata.connection import read_properties
@@ -153,6 +154,9 @@ def run_command(
         failures.append(why)
         runner.leave()
 
+    def start_anew() -> None:
+        runner.start_anew()
+
     stores_dir = (state_dir or directory / "state").resolve()
     work = Containers(
         directory.resolve(),
@@ -161,6 +165,8 @@ def run_command(
         config=fencing.config,
         launch_of=launch_of,
         on_failure=fail,
+        parks=parks_starts(properties),
+        on_outlived=start_anew,
     )
     if fence is not None:
         fence.remove_own()
@@ -216,14 +222,15 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
         return 1 if wrong else 0
     print_table(
         f"{paths.root}: version {report['version']}, agreed on {report['agreed']}",
-        ("processor", "location", "leads", "active tasks", "standby tasks"),
+        ("processor", "location", "leads", "silent s", "active tasks", "standby tasks"),
         [
             (
                 row["processor_id"],
                 row["location"],
                 "yes" if row["leads"] else "",
+                "" if row["silent_ms"] is None else f"{row['silent_ms'] / 1_000:.1f}",
                 ", ".join(row["active_tasks"]),
-                ", ".join(row["standby_tasks"]),
+                ", ".join(row["standby_tasks"]) if row["holds_standbys"] else "Samza's own: none",
             )
             for row in report["processors"]
         ],

@@ -248,7 +248,7 @@ def _print_troubles(view: JobView) -> None:
             [(f.active_id, f.standby_id, f.host, at(f.since_ms), f.why) for f in view.failovers],
             spare=("since",),
         )
-    if view.ghosts:
+    if view.orphans:
         print_table(
             "On hosts that fell silent: alive or dead, nobody knows",
             ("processor", "host", "silent since", "may own its tasks until", "execution id"),
@@ -260,7 +260,7 @@ def _print_troubles(view: JobView) -> None:
                     f"ended: {g.ended}" if g.ended else at(g.lease_ends_ms) or "its host tells",
                     g.execution_id,
                 )
-                for g in view.ghosts
+                for g in view.orphans
             ],
             spare=("execution id", "silent since"),
         )
@@ -341,7 +341,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
     mine = replace(
         view,
         failovers=tuple(f for f in view.failovers if processor_id in (f.active_id, f.standby_id)),
-        ghosts=tuple(g for g in view.ghosts if g.processor_id == processor_id),
+        orphans=tuple(g for g in view.orphans if g.processor_id == processor_id),
         over=tuple(a for a in view.over if a.processor_id == processor_id),
     )
     if as_json:
@@ -352,7 +352,7 @@ def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -
                 "queued": [a.to_json() for a in queued],
                 "history": [r.to_wire() for r in history],
                 "failovers": [f.to_json() for f in mine.failovers],
-                "ghosts": [g.to_json() for g in mine.ghosts],
+                "ghosts": [g.to_json() for g in mine.orphans],
                 "over": [a.to_json() for a in mine.over],
                 "unread": view.unread,
             }

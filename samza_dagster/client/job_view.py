@@ -23,9 +23,9 @@ from samza_dagster.client.views import (
     UNKNOWN_STATE,
     ActionView,
     FailoverView,
-    GhostView,
     HostView,
     JobView,
+    OrphanView,
     ProcessorView,
     over_with,
 )
@@ -39,10 +39,10 @@ from samza_dagster.placement.condition import degraded, is_deployed, paused_for_
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import (
     Action,
-    Ghost,
     Host,
     JobState,
     Limits,
+    Orphan,
     PlacementAsk,
     Processor,
 )
@@ -255,7 +255,9 @@ def with_state(base: JobView, state: CoordinatorState, now_ms: int) -> JobView:
             for group in groups.values()
             if (f := group.failover) is not None
         ),
-        ghosts=tuple(_ghost_view(ghost) for group in groups.values() for ghost in group.ghosts),
+        orphans=tuple(
+            _orphan_view(orphan) for group in groups.values() for orphan in group.orphans
+        ),
         max_standbys=limits.max_standbys,
         leader=state.leader,
         deployed=is_deployed(groups.values()),
@@ -319,13 +321,13 @@ def _in_flight(action: Action) -> ActionView:
     )
 
 
-def _ghost_view(ghost: Ghost) -> GhostView:
-    return GhostView(
-        ghost.processor_id,
-        ghost.incarnation.execution_id,
-        ghost.incarnation.host,
-        ghost.lost_at_ms,
-        ghost.lease_ends_ms,
-        ghost.ended.value if ghost.ended else None,
-        ghost.elsewhere,
+def _orphan_view(orphan: Orphan) -> OrphanView:
+    return OrphanView(
+        orphan.processor_id,
+        orphan.incarnation.execution_id,
+        orphan.incarnation.host,
+        orphan.lost_at_ms,
+        orphan.lease_ends_ms,
+        orphan.ended.value if orphan.ended else None,
+        orphan.elsewhere,
     )

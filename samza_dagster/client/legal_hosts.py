@@ -1,6 +1,6 @@
 """The coordinator's own rules, held against a placement as a client sees it. Pure.
 
-A client sees where containers and ghosts are, and which hosts fail together. What is only
+A client sees where containers and orphans are, and which hosts fail together. What is only
 requested or reserved the coordinator weighs when the request's turn comes.
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from samza_dagster.client.views import CLOSED_STATE, LOST_STATE, GhostView, JobView
+from samza_dagster.client.views import CLOSED_STATE, LOST_STATE, JobView, OrphanView
 from samza_dagster.placement import rules
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import (
     Ended,
-    Ghost,
     Group,
     Host,
     Incarnation,
+    Orphan,
     Phase,
     Processor,
     Role,
@@ -60,10 +60,10 @@ class Placing:
         for pid, processor in view.processors.items():
             if only is None or view.group_of(pid) == only:
                 self.put(pid, processor.host, processor.state)
-        self._ghosts: dict[str, tuple[Ghost, ...]] = {}
-        for ghost in view.ghosts:
-            group = view.group_of(ghost.processor_id)
-            self._ghosts[group] = (*self._ghosts.get(group, ()), _ghost(ghost))
+        self._orphans: dict[str, tuple[Orphan, ...]] = {}
+        for orphan in view.orphans:
+            group = view.group_of(orphan.processor_id)
+            self._orphans[group] = (*self._orphans.get(group, ()), _orphan(orphan))
 
     def put(self, processor_id: str, host: str | None, state: str = Phase.RUNNING.value) -> None:
         """From now on it is on `host`; None: nowhere, or gone."""
@@ -88,7 +88,7 @@ class Placing:
 
     def in_the_way(self, processor_id: str, host: str) -> list[str]:
         """The members of its group each of which forbids it to be on `host`."""
-        group = self._group(processor_id).evolve(ghosts=())
+        group = self._group(processor_id).evolve(orphans=())
         return [
             other
             for other, there in sorted(group.processors.items())
@@ -107,15 +107,15 @@ class Placing:
     def _group(self, processor_id: str) -> Group:
         group_id = self._view.group_of(processor_id)
         members = self._members.get(group_id, {})
-        return Group(group_id, members, ghosts=self._ghosts.get(group_id, ()))
+        return Group(group_id, members, orphans=self._orphans.get(group_id, ()))
 
 
 def _without(group: Group, processor_id: str) -> Mapping[str, Processor]:
     return {pid: p for pid, p in group.processors.items() if pid != processor_id}
 
 
-def _ghost(seen: GhostView) -> Ghost:
-    return Ghost(
+def _orphan(seen: OrphanView) -> Orphan:
+    return Orphan(
         seen.processor_id,
         Incarnation(0, seen.execution_id, seen.host, ""),
         lost_at_ms=0,

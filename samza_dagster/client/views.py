@@ -153,7 +153,7 @@ class FailoverView(View):
 
 
 @dataclass(frozen=True)
-class GhostView(View):
+class OrphanView(View):
     """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
     `ended` says how it lost its tasks since (`dead`, `fenced`, `lease`); None: it may own them.
@@ -225,7 +225,7 @@ class JobView(View):
     fatal: tuple[str, ...] = ()
     poison: Mapping[str, str] = field(default_factory=dict[str, str])
     failovers: tuple[FailoverView, ...] = ()
-    ghosts: tuple[GhostView, ...] = ()
+    orphans: tuple[OrphanView, ...] = ()
     max_standbys: int | None = None
     leader: LeaderView | None = None
     deployed: bool | None = None
@@ -265,7 +265,7 @@ class JobView(View):
             return {
                 pid: group.group_id
                 for group in self.state.groups.values()
-                for pid in (*group.processors, *(ghost.processor_id for ghost in group.ghosts))
+                for pid in (*group.processors, *(orphan.processor_id for orphan in group.orphans))
             }
         tasks = {pid: processor.tasks for pid, processor in self.processors.items()}
         return actives(tasks, {p for p, v in self.processors.items() if v.mode is TaskMode.STANDBY})
@@ -293,6 +293,7 @@ class JobView(View):
         """A JSON object with every field that is shown."""
         shown = super(JobView, replace(self, state=None)).to_json()
         del shown["state"]
+        shown["ghosts"] = shown.pop("orphans")  # the name by which scripts know them
         return shown
 
 

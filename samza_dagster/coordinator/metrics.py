@@ -88,7 +88,7 @@ class JobMetrics:
             (
                 "unaccounted_containers",
                 "containers on hosts that fell silent: alive or dead, nobody knows",
-                sum(len(g.ghosts) for g in groups),
+                sum(len(g.orphans) for g in groups),
             ),
             ("hosts_alive", "hosts whose agent answers", sum(h.alive for h in hosts)),
             ("hosts_lost", "hosts whose agent fell silent", sum(not h.alive for h in hosts)),

@@ -61,19 +61,19 @@ def status_document(
     now_ms: int,
 ) -> dict[str, Any]:
     """`{deployment_id, leader_epoch, deployed, degraded, hosts, processors, actions, queued,
-    failovers, ghosts, counters}`.
+    failovers, orphans, counters}`.
 
     `deployed`: all actives and all standbys run. `degraded`: processor → why, of those that
     have no place. `queued` are the requests that wait, whether their group has an action or not.
     `paused_for_ms` of a processor is how long it isn't started yet, null when it isn't paused.
-    `ghosts` are incarnations on hosts that fell silent: nobody knows whether they live.
+    `orphans` are incarnations on hosts that fell silent: nobody knows whether they live.
     While nothing starts because one of a deployment with other groups may own tasks,
     `starts_wait_for` is its execution id.
     """
     processors: dict[str, Any] = {}
     actions: dict[str, Any] = {}
     failovers: dict[str, Any] = {}
-    ghosts: list[dict[str, Any]] = []
+    orphans: list[dict[str, Any]] = []
     queued: list[dict[str, Any]] = []
     for group in state.groups.values():
         for processor in group.processors.values():
@@ -97,16 +97,16 @@ def status_document(
                 "since_ms": group.failover.since_ms,
                 "why": group.failover.why,
             }
-        ghosts += [
+        orphans += [
             {
-                "processor_id": ghost.processor_id,
-                "execution_id": ghost.incarnation.execution_id,
-                "host": ghost.incarnation.host,
-                "lost_at_ms": ghost.lost_at_ms,
-                "lease_ends_ms": ghost.lease_ends_ms,
-                "ended": ghost.ended.value if ghost.ended else None,
+                "processor_id": orphan.processor_id,
+                "execution_id": orphan.incarnation.execution_id,
+                "host": orphan.incarnation.host,
+                "lost_at_ms": orphan.lost_at_ms,
+                "lease_ends_ms": orphan.lease_ends_ms,
+                "ended": orphan.ended.value if orphan.ended else None,
             }
-            for ghost in group.ghosts
+            for orphan in group.orphans
         ]
         queued += [
             {
@@ -146,6 +146,6 @@ def status_document(
         "actions": actions,
         "queued": queued,
         "failovers": failovers,
-        "ghosts": ghosts,
+        "ghosts": orphans,
         "counters": dict(counters),
     }

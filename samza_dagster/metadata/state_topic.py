@@ -1,6 +1,6 @@
 """The records of our own durable state, and reading them (read-committed).
 
-Keys are UTF-8 strings, values JSON objects with `"version": 2`. Version 1 had no ghosts,
+Keys are UTF-8 strings, values JSON objects with `"version": 2`. Version 1 had no orphans,
 failovers and audit chain; what it lacks has a default, so it is read too. A record of
 any other version, or one that can't be read, is an error that names its offset: whoever
 leads on a state that it doesn't understand destroys it. What has none of our keys is

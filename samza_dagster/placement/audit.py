@@ -112,15 +112,15 @@ def _others(group: Group, processor_id: str) -> tuple[tuple[str, str], ...]:
         for other in group.processors.values()
         if other.processor_id != processor_id and other.incarnation is not None
     }
-    others |= {(ghost.processor_id, ghost.incarnation.host) for ghost in group.ghosts}
+    others |= {(orphan.processor_id, orphan.incarnation.host) for orphan in group.orphans}
     return tuple(sorted(others))
 
 
 def _left_behind(group: Group, host: str) -> tuple[tuple[str, str], ...]:
     return tuple(
         sorted(
-            (ghost.processor_id, ghost.incarnation.execution_id)
-            for ghost in group.ghosts
-            if ghost.left_behind and ghost.incarnation.host == host
+            (orphan.processor_id, orphan.incarnation.execution_id)
+            for orphan in group.orphans
+            if orphan.left_behind and orphan.incarnation.host == host
         )
     )

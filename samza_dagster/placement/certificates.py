@@ -33,7 +33,7 @@ class AuditRecord(Evolving):
 
     Of a start: `why` names what caused it, `predecessor` what it replaces (None for a
     processor's first), `others` the group's other members as processor → host (processes
-    not known dead, ghosts included), and the lag known of the standby whose place it takes;
+    not known dead, orphans included), and the lag known of the standby whose place it takes;
     `left_behind` those of the group that were started on this host, have ended, and are on
     another machine than the one that bears its name now, as processor → execution id;
     `grouping` is equal for starts under which each group has the same tasks ("" of a start that

@@ -22,6 +22,8 @@ _APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
 
 T = TypeVar("T")
 _PLAIN = frozenset({str, int, bool})
+_KEYS = {"orphans": "ghosts"}
+"""Fields that records have under another name: running jobs have such records."""
 
 
 class Misfit(Exception):
@@ -77,7 +79,7 @@ def encode(value: Any) -> Any:
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         names = [f.name for f in dataclasses.fields(value) if f.name != "index"]
-        return {name: encode(getattr(value, name)) for name in names}
+        return {_KEYS.get(name, name): encode(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {key: encode(entry) for key, entry in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, frozenset):
@@ -120,8 +122,9 @@ def expect(kind: type[T], value: Any, path: str) -> T:
 
 
 @cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _hints(kind: type) -> dict[str, tuple[str, Any]]:
+    """Key of a record → the field and its type."""
+    return {_KEYS.get(name, name): (name, hint) for name, hint in get_type_hints(kind).items()}
 
 
 def _decode_class(kind: type[T], value: Any, path: str) -> T:
@@ -132,7 +135,10 @@ def _decode_class(kind: type[T], value: Any, path: str) -> T:
     unknown = sorted(fields.keys() - hints.keys())
     if unknown:
         raise Misfit(f"{path}.{unknown[0]}", "a field that this release doesn't know")
-    decoded = {name: decode(hints[name], entry, f"{path}.{name}") for name, entry in fields.items()}
+    decoded: dict[str, Any] = {}
+    for key, entry in fields.items():
+        name, hint = hints[key]
+        decoded[name] = decode(hint, entry, f"{path}.{key}")
     try:
         return kind(**decoded)
     except TypeError as error:

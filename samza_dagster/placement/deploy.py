@@ -6,7 +6,7 @@ from samza_dagster.placement import (
     containers,
     failover,
     failures,
-    ghosts,
+    orphans,
     ownership,
     responses,
     texts,
@@ -26,7 +26,7 @@ def deployed(draft: Draft, event: JobDeployed) -> None:
     _regroup(draft, event)
     for group in tuple(draft.groups()):
         _abandon(draft, group.group_id, texts.deployment_ended(event.deployment_id))
-        ghosts.outlived(draft, group.group_id, event.limits.fencing)
+        orphans.outlived(draft, group.group_id, event.limits.fencing)
         for processor_id in tuple(group.processors):
             _withdraw(draft, group.group_id, processor_id, event)
     draft.deployment_id = event.deployment_id
@@ -122,15 +122,15 @@ def _withdraw(draft: Draft, group_id: str, processor_id: str, event: JobDeployed
 
 
 def _add(draft: Draft, group_id: str, processor_id: str, role: Role, event: JobDeployed) -> None:
-    # One that an earlier deployment had may have left a ghost, which it then follows.
-    own = [g for g in draft.group(group_id).ghosts if g.processor_id == processor_id]
+    # One that an earlier deployment had may have left an orphan, which it then follows.
+    own = [g for g in draft.group(group_id).orphans if g.processor_id == processor_id]
     draft.put_processor(
         group_id,
         Processor(
             processor_id,
             role,
             Phase.WAITING,
-            last_end=ownership.newest_end(*(ghost.end for ghost in own)),
+            last_end=ownership.newest_end(*(orphan.end for orphan in own)),
             last_seen_host=event.last_seen_hosts.get(processor_id),
             waiting_since_ms=draft.now_ms,
             not_before_ms=draft.now_ms,

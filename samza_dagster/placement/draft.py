@@ -15,13 +15,13 @@ from samza_dagster.placement.index_draft import IndexDraft
 from samza_dagster.placement.state import (
     Action,
     Failover,
-    Ghost,
     Group,
     Host,
     Incarnation,
     JobState,
     Lag,
     Limits,
+    Orphan,
     PlacementAsk,
     Processor,
 )
@@ -132,24 +132,24 @@ class Draft:
     def remove_processor(self, group_id: str, processor_id: str) -> None:
         """Drops a processor, and its group when nothing is left of it.
 
-        Its ghosts keep how it ended last, should a later deployment have it again. Its lag is
+        Its orphans keep how it ended last, should a later deployment have it again. Its lag is
         nobody's.
         """
         group = self.group(group_id)
         last_end = group.processors[processor_id].last_end
-        ghosts = tuple(
-            ghost.evolve(end=ownership.newest_end(ghost.end, last_end))
-            if ghost.processor_id == processor_id
-            else ghost
-            for ghost in group.ghosts
+        orphans = tuple(
+            orphan.evolve(end=ownership.newest_end(orphan.end, last_end))
+            if orphan.processor_id == processor_id
+            else orphan
+            for orphan in group.orphans
         )
         self.lags = self.lags.delete(processor_id) if processor_id in self.lags else self.lags
         left = {pid: p for pid, p in group.processors.items() if pid != processor_id}
-        self._put_or_drop(group.evolve(processors=left, ghosts=ghosts))
+        self._put_or_drop(group.evolve(processors=left, orphans=orphans))
 
-    def put_ghosts(self, group_id: str, ghosts: tuple[Ghost, ...]) -> None:
-        """Replaces the ghosts of a group."""
-        self._put_or_drop(self.group(group_id).evolve(ghosts=ghosts))
+    def put_orphans(self, group_id: str, orphans: tuple[Orphan, ...]) -> None:
+        """Replaces the orphans of a group."""
+        self._put_or_drop(self.group(group_id).evolve(orphans=orphans))
 
     def put_action(self, group_id: str, action: Action | None) -> None:
         """Sets or ends the action of a group."""
@@ -287,7 +287,7 @@ class Draft:
         return tuple(self._commands)
 
     def _put_or_drop(self, group: Group) -> None:
-        if group.processors or group.ghosts or group.action or group.queue:
+        if group.processors or group.orphans or group.action or group.queue:
             self.put_group(group)
             return
         self._changed[group.group_id] = None

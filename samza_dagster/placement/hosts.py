@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from samza_dagster.placement import actions, books, containers, ghosts, leases, ownership, texts
+from samza_dagster.placement import actions, books, containers, leases, orphans, ownership, texts
 from samza_dagster.placement.commands import StopContainer
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import HostRegistered
@@ -17,12 +17,12 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
     """Compares a host's books with the state; `died` is told of what is dead by their silence.
 
     Only the books that an incarnation was started on can prove it dead by that. An agent
-    with others, of another machine of that name or of another directory, makes it a ghost
+    with others, of another machine of that name or of another directory, makes it an orphan
     as the loss of its host does. It gets no lease any more from when those registered.
 
     One that is starting and isn't on the books never arrived: it is started again. One
     that is stopping is stopped again, also when the books lack it: its start may still be
-    on its way, and only the answer to a stop behind it proves it dead. A ghost that may
+    on its way, and only the answer to a stop behind it proves it dead. An orphan that may
     be taken back is (should it be dead, that is reported next), any other is stopped,
     and so is what is nobody's.
     """
@@ -36,8 +36,8 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
         if group is None:
             continue
         _ask_for_what_is_held(draft, group, host)
-        current |= ghosts.back(draft, group, host, event.execution_ids)
-        group = draft.find_group(group_id)  # the last of its ghosts may be gone, and it with it
+        current |= orphans.back(draft, group, host, event.execution_ids)
+        group = draft.find_group(group_id)  # the last of its orphans may be gone, and it with it
         for processor in () if group is None else tuple(group.processors.values()):
             incarnation = processor.incarnation
             if incarnation is None or incarnation.host != host:
@@ -46,7 +46,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
             listed = incarnation.execution_id in event.execution_ids
             if not listed and not books.know(draft.hosts, incarnation):
                 over_ms = leases.over_ms(draft.limits, draft.now_ms)
-                ghosts.haunt(draft, group_id, processor, over_ms)
+                orphans.lose(draft, group_id, processor, over_ms)
                 continue
             incarnation = _enter(draft, group_id, processor.processor_id, incarnation)
             if processor.phase is Phase.STOPPING:
@@ -63,20 +63,20 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
 
 
 def lost(draft: Draft, host: str, last_grant_ms: int) -> None:
-    """No word from a host: its incarnations become ghosts, and nothing new goes there."""
+    """No word from a host: its incarnations become orphans, and nothing new goes there."""
     known = draft.hosts.get(host) or Host(host)
     draft.put_host(known.evolve(alive=False, registered=False))
     lease_ends_ms = leases.over_ms(draft.limits, last_grant_ms)
     for group_id in draft.index.groups_on(host):
         draft.unsettled.add(group_id)
         group = draft.group(group_id)
-        ghosts.lost_again(draft, group, host, lease_ends_ms)
+        orphans.lost_again(draft, group, host, lease_ends_ms)
         for processor_id in group.processors:
             processor = draft.group(group_id).processors.get(processor_id)
             incarnation = None if processor is None else processor.incarnation
             if processor is not None and incarnation is not None and incarnation.host == host:
-                ghosts.haunt(draft, group_id, processor, lease_ends_ms)
-        ghosts.leases_over(draft, group_id)  # of those that were lost before
+                orphans.lose(draft, group_id, processor, lease_ends_ms)
+        orphans.leases_over(draft, group_id)  # of those that were lost before
         _what_is_held_is_lost(draft, group_id, host)
 
 

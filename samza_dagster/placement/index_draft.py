@@ -54,7 +54,7 @@ class IndexDraft:
                 self.summaries = self.summaries.set(group_id, new)
 
     def groups_on(self, host: str) -> tuple[str, ...]:
-        """Groups that have a process, a ghost, a resource or a named request there."""
+        """Groups that have a process, an orphan, a resource or a named request there."""
         self.refresh()
         return tuple(sorted(self.by_host.get(host, ())))
 

@@ -21,10 +21,10 @@ def launched_without(state: JobState, present: frozenset[str]) -> frozenset[str]
 
 
 def incarnations(state: JobState) -> frozenset[str]:
-    """Execution ids of all that may be alive: those that run, start or stop, and ghosts."""
+    """Execution ids of all that may be alive: those that run, start or stop, and orphans."""
     found: set[str] = set()
     for group in state.groups.values():
-        found |= {ghost.incarnation.execution_id for ghost in group.ghosts}
+        found |= {orphan.incarnation.execution_id for orphan in group.orphans}
         for processor in group.processors.values():
             if processor.incarnation is not None:
                 found.add(processor.incarnation.execution_id)

@@ -8,9 +8,9 @@ from samza_dagster.placement.state import (
     Action,
     AskKind,
     End,
-    Ghost,
     Group,
     JobState,
+    Orphan,
     Phase,
     PlacementAsk,
     Stage,
@@ -89,11 +89,11 @@ def is_starting(state: JobState, execution_id: str) -> bool:
     return False
 
 
-def owning_ghost(group: Group, processor_id: str) -> Ghost | None:
+def owning_orphan(group: Group, processor_id: str) -> Orphan | None:
     """An earlier incarnation that may still own this processor's tasks."""
-    for ghost in group.ghosts:
-        if ghost.processor_id == processor_id and ghost.ended is None:
-            return ghost
+    for orphan in group.orphans:
+        if orphan.processor_id == processor_id and orphan.ended is None:
+            return orphan
     return None
 
 
@@ -107,9 +107,9 @@ def older_owner(groups: Iterable[Group], regrouped_epoch: int) -> str | None:
             incarnation = processor.incarnation
             if incarnation is not None and incarnation.epoch < regrouped_epoch:
                 return incarnation.execution_id
-        for ghost in group.ghosts:
-            if ghost.ended is None and ghost.incarnation.epoch < regrouped_epoch:
-                return ghost.incarnation.execution_id
+        for orphan in group.orphans:
+            if orphan.ended is None and orphan.incarnation.epoch < regrouped_epoch:
+                return orphan.incarnation.execution_id
     return None
 
 
@@ -132,8 +132,8 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
         # It was removed meanwhile: the request begins in order to be refused.
         return True
     if ask.kind is AskKind.STOP_STANDBY:
-        held = (ghost for ghost in group.ghosts if not ghost.left_behind)
-        return all(ghost.processor_id != ask.processor_id for ghost in held)
+        held = (orphan for orphan in group.orphans if not orphan.left_behind)
+        return all(orphan.processor_id != ask.processor_id for orphan in held)
     if ask.kind is AskKind.FAIL_OVER:
         return processor.phase in (Phase.RUNNING, Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
     return processor.phase is Phase.RUNNING

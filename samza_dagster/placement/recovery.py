@@ -10,8 +10,8 @@ from samza_dagster.placement import (
     actions,
     containers,
     failures,
-    ghosts,
     leases,
+    orphans,
     ownership,
     requests,
     responses,
@@ -26,7 +26,7 @@ def restarted(draft: Draft, at_ms: int) -> None:
 
     Deadlines count anew: the time without a coordinator is nobody's failure, and this
     leader's clock may be another. No earlier leader's lease outlasts one that would be
-    granted now, so ghosts count from now too. Hosts must register with this leader.
+    granted now, so orphans count from now too. Hosts must register with this leader.
     """
     draft.now_ms = at_ms
     for host in tuple(draft.hosts.values()):
@@ -38,28 +38,28 @@ def restarted(draft: Draft, at_ms: int) -> None:
         for ask in group.queue:
             why = requests.why_it_waits(draft, group, ask)
             responses.write(draft, ask, texts.ACCEPTED, texts.accepted(why))
-        _renew_ghosts(draft, group)
+        _renew_orphans(draft, group)
         _request_reservations_again(draft, draft.group(group_id))
         for processor in group.processors.values():
             _command_again(draft, group_id, processor)
 
 
-def _renew_ghosts(draft: Draft, group: Group) -> None:
-    if not group.ghosts:
+def _renew_orphans(draft: Draft, group: Group) -> None:
+    if not group.orphans:
         return
     over = leases.over_ms(draft.limits, draft.now_ms)
-    draft.put_ghosts(
+    draft.put_orphans(
         group.group_id,
         tuple(
-            ghost
-            if ghost.ended is not None
-            else ghosts.fenced_as_ever(ghost, draft.limits.fencing).evolve(lease_ends_ms=over)
-            for ghost in group.ghosts
+            orphan
+            if orphan.ended is not None
+            else orphans.fenced_as_ever(orphan, draft.limits.fencing).evolve(lease_ends_ms=over)
+            for orphan in group.orphans
         ),
     )
-    for ghost in draft.group(group.group_id).ghosts:
-        if ghost.fencing and ghost.ended is None:
-            draft.emit(ghosts.fence_command(ghost))
+    for orphan in draft.group(group.group_id).orphans:
+        if orphan.fencing and orphan.ended is None:
+            draft.emit(orphans.fence_command(orphan))
 
 
 def _request_reservations_again(draft: Draft, group: Group) -> None:

@@ -1,7 +1,7 @@
 """The heart: `step(state, event) -> (state, commands)`. Pure.
 
 Here an event finds what it concerns: a placement action, a failover, a processor by
-itself, a ghost, or nobody, which makes it an orphan. The other modules say what follows.
+itself, an orphan, or nobody, which makes it a stray. The other modules say what follows.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from samza_dagster.placement import (
     deploy,
     ends,
     failover,
-    ghosts,
     hosts,
     left_out,
+    orphans,
     ownership,
     recovery,
     requests,
@@ -112,7 +112,7 @@ def _handle(draft: Draft, event: Event) -> None:
         case StandbyStalled():
             stalls.stalled(draft, event.execution_id, event.for_ms)
         case PrincipalFenced():
-            ghosts.fenced(draft, event.execution_id)
+            orphans.fenced(draft, event.execution_id)
         case JobDeployed():
             deploy.deployed(draft, event)
         case CoordinatorRestarted():
@@ -264,9 +264,9 @@ def _alive(draft: Draft, event: ContainerLaunched | ContainerCheckedIn) -> None:
     group = draft.group_of_id(event.execution_id)
     checked_in = isinstance(event, ContainerCheckedIn)
     if group is not None:
-        ghost = ghosts.ghost_of(group, event.execution_id)
-        if ghost is not None:
-            ghosts.alive(draft, group, ghost, checked_in=checked_in)
+        orphan = orphans.orphan_of(group, event.execution_id)
+        if orphan is not None:
+            orphans.alive(draft, group, orphan, checked_in=checked_in)
             return
     if group is None:
         draft.emit(StopContainer(event.execution_id, event.host))
@@ -306,9 +306,9 @@ def _dead(draft: Draft, execution_id: str, host: str, evidence: str) -> None:
     if group is None:
         draft.emit(containers.forget(execution_id, host))
         return
-    ghost = ghosts.ghost_of(group, execution_id)
-    if ghost is not None:
-        ghosts.dead(draft, group, ghost, evidence)
+    orphan = orphans.orphan_of(group, execution_id)
+    if orphan is not None:
+        orphans.dead(draft, group, orphan, evidence)
         return
     for processor in group.processors.values():
         incarnation = processor.incarnation

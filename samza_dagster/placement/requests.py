@@ -195,9 +195,9 @@ def _another_incarnation(group: Group, ask: PlacementAsk) -> str | None:
             return None
         seen = f"{now.execution_id} on {now.host}"
     else:
-        ghosts = (g.incarnation for g in group.ghosts if g.processor_id == ask.processor_id)
+        orphans = (g.incarnation for g in group.orphans if g.processor_id == ask.processor_id)
         ended = () if processor.last_end is None else (processor.last_end,)
-        last = max((*ghosts, *ended), key=lambda known: known.epoch, default=None)
+        last = max((*orphans, *ended), key=lambda known: known.epoch, default=None)
         if last is not None and last.execution_id == ask.execution_id:
             return None
         seen = "down" if last is None else f"down since {last.execution_id} on {last.host}"

@@ -1,6 +1,6 @@
 """The rules that a host must meet for a processor, and what broke one of them.
 
-Same host: a member of a group may not be where another member has a process, a ghost,
+Same host: a member of a group may not be where another member has a process, an orphan,
 a reservation, or a pending request for that host by name; nor in the same fault domain,
 where domains are known. A process counts until it was seen dead, also on a host that is
 lost; but not against the machine that has got its host's name since, once it owns nothing
@@ -18,9 +18,9 @@ from samza_dagster.placement import ownership
 from samza_dagster.placement.record import record
 from samza_dagster.placement.state import (
     AskKind,
-    Ghost,
     Group,
     Host,
+    Orphan,
     Processor,
     ResourceRequest,
 )
@@ -49,7 +49,7 @@ Held = Callable[[], Violation]
 def taken_hosts(group: Group, processor_id: str) -> dict[str, Held]:
     """Hosts that the group's other members hold, each with what holds it.
 
-    A standby that gives way to this processor doesn't hold its host; its ghost does.
+    A standby that gives way to this processor doesn't hold its host; its orphan does.
     """
     taken: dict[str, Held] = {}
     giving_way = ownership.gives_way(group, processor_id)
@@ -63,22 +63,22 @@ def taken_hosts(group: Group, processor_id: str) -> dict[str, Held]:
         if other.incarnation is not None and other_id != giving_way:
             host = other.incarnation.host
             taken[host] = partial(_there, other, host)
-    for ghost in group.ghosts:
-        if not ghost.left_behind:
-            taken[ghost.incarnation.host] = partial(_not_dead, ghost)
+    for orphan in group.orphans:
+        if not orphan.left_behind:
+            taken[orphan.incarnation.host] = partial(_not_dead, orphan)
     return taken
 
 
 def _neighbours(group: Group, processor_id: str, taken: Mapping[str, Held]) -> set[str]:
     """Of the taken hosts those whose fault domains are to be kept clear of too.
 
-    A ghost that has ended has no tasks to lose, and one's own past is no other member:
+    An orphan that has ended has no tasks to lose, and one's own past is no other member:
     only their hosts are taken.
     """
-    if not group.ghosts:
+    if not group.orphans:
         return set(taken)
-    members = tuple(g for g in group.ghosts if not g.ended and g.processor_id != processor_id)
-    return set(taken_hosts(group.evolve(ghosts=members), processor_id))
+    members = tuple(g for g in group.orphans if not g.ended and g.processor_id != processor_id)
+    return set(taken_hosts(group.evolve(orphans=members), processor_id))
 
 
 def violation(
@@ -117,9 +117,9 @@ def in_the_way(group: Group, processor_id: str, host: str) -> str | None:
     processor = group.processors[processor_id]
     if processor.incarnation is not None:
         return f"{processor.incarnation.execution_id} isn't dead yet"
-    ghost = ownership.owning_ghost(group, processor_id)
-    if ghost is not None:
-        return f"{ghost.incarnation.execution_id} may still own its tasks"
+    orphan = ownership.owning_orphan(group, processor_id)
+    if orphan is not None:
+        return f"{orphan.incarnation.execution_id} may still own its tasks"
     for other in group.processors.values():
         if other.incarnation is not None and other.incarnation.host == host:
             return f"{other.incarnation.execution_id} isn't dead yet"
@@ -184,21 +184,21 @@ def _there(other: Processor, host: str) -> Violation:
     )
 
 
-def _not_dead(ghost: Ghost) -> Violation:
-    host = ghost.incarnation.host
-    if ghost.elsewhere:
+def _not_dead(orphan: Orphan) -> Violation:
+    host = orphan.incarnation.host
+    if orphan.elsewhere:
         return Violation(
             NOT_DEAD,
             host,
-            f"{ghost.processor_id} ({ghost.incarnation.execution_id}) was on the machine that "
+            f"{orphan.processor_id} ({orphan.incarnation.execution_id}) was on the machine that "
             f"was {host} before, wasn't seen dead, and may still own its tasks",
-            f"wait until its fence or its lease has ended {ghost.processor_id}",
+            f"wait until its fence or its lease has ended {orphan.processor_id}",
         )
     return Violation(
         NOT_DEAD,
         host,
-        f"{ghost.processor_id} ({ghost.incarnation.execution_id}) was on {host} when its agent "
+        f"{orphan.processor_id} ({orphan.incarnation.execution_id}) was on {host} when its agent "
         "fell silent, and wasn't seen dead",
         f"bring {host}'s agent back, on the directory that it had: it tells what became of "
-        f"{ghost.processor_id}",
+        f"{orphan.processor_id}",
     )

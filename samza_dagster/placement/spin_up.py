@@ -21,11 +21,11 @@ from samza_dagster.placement.state import (
 
 
 def new_standby_id(draft: Draft, group: Group) -> str:
-    """The first replica number that nobody of the job has, nor a ghost or a queued request names.
+    """The first replica number that nobody of the job has, nor an orphan or a queued request names.
 
     Such a request is about the standby that its asker saw, which may be gone when it has its turn.
     """
-    used = set(group.processors) | {ghost.processor_id for ghost in group.ghosts}
+    used = set(group.processors) | {orphan.processor_id for orphan in group.orphans}
     used |= {ask.processor_id for ask in group.queue}
     replicas = (naming.standby_container_id(group.group_id, number) for number in count())
     return next(n for n in replicas if n not in used and n not in draft.index.by_processor)

@@ -137,7 +137,7 @@ class Processor(Evolving):
 
 
 @record
-class Ghost(Evolving):
+class Orphan(Evolving):
     """An incarnation on a host that fell silent: alive or dead, nobody knows.
 
     Until it is seen dead, no member of its group starts on that host. Until it `ended`
@@ -278,7 +278,7 @@ class Group(Evolving):
     action: Action | None = None
     queue: tuple[PlacementAsk, ...] = ()
     failover: Failover | None = None
-    ghosts: tuple[Ghost, ...] = ()
+    orphans: tuple[Orphan, ...] = ()
     sequence: int = 0
 
 

@@ -45,13 +45,13 @@ def summarise(group: Group) -> Summary:
                 pauses.append((processor.not_before_ms, *order))
         elif phase in _PHASES_OF_A_START and not ownership.acts_on(action, pid, _START):
             # One that waits for a lease or a fence starts nothing meanwhile: it holds nobody up.
-            waits = phase is _RESERVED and ownership.owning_ghost(group, pid) is not None
+            waits = phase is _RESERVED and ownership.owning_orphan(group, pid) is not None
             starting += not waits
-    for ghost in group.ghosts:
-        hosts.append(ghost.incarnation.host)
-        ids.append(ghost.incarnation.execution_id)
-        if ghost.ended is None and ghost.lease_ends_ms is not None:
-            deadlines.append(ghost.lease_ends_ms)
+    for orphan in group.orphans:
+        hosts.append(orphan.incarnation.host)
+        ids.append(orphan.incarnation.execution_id)
+        if orphan.ended is None and orphan.lease_ends_ms is not None:
+            deadlines.append(orphan.lease_ends_ms)
     if action is not None:
         ids.append(action.ask.uuid)
         if action.reservation is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from samza_dagster.placement import actions, containers, ghosts, hosts
+from samza_dagster.placement import actions, containers, hosts, orphans
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import Group, Phase, ResourceRequest, Stage
 
@@ -27,7 +27,7 @@ def time_passed(draft: Draft, *, expired: Expired) -> None:
 
 def _group_due(draft: Draft, group: Group, expired: Expired) -> None:
     group_id, now_ms = group.group_id, draft.now_ms
-    ghosts.leases_over(draft, group_id)  # first: what follows chooses among the hosts
+    orphans.leases_over(draft, group_id)  # first: what follows chooses among the hosts
     for request in tuple(_open_requests(group)):
         if request.deadline_ms <= now_ms:
             expired(draft, request.request_id, NO_ANSWER)

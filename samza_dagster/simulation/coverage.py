@@ -149,9 +149,9 @@ def _rows_of_group(group: Group, rows: set[str]) -> None:
         rows.add("queued")
     if group.failover is not None:
         rows.add("failover")
-    for ghost in group.ghosts:
-        rows.add("orphaned, fencing" if ghost.fencing else "orphaned")
-        if ghost.ended is not None:
+    for orphan in group.orphans:
+        rows.add("orphaned, fencing" if orphan.fencing else "orphaned")
+        if orphan.ended is not None:
             rows.add("orphaned, ended")
 
 

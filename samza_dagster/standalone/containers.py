@@ -57,9 +57,10 @@ def container_id(processor_id: str, mode: TaskMode) -> str:
 class Containers:
     """The containers of one processor; `directory` has their records, `state_dir` their stores.
 
-    What an earlier process of this directory left running is ended first. `on_failure` is called,
-    from a thread of this, when a container ends that nobody told to, unless its lease was over: then
-    ZooKeeper wasn't heard of in time, which its processor finds out by itself.
+    What an earlier process of this directory left running is ended first. `parks`: a process
+    is launched while the one before it ends. `on_failure` is called,
+    from a thread of this, when a container ends that nobody told to; `on_outlived` instead, when its lease
+    was over: ZooKeeper wasn't heard of in time, be it that its processor had no time to listen.
     """
 
     def __init__(
@@ -71,6 +72,8 @@ class Containers:
         config: Mapping[str, str],
         launch_of: LaunchOf,
         on_failure: Callable[[str], None],
+        on_outlived: Callable[[], None],
+        parks: bool = True,
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         directory.chmod(0o700)
@@ -79,6 +82,7 @@ class Containers:
         self._config = config
         self._launch_of = launch_of
         self._on_failure = on_failure
+        self._on_outlived = on_outlived
         self._server = container_server.bind(None)
         port: int = self._server.server_address[1]
         self._supervisor = Supervisor(
@@ -90,6 +94,8 @@ class Containers:
         )
         self._boot_id = procfs.boot_id()
         self._running: set[str] = set()
+        self._parks = parks
+        self._ahead: Launch | None = None
         self._closing = threading.Event()
         self._supervisor.adopt()
         self._server.gate = self._supervisor.gate
@@ -103,6 +109,7 @@ class Containers:
         ]
         for thread in self._threads:
             thread.start()
+        self._give_back()
         self._end_all()
 
     def renew(self, asked: Now, lease_s: float) -> None:
@@ -110,20 +117,49 @@ class Containers:
         with contextlib.suppress(OSError):
             self._supervisor.hold_lease(Grant(_EPOCH, lease_s, asked, self._boot_id))
 
+    def expect(self, work: ContainerModel, model: JobModel) -> None:
+        """Launches a process that waits for this start, which may never come: its JVM is warm then.
+
+        The container of the active tasks alone: others that start beside it would slow it down.
+        """
+        self._give_back()
+        own = container_id(work.processor_id, TaskMode.ACTIVE)
+        served = local_model(model, self._config)
+        if self._parks and own in served.containers:
+            self._ahead = self._launch(served, own)._replace(job_model_json="")
+            self._supervisor.reserve(self._ahead.execution_id, 0, 0, self._ahead)
+
     def start(self, work: ContainerModel, model: JobModel) -> None:
         """Starts them, and doesn't wait. Raises `ActionFailed` when one can't be."""
         served = local_model(model, self._config)
         for mode in sorted({task.task_mode for task in work.tasks.values()}):
-            own = container_id(work.processor_id, mode)
-            execution_id = f"{own}-{uuid.uuid4().hex[:8]}"
-            launch = self._launch_of(served, own, execution_id)
-            assert launch is not None  # it is in the model
-            self._supervisor.reserve(execution_id, 0, 0)
+            launch = self._launch(served, container_id(work.processor_id, mode))
+            self._supervisor.reserve(launch.execution_id, 0, 0)
             with self._supervisor.roster.changed:
-                self._running.add(execution_id)
-            started = self._supervisor.start(execution_id, launch)
+                self._running.add(launch.execution_id)
+            started = self._supervisor.start(launch.execution_id, launch)
             if not started.ok:
-                raise ActionFailed(f"start the container {own}", seen=started.why)
+                raise ActionFailed(f"start the container {launch.processor_id}", seen=started.why)
+        self._give_back()
+
+    def _launch(self, served: JobModel, own: str) -> Launch:
+        """By the execution id under which it is expected, if it is to be the same."""
+        ahead = self._ahead
+        if ahead is not None and ahead.processor_id == own:
+            launch = self._launch_of(served, own, ahead.execution_id)
+            if launch is not None and launch._replace(job_model_json="") == ahead:
+                return launch
+        launch = self._launch_of(served, own, f"{own}-{uuid.uuid4().hex[:8]}")
+        assert launch is not None  # it is in the model
+        return launch
+
+    def _give_back(self) -> None:
+        """Nothing is expected any more, nor is what an earlier process of this directory expected."""
+        with self._supervisor.roster.changed:
+            parked = list(self._supervisor.roster.lot.parked)
+        for execution_id in parked:
+            self._supervisor.release(execution_id)
+        self._ahead = None
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """Tells them to end, and doesn't wait; `stopped` is called when all have ended."""
@@ -135,6 +171,7 @@ class Containers:
         """Ends what still runs, then what serves it."""
         with self._supervisor.roster.changed:
             self._running.clear()
+        self._give_back()
         self._end_all()
         self._closing.set()
         self._supervisor.watch.wake()
@@ -149,9 +186,10 @@ class Containers:
             ids = list(supervisor.roster.incarnations)
         for execution_id in ids:
             supervisor.stop(execution_id)
-        with supervisor.roster.changed:
-            while supervisor.roster.live():
-                supervisor.roster.changed.wait()
+        roster = supervisor.roster
+        with roster.changed:
+            while any(each.execution_id in ids for each in roster.live()):
+                roster.changed.wait()
         for execution_id in ids:
             supervisor.forget(execution_id)
         stopped()
@@ -175,8 +213,9 @@ class Containers:
                     roster.changed.wait()
             for found in dead:
                 end = found.read_end() or {}
-                if end.get("how") == HOW_LEASE:  # its processor stops work too, and starts anew
+                if end.get("how") == HOW_LEASE:
                     _log.warning("%s has ended: its lease was over", found.execution_id)
+                    self._on_outlived()
                     continue
                 _log.error("%s has ended: %s", found.execution_id, found.why)
                 self._on_failure(f"container {found.execution_id} has ended: {found.why}")

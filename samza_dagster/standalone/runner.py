@@ -34,6 +34,10 @@ class Work(Protocol):
         """Lets them live for so long from `asked`: without this word they end by themselves."""
         ...
 
+    def expect(self, work: ContainerModel, model: JobModel) -> None:
+        """Gets ready for this start, which may never come."""
+        ...
+
     def start(self, work: ContainerModel, model: JobModel) -> None:
         """Starts those of this processor's part of the model, and doesn't wait."""
         ...
@@ -82,6 +86,7 @@ class ProcessorRunner:
         self._stores = LocalStores()
         self._fence = fence
         self._state = Processor(processor_id, location, settings, _now_ms())
+        self._seen: GroupView | None = None
         self._woken = threading.Event()
         self._facts: list[Callable[[Processor], Processor]] = []
         self._lock = threading.Lock()
@@ -116,6 +121,16 @@ class ProcessorRunner:
                 self._step()
             self._woken.wait(self._wait_s())
 
+    def start_anew(self) -> None:
+        """Its work has ended by itself, in part or whole: what is left of it ends too, and all starts again."""
+        self._note(self._end_work)
+
+    def _end_work(self, state: Processor) -> Processor:
+        state, commands = rules.without_work(state, _now_ms())
+        if commands:
+            self._work.stop(lambda: self._note(rules.stopped))
+        return state
+
     def _find_stores(self) -> None:
         own, found = self._state.processor_id, self._stores_of(self._group.locality())
         for line in (*unused_stores(own, found.unused), *barred_stores(own, found.barred)):
@@ -129,6 +144,7 @@ class ProcessorRunner:
 
     def _step(self) -> None:
         before, group = self._state, self._read()
+        self._seen = group
         self._state, commands = rules.step(before, group, _now_ms(), self._grouper)
         try:
             for command in commands:
@@ -159,6 +175,7 @@ class ProcessorRunner:
                 self._state = rules.registered(state, sequence, _now_ms())
             case rules.StopWork():
                 self._work.stop(lambda: self._note(rules.stopped))
+                self._expect()
             case rules.StartWork():
                 self._group.write_locality(command, state.location)
                 self._work.start(command.work, command.model)
@@ -188,12 +205,19 @@ class ProcessorRunner:
         assert state.sequence is not None  # it has joined a barrier
         self._group.report(command, state.sequence)
 
+    def _expect(self) -> None:
+        """What a version gives it that is being agreed on."""
+        group = self._seen
+        if group is None or group.barrier is None or group.barrier.state is not BarrierState.NEW:
+            return
+        work = group.work_of(self._state.processor_id)
+        if work is not None and group.model is not None:
+            self._work.expect(work, group.model)
+
     def _has_left(self) -> bool:
         state = self._state
         if state.work is not None:
-            if not state.is_stopping:
-                self._state, _ = rules.without_work(state, _now_ms())
-                self._work.stop(lambda: self._note(rules.stopped))
+            self._state = self._end_work(state)
             return False
         if state.sequence is not None:
             try:

@@ -16,12 +16,12 @@ from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,
     FailoverView,
-    GhostView,
     HostView,
     InputLag,
     JobView,
     LeaderView,
     Look,
+    OrphanView,
     ProcessorView,
     ReplicaLag,
 )
@@ -64,7 +64,7 @@ class Lookout:
     answers: dict[str, list[PlacementResponse]] = field(default_factory=dict)
     busy: dict[str, str] = field(default_factory=dict)
     failovers: tuple[FailoverView, ...] = ()
-    ghosts: tuple[GhostView, ...] = ()
+    orphans: tuple[OrphanView, ...] = ()
     behind: dict[str, int | None] = field(default_factory=dict)
     applied: dict[str, int] = field(default_factory=dict)
     reported_ms: dict[str, int | None] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Lookout:
             actions=tuple(actions),
             coordinator=self.coordinator,
             failovers=self.failovers,
-            ghosts=self.ghosts,
+            orphans=self.orphans,
             dead=self.dead,
             report_every_s=self.report_every_s,
             leader=LeaderView(

@@ -62,10 +62,10 @@ CATALOGUE: tuple[Mutant, ...] = (
         STANDBY_DEAD_FIRST,
     ),
     Mutant(
-        "a ghost holds no host",
+        "an orphan holds no host",
         "rules.py",
-        "    for ghost in group.ghosts:\n        if not ghost.left_behind:\n",
-        "    for ghost in ():\n        if not ghost.left_behind:\n",
+        "    for orphan in group.orphans:\n        if not orphan.left_behind:\n",
+        "    for orphan in ():\n        if not orphan.left_behind:\n",
         STANDBY_DEAD_FIRST,
     ),
     Mutant(
@@ -89,18 +89,18 @@ CATALOGUE: tuple[Mutant, ...] = (
         ),
     ),
     Mutant(
-        "a ghost is forgotten once its host is back",
-        "ghosts.py",
-        "        _put_ghost(draft, group.group_id, leased)\n",
-        "        others = draft.group(group.group_id).ghosts\n"
-        "        draft.put_ghosts(group.group_id, tuple(g for g in others if g != ghost))\n",
+        "an orphan is forgotten once its host is back",
+        "orphans.py",
+        "        _put_orphan(draft, group.group_id, leased)\n",
+        "        others = draft.group(group.group_id).orphans\n"
+        "        draft.put_orphans(group.group_id, tuple(g for g in others if g != orphan))\n",
         ONE_OWNER,
     ),
     Mutant(
-        "a ghost's lease runs on although its host is back",
-        "ghosts.py",
-        "leased = ghost.evolve(lease_ends_ms=None, ",
-        "leased = ghost.evolve(",
+        "an orphan's lease runs on although its host is back",
+        "orphans.py",
+        "leased = orphan.evolve(lease_ends_ms=None, ",
+        "leased = orphan.evolve(",
         ONE_OWNER,
     ),
     Mutant(
@@ -121,8 +121,8 @@ CATALOGUE: tuple[Mutant, ...] = (
         ONE_OWNER,
     ),
     Mutant(
-        "an agent that never knew a ghost can see it dead",
-        "ghosts.py",
+        "an agent that never knew an orphan can see it dead",
+        "orphans.py",
         "    if not books.know(draft.hosts, incarnation):\n        return\n",
         "",
         ONE_OWNER,
@@ -135,24 +135,24 @@ CATALOGUE: tuple[Mutant, ...] = (
         STANDBY_DEAD_FIRST,
     ),
     Mutant(
-        "the name of another machine is free although the ghost may own its tasks",
+        "the name of another machine is free although the orphan may own its tasks",
         "state.py",
         "        return self.elsewhere and self.ended is not None\n",
         "        return self.elsewhere\n",
         SAME_HOST,
     ),
     Mutant(
-        "a ghost that has ended holds no host",
+        "an orphan that has ended holds no host",
         "state.py",
         "        return self.elsewhere and self.ended is not None\n",
         "        return self.ended is not None\n",
         STANDBY_DEAD_FIRST,
     ),
     Mutant(
-        "a ghost's tasks are given away at once",
+        "an orphan's tasks are given away at once",
         "rules.py",
-        "    ghost = ownership.owning_ghost(group, processor_id)\n    if ghost is not None:\n",
-        "    ghost = ownership.owning_ghost(group, processor_id)\n    if False:\n",
+        "    orphan = ownership.owning_orphan(group, processor_id)\n    if orphan is not None:\n",
+        "    orphan = ownership.owning_orphan(group, processor_id)\n    if False:\n",
         ONE_OWNER,
     ),
     Mutant(
@@ -172,7 +172,7 @@ CATALOGUE: tuple[Mutant, ...] = (
     Mutant(
         "a new leader goes by the old one's leases",
         "recovery.py",
-        "        _renew_ghosts(draft, group)\n",
+        "        _renew_orphans(draft, group)\n",
         "        pass\n",
         ONE_OWNER,
     ),

@@ -37,9 +37,9 @@ def unsettled(job: RunningJob, extra: int = 0) -> str:
     for what in ("actions", "failovers"):
         if status[what]:
             return f"{what}: {status[what]}"
-    for ghost in status["ghosts"]:
-        if ghost["ended"] is None or ghost["host"] in up:
-            return f"ghost: {ghost}"
+    for orphan in status["ghosts"]:
+        if orphan["ended"] is None or orphan["host"] in up:
+            return f"orphan: {orphan}"
     known = {name for name, host in status["hosts"].items() if "free_memory_mb" in host}
     if known != up:
         return f"hosts that registered: {sorted(known)}"

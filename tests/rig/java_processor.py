@@ -15,6 +15,7 @@ SETTINGS = {
     "job.coordinator.factory": "org.apache.samza.zk.ZkJobCoordinatorFactory",
     "task.name.grouper.factory": "org.apache.samza.container.grouper.task.GroupByContainerIdsFactory",
     "job.standbytasks.replication.factor": "1",
+    "task.transactional.state.restore.enabled": "false",
 }
 """What they need beside the job's config: see `docs/standalone.md`."""
 _LOGGED = ("zk", "processor", "container", "storage", "runtime")

@@ -281,8 +281,8 @@ def edge_job(topics: Topics) -> Connection:
     moved = entry("set-container-host-assignment", "0", host="h1")
     redeployed = entry("set-config", "app.run.id", value="run-2")
     topics.transaction(stream, [moved, redeployed], commit=True)
-    ghost = entry("set-container-host-assignment", "0", host="ghost")
-    topics.transaction(stream, [ghost], commit=False)
+    orphan = entry("set-container-host-assignment", "0", host="orphan")
+    topics.transaction(stream, [orphan], commit=False)
 
     topics.create("edge-s1", partitions=2)
     topics.transaction("edge-s1", [("a", "1", 1), ("b", "2", 1), ("c", "3", 1)], commit=True)

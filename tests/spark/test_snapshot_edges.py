@@ -52,7 +52,7 @@ def test_unreadable_records_are_counted_and_hide_nothing(edge_snapshot: Snapshot
 
 
 def test_an_aborted_transaction_never_happened(edge_snapshot: Snapshot) -> None:
-    """Processor 0's move to `ghost` was aborted; the one to `h1` before it was committed."""
+    """Processor 0's move to `orphan` was aborted; the one to `h1` before it was committed."""
     assert located(edge_snapshot)["0"] == ("h1", "Active", 1)
 
 

@@ -142,7 +142,7 @@ def one_owner(view: JobView) -> list[Finding]:
         for task, ids in sorted(owners.items())
         if len(ids) > 1
     ]
-    for earlier in view.ghosts:
+    for earlier in view.orphans:
         now = view.processors.get(earlier.processor_id)
         if now is None or now.state not in ("starting", "running"):
             continue

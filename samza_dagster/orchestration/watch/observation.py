@@ -200,7 +200,7 @@ def busy_groups(view: JobView) -> dict[str, str]:
         busy[view.group_of(action.processor_id)] = f"request {action.uuid} is {action.stage}"
     for failover in view.failovers:
         busy[view.group_of(failover.active_id)] = f"its failover is under way: {failover.why}"
-    for earlier in view.ghosts:
+    for earlier in view.orphans:
         if earlier.ended is None:
             busy.setdefault(
                 view.group_of(earlier.processor_id),

@@ -6,7 +6,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import Ghost, Incarnation, Phase
+from samza_dagster.placement.state import Incarnation, Orphan, Phase
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import group_with
@@ -62,12 +62,12 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
                     fine = kept == (name in books)
             if not fine:
                 raise taken.broken(BOOKS_BALANCE, f"{processor} with books {sorted(books)}")
-        for ghost in group.ghosts:
-            if ghost.incarnation.host == host:
-                if origins.knows(event, ghost.incarnation):
-                    _judge_ghost(taken, event, ghost, stopped)
+        for orphan in group.orphans:
+            if orphan.incarnation.host == host:
+                if origins.knows(event, orphan.incarnation):
+                    _judge_orphan(taken, event, orphan, stopped)
                 else:
-                    _judge_stray(taken, ghost.incarnation, still_there=False)
+                    _judge_stray(taken, orphan.incarnation, still_there=False)
         action = group.action
         held = None if action is None else action.reservation
         if (held is not None and held.allocated_host == host and held.request_id not in asked) and (
@@ -77,44 +77,46 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
 
 
 def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -> None:
-    """Started on other books: nobody here is told of it, and a ghost of it stays as it was."""
+    """Started on other books: nobody here is told of it, and an orphan of it stays as it was."""
     name = incarnation.execution_id
     told = {c.execution_id for c in taken.every(cmd.StopContainer)}
     told |= {c.execution_id for c in taken.every(cmd.StartContainer)}
-    ghosts = [
-        ghost
+    orphans = [
+        orphan
         for group in taken.after.groups.values()
-        for ghost in group.ghosts
-        if ghost.incarnation.execution_id == name
+        for orphan in group.orphans
+        if orphan.incarnation.execution_id == name
     ]
-    if still_there or name in told or (ghosts and ghosts[0].incarnation != incarnation):
+    if still_there or name in told or (orphans and orphans[0].incarnation != incarnation):
         raise taken.broken(BOOKS_BALANCE, f"{incarnation} isn't on the books of {taken.event}")
 
 
-def _judge_ghost(taken: Taken, event: ev.HostRegistered, ghost: Ghost, stopped: set[str]) -> None:
+def _judge_orphan(
+    taken: Taken, event: ev.HostRegistered, orphan: Orphan, stopped: set[str]
+) -> None:
     """Taken back if it ran, still owns its tasks and nothing took its place; else stopped."""
-    name = ghost.incarnation.execution_id
-    before = next(group for group in taken.before.groups.values() if ghost in group.ghosts)
-    was = before.processors.get(ghost.processor_id)
-    in_time = ghost.lease_ends_ms is None or taken.now_ms < ghost.lease_ends_ms
+    name = orphan.incarnation.execution_id
+    before = next(group for group in taken.before.groups.values() if orphan in group.orphans)
+    was = before.processors.get(orphan.processor_id)
+    in_time = orphan.lease_ends_ms is None or taken.now_ms < orphan.lease_ends_ms
     may = (
         name in event.execution_ids
-        and ghost.ran
-        and not ghost.fencing
-        and ghost.ended is None
-        and (ghost.end is None or ghost.end.epoch < ghost.incarnation.epoch)
+        and orphan.ran
+        and not orphan.fencing
+        and orphan.ended is None
+        and (orphan.end is None or orphan.end.epoch < orphan.incarnation.epoch)
         and in_time
         and was is not None
         and was.wanted
         and was.incarnation is None
     )
     group = taken.after.groups.get(before.group_id)
-    now = None if group is None else group.processors.get(ghost.processor_id)
-    back = now is not None and now.incarnation == origins.as_known(event, ghost.incarnation)
-    if back != may and not (may and len(before.ghosts) > 1):
-        raise taken.broken(BOOKS_BALANCE, f"{ghost} may be taken back: {may}, is: {back}")
+    now = None if group is None else group.processors.get(orphan.processor_id)
+    back = now is not None and now.incarnation == origins.as_known(event, orphan.incarnation)
+    if back != may and not (may and len(before.orphans) > 1):
+        raise taken.broken(BOOKS_BALANCE, f"{orphan} may be taken back: {may}, is: {back}")
     if not back and name not in stopped:
-        raise taken.broken(BOOKS_BALANCE, f"{ghost} isn't stopped")
+        raise taken.broken(BOOKS_BALANCE, f"{orphan} isn't stopped")
 
 
 def _judge_lags(taken: Taken) -> None:

@@ -158,11 +158,11 @@ def _judge_allocated(taken: Taken, event: ev.ResourceAllocated, old: Group) -> N
 def _judge_starts(taken: Taken) -> None:
     """Who begins is told to start, under the name of its request; nobody else is."""
     started = {command.execution_id for command in taken.every(cmd.StartContainer)}
-    back = {was.incarnation.execution_id for was, _ in taken.ghosts if was is not None}
+    back = {was.incarnation.execution_id for was, _ in taken.orphans if was is not None}
     for both in taken.both:
         begun = both.begun
         if begun is None or begun.execution_id in back:
-            continue  # the same, or a ghost that was taken back
+            continue  # the same, or an orphan that was taken back
         number, processor = begun.request_id.rpartition("-")[2], both.processor_id.replace("-", "_")
         expected = f"{_safe(taken.after.job)}-{processor}-{number}"
         if begun.execution_id not in started or begun.execution_id != expected:
@@ -200,17 +200,17 @@ def _judge_ends(taken: Taken) -> None:
         for command in taken.every(cmd.RecordCertificate)
         if command.record.how == "dead"
     }
-    ghosts = {now.incarnation.execution_id for _, now in taken.ghosts if now is not None}
+    orphans = {now.incarnation.execution_id for _, now in taken.orphans if now is not None}
     alive = {
         both.now.incarnation.execution_id
         for both in taken.both
         if both.now is not None and both.now.incarnation is not None
     }
     gone = [both.ended for both in taken.both if both.ended is not None]
-    gone += [was.incarnation for was, now in taken.ghosts if was is not None and now is None]
+    gone += [was.incarnation for was, now in taken.orphans if was is not None and now is None]
     for incarnation in gone:
         execution_id = incarnation.execution_id
-        if execution_id in ghosts or execution_id in alive:
+        if execution_id in orphans or execution_id in alive:
             continue
         if execution_id not in dead:
             raise taken.broken(BOOKS_BALANCE, f"{execution_id} is gone, no record says how")
@@ -219,7 +219,7 @@ def _judge_ends(taken: Taken) -> None:
         if incarnation.request_id not in released:
             raise taken.broken(BOOKS_BALANCE, f"{incarnation.request_id} isn't given back")
     for execution_id, host in forgotten:
-        if execution_id in ghosts or execution_id in alive:
+        if execution_id in orphans or execution_id in alive:
             raise taken.broken(BOOKS_BALANCE, f"{host} is to forget {execution_id}")
     event = taken.event
     if (isinstance(event, ev.ContainerStopped | ev.StartFailed)) and (
@@ -230,19 +230,19 @@ def _judge_ends(taken: Taken) -> None:
 
 
 def _was_of_other_books(taken: Taken, execution_id: str) -> bool:
-    """A ghost of books that its host doesn't have: who says that it is dead never knew it."""
+    """An orphan of books that its host doesn't have: who says that it is dead never knew it."""
     for group in taken.before.groups.values():
-        for ghost in group.ghosts:
-            host = taken.before.hosts.get(ghost.incarnation.host)
-            if ghost.incarnation.execution_id == execution_id and host is not None:
-                return not origins.are_its(host.books, host.boot_id, ghost.incarnation)
+        for orphan in group.orphans:
+            host = taken.before.hosts.get(orphan.incarnation.host)
+            if orphan.incarnation.execution_id == execution_id and host is not None:
+                return not origins.are_its(host.books, host.boot_id, orphan.incarnation)
     return False
 
 
 def _judge_fences(taken: Taken) -> None:
     fenced = {command.execution_id for command in taken.every(cmd.FencePrincipal)}
     broker = taken.before.limits.fencing is Fencing.BROKER
-    for was, now in taken.ghosts:
+    for was, now in taken.orphans:
         if now is None or was is not None:
             continue
         if now.fencing != broker or (now.incarnation.execution_id in fenced) != broker:

@@ -89,11 +89,11 @@ def holders(state: JobState, group: Group, processor_id: str) -> list[Reason]:
         if pid not in (processor_id, giving_way) and processor.incarnation is not None:
             host = processor.incarnation.host
             found.append(Reason("same-host", pid, host, f"is {processor.phase.value} on"))
-    for ghost in group.ghosts:
-        host = ghost.incarnation.host
-        if is_left_behind(state.hosts, ghost):
+    for orphan in group.orphans:
+        host = orphan.incarnation.host
+        if is_left_behind(state.hosts, orphan):
             continue
-        found.append(Reason("not-known-dead", ghost.processor_id, host, "wasn't seen dead"))
+        found.append(Reason("not-known-dead", orphan.processor_id, host, "wasn't seen dead"))
     return found
 
 
@@ -101,9 +101,9 @@ def reasons(state: JobState, group: Group, processor_id: str, host: str) -> list
     """Everything that keeps the processor from the host now; empty when it may be there."""
     found: list[Reason] = []
     known = state.hosts.get(host)
-    gone = {g.incarnation.host for g in group.ghosts if g.ended or g.processor_id == processor_id}
+    gone = {g.incarnation.host for g in group.orphans if g.ended or g.processor_id == processor_id}
     gone -= {
-        g.incarnation.host for g in group.ghosts if not g.ended and g.processor_id != processor_id
+        g.incarnation.host for g in group.orphans if not g.ended and g.processor_id != processor_id
     }
     for reason in holders(state, group, processor_id):
         other = state.hosts.get(reason.host)

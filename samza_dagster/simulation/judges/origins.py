@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Ghost, Host, Incarnation
+from samza_dagster.placement.state import Host, Incarnation, Orphan
 
 
 def are_its(books: str, boot_id: str, incarnation: Incarnation) -> bool:
@@ -38,12 +38,12 @@ def _is_elsewhere(host: Host | None, left: Incarnation) -> bool:
     return not are_its(host.books, host.boot_id, left)
 
 
-def is_left_behind(hosts: Mapping[str, Host], ghost: Ghost) -> bool:
+def is_left_behind(hosts: Mapping[str, Host], orphan: Orphan) -> bool:
     """Whether its group may start on the machine that has its host's name now.
 
     What a host said last counts until it has registered with this leader.
     """
-    known = hosts.get(ghost.incarnation.host)
+    known = hosts.get(orphan.incarnation.host)
     if known is None or known.boot_id == "":
-        return ghost.ended is not None and ghost.elsewhere
-    return ghost.ended is not None and _is_elsewhere(known, ghost.incarnation)
+        return orphan.ended is not None and orphan.elsewhere
+    return orphan.ended is not None and _is_elsewhere(known, orphan.incarnation)

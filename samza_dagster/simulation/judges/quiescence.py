@@ -42,7 +42,7 @@ def only_waits(state: JobState) -> bool:
     return all(
         group.action is None
         and group.failover is None
-        and all(ghost.ended or ghost.lease_ends_ms is None for ghost in group.ghosts)
+        and all(orphan.ended or orphan.lease_ends_ms is None for orphan in group.orphans)
         and all(
             processor.phase is Phase.RUNNING
             or (processor.incarnation is None and processor.attempts > 3)
@@ -79,13 +79,13 @@ def _judge_processors(state: JobState, live: list[Process]) -> frozenset[str]:
 def _possible_host(
     state: JobState, group: Group, processor: Processor, live: list[Process]
 ) -> str | None:
-    if any(g.processor_id == processor.processor_id and g.ended is None for g in group.ghosts):
+    if any(g.processor_id == processor.processor_id and g.ended is None for g in group.orphans):
         return None
     taken = {p.host for p in live if p.group_id == group.group_id}
     taken |= {
-        ghost.incarnation.host
-        for ghost in group.ghosts
-        if not origins.is_left_behind(state.hosts, ghost)
+        orphan.incarnation.host
+        for orphan in group.orphans
+        if not origins.is_left_behind(state.hosts, orphan)
     }
     domains = {
         p.fault_domain
@@ -120,14 +120,14 @@ def _judge_leftovers(
                     wanted.add(request.request_id)
         if group.failover is not None and group.failover.active_id not in waiting:
             raise InvariantViolated(NOTHING_FORGOTTEN, f"{group.failover} never ended")
-        for ghost in group.ghosts:
-            known.add(ghost.incarnation.execution_id)
-            host = state.hosts.get(ghost.incarnation.host)
-            if origins.is_left_behind(state.hosts, ghost):
+        for orphan in group.orphans:
+            known.add(orphan.incarnation.execution_id)
+            host = state.hosts.get(orphan.incarnation.host)
+            if origins.is_left_behind(state.hosts, orphan):
                 continue
             if host is not None and host.alive and host.registered:
                 raise InvariantViolated(
-                    NOTHING_FORGOTTEN, f"{ghost} is remembered, and its host answers"
+                    NOTHING_FORGOTTEN, f"{orphan} is remembered, and its host answers"
                 )
         for processor in group.processors.values():
             if processor.request is not None:

@@ -62,11 +62,11 @@ def _without_fences(group: Group, fencing: Fencing) -> Group:
     """Who takes over without a fence waits for none; what one was sent for stays out of it."""
     if fencing is Fencing.BROKER:
         return group
-    ghosts = tuple(
-        replace(ghost, fencing=False, ran=False) if ghost.fencing and not ghost.ended else ghost
-        for ghost in group.ghosts
+    orphans = tuple(
+        replace(orphan, fencing=False, ran=False) if orphan.fencing and not orphan.ended else orphan
+        for orphan in group.orphans
     )
-    return replace(group, ghosts=ghosts)
+    return replace(group, orphans=orphans)
 
 
 def _took_a_turn(before: Group, after: Group) -> bool:
@@ -89,9 +89,9 @@ def _judge_repeated(chronicle: Chronicle, before: JobState, command: cmd.Command
             known = execution_id in chronicle.ever_told
         case cmd.FencePrincipal(execution_id=execution_id):
             known = any(
-                ghost.incarnation.execution_id == execution_id and ghost.fencing
+                orphan.incarnation.execution_id == execution_id and orphan.fencing
                 for group in before.groups.values()
-                for ghost in group.ghosts
+                for orphan in group.orphans
             )
         case cmd.RecordCertificate():
             known = False
@@ -105,7 +105,7 @@ def _is_under_way(group: Group) -> bool:
     return (
         group.action is not None
         or bool(group.queue)
-        or bool(group.ghosts)
+        or bool(group.orphans)
         or any(
             p.request is not None or p.deadline_ms is not None for p in group.processors.values()
         )
@@ -130,7 +130,7 @@ def _timeless(group: Group) -> Group:
         },
         action=_undated_action(group.action),
         failover=None if group.failover is None else replace(group.failover, since_ms=0),
-        ghosts=tuple(replace(g, lost_at_ms=0, lease_ends_ms=0) for g in group.ghosts),
+        orphans=tuple(replace(g, lost_at_ms=0, lease_ends_ms=0) for g in group.orphans),
     )
 
 
@@ -155,7 +155,7 @@ def _undated(request: ResourceRequest | None) -> ResourceRequest | None:
 
 def _difference(before: Group, after: Group) -> str:
     one, other = _timeless(before), _timeless(after)
-    for field in ("action", "queue", "failover", "ghosts"):
+    for field in ("action", "queue", "failover", "orphans"):
         if getattr(one, field) != getattr(other, field):
             return f"{field} {getattr(one, field)} → {getattr(other, field)}"
     for pid, processor in one.processors.items():

@@ -129,7 +129,7 @@ def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
 
 def _was_last(group: Group, processor_id: str, execution_id: str) -> bool:
     """Whether this is the newest incarnation of a processor that is down, by what is on record."""
-    known = [g.incarnation for g in group.ghosts if g.processor_id == processor_id]
+    known = [g.incarnation for g in group.orphans if g.processor_id == processor_id]
     ended = group.processors[processor_id].last_end
     epochs = {one.execution_id: one.epoch for one in known}
     if ended is not None:
@@ -138,8 +138,8 @@ def _was_last(group: Group, processor_id: str, execution_id: str) -> bool:
 
 
 def _new_standby(group: Group) -> str:
-    """The first number that nobody of the group has, nor a ghost of it."""
-    used = {*group.processors, *(ghost.processor_id for ghost in group.ghosts)}
+    """The first number that nobody of the group has, nor an orphan of it."""
+    used = {*group.processors, *(orphan.processor_id for orphan in group.orphans)}
     number = 0
     while f"{group.group_id}-{number}" in used:
         number += 1

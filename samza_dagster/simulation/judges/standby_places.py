@@ -60,7 +60,7 @@ def may_be_taken(state: JobState, group: Group, active: Processor, standby: Proc
 def _in_the_way(
     state: JobState, group: Group, active: Processor, standby: Processor, host: str
 ) -> list[Reason]:
-    """What keeps an active from a standby's host once that gives way; its ghosts don't.
+    """What keeps an active from a standby's host once that gives way; its orphans don't.
 
     Who is in the fault domain of a standby that is there was so before.
     """

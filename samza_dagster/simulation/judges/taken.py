@@ -12,10 +12,10 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
     Failover,
-    Ghost,
     Group,
     Incarnation,
     JobState,
+    Orphan,
     Processor,
     ResourceRequest,
 )
@@ -83,12 +83,12 @@ class Taken:
         return list(_both(self.changed))
 
     @cached_property
-    def ghosts(self) -> list[tuple[Ghost | None, Ghost | None]]:
-        """Every ghost of the groups that changed, before and after."""
-        pairs: list[tuple[Ghost | None, Ghost | None]] = []
+    def orphans(self) -> list[tuple[Orphan | None, Orphan | None]]:
+        """Every orphan of the groups that changed, before and after."""
+        pairs: list[tuple[Orphan | None, Orphan | None]] = []
         for old, new in self.changed:
-            was = {g.incarnation.execution_id: g for g in (old.ghosts if old else ())}
-            now = {g.incarnation.execution_id: g for g in (new.ghosts if new else ())}
+            was = {g.incarnation.execution_id: g for g in (old.orphans if old else ())}
+            now = {g.incarnation.execution_id: g for g in (new.orphans if new else ())}
             pairs += [(was.get(name), now.get(name)) for name in {**was, **now}]
         return pairs
 

@@ -151,9 +151,9 @@ def _judge_memory(taken: Taken, both: Both, was: Processor, now: Processor, fail
 
 
 def _is_back(both: Both, now: Processor) -> bool:
-    """Its ghost was taken back, whatever was asked of it in the same step."""
-    ghosts = () if both.old is None else both.old.ghosts
-    back = {g.incarnation.execution_id for g in ghosts}
+    """Its orphan was taken back, whatever was asked of it in the same step."""
+    orphans = () if both.old is None else both.old.orphans
+    back = {g.incarnation.execution_id for g in orphans}
     return now.incarnation is not None and now.incarnation.execution_id in back
 
 

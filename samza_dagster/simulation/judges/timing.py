@@ -40,7 +40,7 @@ def judge_timing(chronicle: Chronicle, taken: Taken) -> None:
         if new is not None:
             _judge_requests(taken, old, new)
             _judge_hold(taken, old, new)
-    _judge_ghosts(taken)
+    _judge_orphans(taken)
     if isinstance(taken.event, ev.TimePassed):
         _judge_passing(taken)
     _judge_hosts(taken)
@@ -63,9 +63,9 @@ def _deadlines(group: Group, now_ms: int) -> Iterator[int]:
     action = group.action
     if action is not None and action.stage is Stage.HELD and action.reservation is not None:
         yield action.reservation.deadline_ms
-    for ghost in group.ghosts:
-        if ghost.ended is None and ghost.lease_ends_ms is not None:
-            yield ghost.lease_ends_ms
+    for orphan in group.orphans:
+        if orphan.ended is None and orphan.lease_ends_ms is not None:
+            yield orphan.lease_ends_ms
 
 
 def _judge_processor(taken: Taken, both: Both) -> None:
@@ -161,10 +161,10 @@ def _judge_hold(taken: Taken, old: Group | None, new: Group) -> None:
         raise taken.broken(ON_TIME, f"{action.ask.uuid} is held until {expected}: {action}")
 
 
-def _judge_ghosts(taken: Taken) -> None:
+def _judge_orphans(taken: Taken) -> None:
     limits = taken.before.limits
     lease = limits.lease_ms + limits.lease_bound_ms
-    for was, now in taken.ghosts:
+    for was, now in taken.orphans:
         if now is None:
             continue
         last = taken.lost_now.get(now.incarnation.host)
@@ -284,7 +284,7 @@ def judge_take_over(taken: Taken) -> None:
                 open_[cmd.StopContainer].append(incarnation.execution_id)
         if taken.before.limits.fencing is Fencing.BROKER:  # else nobody is there to fence
             open_[cmd.FencePrincipal] += [
-                g.incarnation.execution_id for g in group.ghosts if g.fencing and g.ended is None
+                g.incarnation.execution_id for g in group.orphans if g.fencing and g.ended is None
             ]
         if group.action is not None:
             open_[cmd.WriteResponse].append(group.action.ask.uuid)

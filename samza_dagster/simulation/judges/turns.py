@@ -88,7 +88,7 @@ def _has_just_given_way(taken: Taken, group: Group, standby_id: str) -> bool:
 
 def _starting(group: Group) -> int:
     action = group.action
-    waiting = {ghost.processor_id for ghost in group.ghosts if ghost.ended is None}
+    waiting = {orphan.processor_id for orphan in group.orphans if orphan.ended is None}
     return sum(
         processor.phase in _STARTING
         and not (processor.phase is Phase.RESERVED and pid in waiting)
@@ -189,8 +189,8 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
         return True
     match ask.kind:
         case AskKind.STOP_STANDBY:
-            holding = (g for g in group.ghosts if not (g.elsewhere and g.ended))
-            return ask.processor_id not in {ghost.processor_id for ghost in holding}
+            holding = (g for g in group.orphans if not (g.elsewhere and g.ended))
+            return ask.processor_id not in {orphan.processor_id for orphan in holding}
         case AskKind.FAIL_OVER:
             return processor.phase not in (Phase.STARTING, Phase.STOPPING)
         case _:

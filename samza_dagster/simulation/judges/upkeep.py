@@ -195,7 +195,7 @@ def _judge_turns(after: JobState, due_ms: int | None) -> None:
     for group in after.groups.values():
         if group.action is not None:
             return
-        if not all(origins.is_left_behind(after.hosts, ghost) for ghost in group.ghosts):
+        if not all(origins.is_left_behind(after.hosts, orphan) for orphan in group.orphans):
             return
         for processor in group.processors.values():
             if processor.phase in _STARTING:
@@ -269,11 +269,11 @@ def _earlier(one: int | None, other: int | None) -> int | None:
 
 
 def _taken(group: Group, processor_id: str, after: JobState, source: Host) -> frozenset[str]:
-    """Hosts that the group's other members hold or share a fault domain with; ghosts' hosts."""
+    """Hosts that the group's other members hold or share a fault domain with; orphans' hosts."""
     taken = {
-        ghost.incarnation.host
-        for ghost in group.ghosts
-        if not origins.is_left_behind(after.hosts, ghost)
+        orphan.incarnation.host
+        for orphan in group.orphans
+        if not origins.is_left_behind(after.hosts, orphan)
     }
     for other in group.processors.values():
         if other.processor_id == processor_id:

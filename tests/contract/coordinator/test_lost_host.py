@@ -48,8 +48,8 @@ def test_an_active_on_a_lost_host_starts_on_its_standbys_host_after_the_lease(
     kill_host(job, host)
     ends = lease_end(job, host)
     status = until("the loss is seen", lambda: (s := job.status()) and s["ghosts"] and s)
-    assert {ghost["host"] for ghost in status["ghosts"]} == {host}
-    assert all(ghost["lost_at_ms"] < ghost["lease_ends_ms"] for ghost in status["ghosts"])
+    assert {orphan["host"] for orphan in status["ghosts"]} == {host}
+    assert all(orphan["lost_at_ms"] < orphan["lease_ends_ms"] for orphan in status["ghosts"])
     after = until(
         "everything runs",
         lambda: (

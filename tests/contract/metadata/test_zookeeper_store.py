@@ -68,7 +68,7 @@ def test_a_value_that_is_not_whole_is_named_and_hides_no_other(
 def test_a_watch_outlives_a_server_that_is_away_and_a_session_that_expires(tmp_path: Path) -> None:
     """What was written meanwhile by another is told, and nothing twice."""
     with ZooKeeperServer(tmp_path) as server:
-        ours = connect(ZooKeeperAddress(server.hosts, session_s=1.0))
+        ours = connect(ZooKeeperAddress(server.hosts, session_s=3.0))
         store = ZooKeeperMetadataStore(ours, ROOT)
         seen: queue.Queue[Change] = queue.Queue()
         store.watch({"n"}, seen.put)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -19,15 +20,21 @@ from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
-WORK = ContainerModel(
-    processor_id="p1",
-    tasks={
-        "Partition 0": TaskModel(
-            task_name="Partition 0", system_stream_partitions=(), changelog_partition=0
-        )
-    },
-)
-MODEL = JobModel(config={}, containers={"p1": WORK})
+
+def work(number: int) -> ContainerModel:
+    """One active task."""
+    name = f"Partition {number}"
+    task = TaskModel(task_name=name, system_stream_partitions=(), changelog_partition=number)
+    return ContainerModel(processor_id="p1", tasks={name: task})
+
+
+def model_of(own: ContainerModel) -> JobModel:
+    """With `p1` alone."""
+    return JobModel(config={}, containers={"p1": own})
+
+
+WORK, OTHER = work(0), work(1)
+MODEL = model_of(WORK)
 
 
 class Rig:
@@ -36,16 +43,20 @@ class Rig:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.failures: list[str] = []
+        self.outlived: list[str] = []
         self.containers = Containers(
             directory,
             directory / "state",
             "host-1",
             config={},
-            launch_of=lambda _model, container_id, execution_id: Launch(
-                execution_id, container_id, ("sleep", "600"), {}, "{}", (), 5.0, {}
-            ),
+            launch_of=self._launch_of,
             on_failure=self.failures.append,
+            on_outlived=lambda: self.outlived.append("told"),
         )
+
+    def _launch_of(self, model: JobModel, container_id: str, execution_id: str) -> Launch:
+        stores = tuple(model.containers[container_id].tasks)
+        return Launch(execution_id, container_id, ("sleep", "600"), {}, "{}", stores, 5.0, {})
 
     def newest(self) -> Incarnation | None:
         """Once its process is known."""
@@ -83,6 +94,29 @@ def test_who_outlives_its_lease_ends_and_is_no_failure(rig: Rig) -> None:
     rig.containers.start(WORK, MODEL)
     first = until("it has ended", lambda: (found := rig.newest()) and found.read_end() and found)
     assert (first.read_end() or {})["how"] == HOW_LEASE
+    assert until("that is told", lambda: rig.outlived) == ["told"]
     killed = rig.start_and_kill()
     (told,) = until("the other's end is told", lambda: rig.failures)
     assert killed in told
+
+
+@pytest.mark.parametrize("started", [WORK, OTHER], ids=["as expected", "another"])
+def test_what_is_expected_waits_for_its_start_and_is_killed_when_another_comes(
+    rig: Rig, started: ContainerModel
+) -> None:
+    """Its process is there before: a version that is agreed on finds it warm."""
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.containers.start(WORK, MODEL)
+    before, ended = until("it runs", rig.newest), threading.Event()
+    rig.containers.stop(ended.set)
+    rig.containers.expect(WORK, MODEL)
+    assert ended.wait(10 * PACE), "who waits keeps nobody waiting"
+    expected = until(
+        "it waits", lambda: (f := rig.newest()) and f.execution_id != before.execution_id and f
+    )
+    assert expected.parked
+    rig.containers.start(started, model_of(started))
+    runs = until("it is started", lambda: (f := rig.newest()) and not f.parked and f)
+    assert (runs.execution_id == expected.execution_id) == (started == WORK)
+    if started == OTHER:
+        until("the other is dead", lambda: expected.container and expected.container.is_dead())

@@ -71,6 +71,8 @@ class RecordedWork:
 
     def renew(self, asked: Now, lease_s: float) -> None: ...
 
+    def expect(self, work: ContainerModel, model: JobModel) -> None: ...
+
     def start(self, work: ContainerModel, model: JobModel) -> None:
         self.owners.put(self.processor_id, frozenset(work.tasks))
 

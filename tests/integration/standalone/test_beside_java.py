@@ -28,7 +28,7 @@ pytestmark = pytest.mark.integration
 CHANGES = int(os.environ.get("CHANGES", "2"))
 """`make test-beside-java` has 10, of a group of two each."""
 IDS = ("p1", "j1", "p2", "j2")[: 2 if CHANGES == 2 else 4]
-SESSION_MS = round(2_000 * PACE)
+SESSION_MS = round((3_000 if CHANGES == 2 else 6_000) * PACE)
 
 
 class MixedGroup(ProcessorGroup):

@@ -20,10 +20,10 @@ from samza_dagster.placement import rules
 from samza_dagster.placement.explain import explain
 from samza_dagster.placement.state import (
     Ended,
-    Ghost,
     Group,
     Host,
     Incarnation,
+    Orphan,
     Phase,
     PlacementAsk,
     Processor,
@@ -63,7 +63,7 @@ def member(pid: str, host: str | None, phase: Phase = Phase.RUNNING) -> Processo
 
 @st.composite
 def groups(draw: st.DrawFn) -> tuple[Group, dict[str, Host]]:
-    """Up to three members anywhere, ghosts of theirs, racks as they come."""
+    """Up to three members anywhere, orphans of theirs, racks as they come."""
     hosts = {
         name: Host(name, draw(st.booleans()), fault_domain=draw(st.sampled_from(["", "A", "B"])))
         for name in NAMES
@@ -73,8 +73,8 @@ def groups(draw: st.DrawFn) -> tuple[Group, dict[str, Host]]:
         pid: member(pid, draw(st.none() | somewhere), draw(st.sampled_from(list(Phase))))
         for pid in ["0", "0-0", "0-1"][: draw(st.integers(1, 3))]
     }
-    ghosts = tuple(
-        Ghost(
+    orphans = tuple(
+        Orphan(
             draw(st.sampled_from(sorted(members))),
             Incarnation(1, f"old-{number}", draw(somewhere), "r"),
             1,
@@ -85,14 +85,14 @@ def groups(draw: st.DrawFn) -> tuple[Group, dict[str, Host]]:
         )
         for number in range(draw(st.integers(0, 2)))
     )
-    return Group("0", members, ghosts=ghosts), hosts
+    return Group("0", members, orphans=orphans), hosts
 
 
 @given(groups())
 def test_a_host_is_legal_for_a_client_when_it_is_for_the_coordinator(
     given_group: tuple[Group, dict[str, Host]],
 ) -> None:
-    """Same host, same fault domain, ghosts; and of a fault domain the words are the coordinator's."""
+    """Same host, same fault domain, orphans; and of a fault domain the words are the coordinator's."""
     group, hosts = given_group
     view = view_of(group, hosts)
     for pid in group.processors:

@@ -15,7 +15,7 @@ from samza_dagster.metadata.cleanup import Where
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import texts
-from samza_dagster.placement.state import Failover, Ghost, Incarnation, Limits, Stage
+from samza_dagster.placement.state import Failover, Incarnation, Limits, Orphan, Stage
 
 pytestmark = pytest.mark.unit
 
@@ -265,12 +265,12 @@ def test_what_goes_wrong_is_shown(job: Any) -> None:
     active = replace(
         group.processors["0"], failed_at_ms=(job.now_ms - 5, job.now_ms - 3), failures=7
     )
-    ghost = Ghost("0", Incarnation(1, "e1", "host-1", "r"), 1, 2, ran=True)
+    orphan = Orphan("0", Incarnation(1, "e1", "host-1", "r"), 1, 2, ran=True)
     changed = replace(
         group,
         processors={**group.processors, "0": active},
         failover=Failover("0", "0-0", "host-3", 4, "host-1 is silent"),
-        ghosts=(ghost,),
+        orphans=(orphan,),
     )
     job.coordinator.state = replace(state, groups={**state.groups, "0": changed})
     with job.client() as client:
@@ -279,7 +279,7 @@ def test_what_goes_wrong_is_shown(job: Any) -> None:
     assert view.processors["0"].failures == 7
     assert not view.processors["1"].flapping
     assert view.failovers[0].why == "host-1 is silent"
-    assert (view.ghosts[0].host, view.ghosts[0].ended) == ("host-1", None)
+    assert (view.orphans[0].host, view.orphans[0].ended) == ("host-1", None)
 
 
 def test_the_leader_and_its_counters_are_shown() -> None:

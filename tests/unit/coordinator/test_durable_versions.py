@@ -31,7 +31,7 @@ def test_a_state_of_version_1_is_led_on() -> None:
     """Its move goes on with the ids that it had, and its queue is kept."""
     state = restore(version_1(), "demo")
     group = state.groups["0"]
-    assert (group.failover, group.ghosts) == (None, ())
+    assert (group.failover, group.orphans) == (None, ())
     assert group.action is not None
     assert group.action.stage is Stage.RESERVING
     assert group.action.reservation is not None

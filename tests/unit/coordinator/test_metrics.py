@@ -8,13 +8,13 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from samza_dagster.coordinator.metrics import COUNTERS, JobMetrics, render
 from samza_dagster.placement.state import (
-    Ghost,
     Group,
     Host,
     Incarnation,
     JobState,
     Lag,
     Limits,
+    Orphan,
     Phase,
     Processor,
     Role,
@@ -57,7 +57,7 @@ def test_counters_count_and_gauges_are_the_states() -> None:
                 ),
             }
         ),
-        ghosts=(Ghost("0-0", incarnation, 0, 0, ran=True),),
+        orphans=(Orphan("0-0", incarnation, 0, 0, ran=True),),
     )
     state = JobState(
         "j-1",

@@ -22,11 +22,11 @@ from samza_dagster.metadata.authorizer import Rule
 from samza_dagster.placement import commands
 from samza_dagster.placement.state import (
     Fencing,
-    Ghost,
     Group,
     Incarnation,
     JobState,
     Limits,
+    Orphan,
     Phase,
     Processor,
     Role,
@@ -195,25 +195,25 @@ def test_the_login_goes_with_the_launch_and_is_in_no_representation() -> None:
     assert password not in repr(launch)
 
 
-def state(*ids: str, fencing: Fencing, ghost: bool = False) -> JobState:
-    """One group; each id runs, the last one may be a ghost."""
+def state(*ids: str, fencing: Fencing, orphan: bool = False) -> JobState:
+    """One group; each id runs, the last one may be an orphan."""
     made = [
         Incarnation(epoch=n, execution_id=i, host="h1", request_id=f"r{n}")
         for n, i in enumerate(ids, 1)
     ]
-    ghosts = (Ghost("0", made.pop(), 0, None, ran=True),) if ghost else ()
+    orphans = (Orphan("0", made.pop(), 0, None, ran=True),) if orphan else ()
     runs = {
         str(n): Processor(str(n), Role.ACTIVE, Phase.RUNNING, incarnation=incarnation)
         for n, incarnation in enumerate(made)
     }
-    group = Group("0", processors=runs, ghosts=ghosts)
+    group = Group("0", processors=runs, orphans=orphans)
     return JobState("j", groups=Map({"0": group}), limits=Limits(fencing=fencing))
 
 
-@pytest.mark.parametrize("ghost", [False, True])
-def test_a_fence_is_in_force_only_when_everybody_has_a_principal(*, ghost: bool) -> None:
+@pytest.mark.parametrize("orphan", [False, True])
+def test_a_fence_is_in_force_only_when_everybody_has_a_principal(*, orphan: bool) -> None:
     """One that logs in as somebody else wouldn't notice a rule: leases until it is replaced."""
-    before = state("a", "b", fencing=Fencing.LEASE, ghost=ghost)
+    before = state("a", "b", fencing=Fencing.LEASE, orphan=orphan)
     broker = Fencing.BROKER
     assert fencing_in_force(broker, before, frozenset({"a"})) is Fencing.LEASE
     assert fencing_in_force(broker, before, frozenset({"a", "b"})) is broker
@@ -230,7 +230,7 @@ def test_where_the_fence_was_in_force_who_has_no_principal_was_never_started() -
 @pytest.mark.parametrize("fencing", list(Fencing))
 def test_who_may_live_is_never_left_over(fencing: Fencing) -> None:
     """Whoever runs, and whoever fell silent: until it was seen dead its rules stay."""
-    now = state("a", "b", fencing=fencing, ghost=True)
+    now = state("a", "b", fencing=fencing, orphan=True)
     assert left_over(frozenset({"a", "b", "c"}), now, 0) == {"c"}
 
 

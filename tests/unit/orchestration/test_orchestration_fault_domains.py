@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.client.legal_hosts import Placing
-from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView
+from samza_dagster.client.views import HostView, JobView, OrphanView, ProcessorView
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.moves import host_for_standby
@@ -21,7 +21,7 @@ THREE = {**RACKS, "h5": "C"}
 NAMES = [f"h{n}" for n in range(6)]
 
 
-def job(at: dict[str, str], racks: dict[str, str], ghosts: tuple[GhostView, ...] = ()) -> JobView:
+def job(at: dict[str, str], racks: dict[str, str], orphans: tuple[OrphanView, ...] = ()) -> JobView:
     return JobView(
         job_name="demo",
         job_id="1",
@@ -36,7 +36,7 @@ def job(at: dict[str, str], racks: dict[str, str], ghosts: tuple[GhostView, ...]
         container_memory_mb=300,
         coordinator="samza_dagster",
         max_standbys=4,
-        ghosts=ghosts,
+        orphans=orphans,
     )
 
 
@@ -152,10 +152,10 @@ def test_a_standby_that_makes_room_stays_out_of_both_racks_of_its_active() -> No
         host_for_standby(job({"0": "h1", "0-0": "h3"}, RACKS), "0-0", "h1", "h3", makes_room=True)
 
 
-def test_the_rack_of_a_ghost_that_may_own_tasks_is_left_out() -> None:
+def test_the_rack_of_a_orphan_that_may_own_tasks_is_left_out() -> None:
     """Its host fell silent; nobody knows whether it lives."""
-    ghost = GhostView("0", "old", "h3", 1, None)
-    view = job({"0": "h1"}, THREE, (ghost,))
+    orphan = OrphanView("0", "old", "h3", 1, None)
+    view = job({"0": "h1"}, THREE, (orphan,))
     (unit,) = reconcile(view, WantedPlacement(standbys=1)).units
     assert unit.steps[0].destination == "h5"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from samza_dagster.client.views import GhostView, HostView, JobView, ProcessorView, ReplicaLag
+from samza_dagster.client.views import HostView, JobView, OrphanView, ProcessorView, ReplicaLag
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.watch import invariants as outside_checks
@@ -148,8 +148,8 @@ def test_a_processor_beside_its_earlier_self_has_two_owners(
     state: str, ended: str | None, count: int
 ) -> None:
     """Unless the earlier one was seen dead, was shut out or its lease is over, or this one waits."""
-    ghost = GhostView("0", "old", "h9", 1, None, ended)
-    view = replace(job(processor("0", "h1", state)), ghosts=(ghost,))
+    orphan = OrphanView("0", "old", "h9", 1, None, ended)
+    view = replace(job(processor("0", "h1", state)), orphans=(orphan,))
     assert len(outside_checks.one_owner(view)) == count
 
 

@@ -68,8 +68,8 @@ def see_legal(world: Scene, who: str, where: str, rule: str = "", why: str | Non
 
 def see_orphans(world: Scene, group_id: str, told: str) -> None:
     """Those whose host fell silent, each with how it has ended, if it has."""
-    ghosts = world.group(group_id).ghosts
-    same([f"{g.processor_id} {g.ended or 'alive'}" for g in ghosts], listed(told))
+    orphans = world.group(group_id).orphans
+    same([f"{g.processor_id} {g.ended or 'alive'}" for g in orphans], listed(told))
 
 
 def see_ends(world: Scene, who: str, told: str) -> None:
@@ -132,8 +132,8 @@ def see_clean(world: Scene) -> None:
 
 
 def see_left(world: Scene) -> None:
-    ghosts = [ghost for group in every(world) for ghost in group.ghosts]
-    so(ghosts and all(ghost.left_behind for ghost in ghosts), "all were left behind")
+    orphans = [orphan for group in every(world) for orphan in group.orphans]
+    so(orphans and all(orphan.left_behind for orphan in orphans), "all were left behind")
 
 
 def see_expiry(world: Scene, who: str, s: str, ahead: str) -> None:
@@ -153,9 +153,9 @@ def see_last_word(world: Scene, s: str, host: str) -> None:
 
 
 def see_lease(world: Scene, s: str, host: str) -> None:
-    [ghost] = world.group().ghosts
-    assert ghost.lease_ends_ms is not None
-    same((ghost.lease_ends_ms - world.leader.books[host].heard_ms) / 1_000, float(s))
+    [orphan] = world.group().orphans
+    assert orphan.lease_ends_ms is not None
+    same((orphan.lease_ends_ms - world.leader.books[host].heard_ms) / 1_000, float(s))
 
 
 def see_echo(world: Scene, *told: str) -> None:
@@ -275,7 +275,7 @@ SIGHTS: dict[str, Callable[..., object]] = {
     r"([\d.]+) s since the last word of (\S+)": see_last_word,
     r"the lease of 0 ends ([\d.]+) s after the last word of (\S+)": see_lease,
     r"(\S+) has no lease that ends": lambda w, who: same(
-        [g.lease_ends_ms for group in every(w) for g in group.ghosts if g.processor_id == who],
+        [g.lease_ends_ms for group in every(w) for g in group.orphans if g.processor_id == who],
         [None],
     ),
     r"no request is left on the stream": lambda w: same(w.brokers.topic, {}),

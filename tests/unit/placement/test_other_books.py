@@ -45,17 +45,17 @@ def test_an_agent_that_never_knew_it_cant_answer_its_stop() -> None:
 
 
 def test_the_machine_that_comes_back_under_its_name_tells_what_became_of_its_own() -> None:
-    """Its books have it, so it is known there again; the other's is a ghost now."""
+    """Its books have it, so it is known there again; the other's is an orphan now."""
     world = running(limits=QUICK)
     before = world.execution("0")
     replace(world, "other-machine")
-    first, [ghost] = world.state.hosts["host-1"], world.group().ghosts
-    left = ghost.incarnation
+    first, [orphan] = world.state.hosts["host-1"], world.group().orphans
+    left = orphan.incarnation
     back = ev.HostRegistered(
         world.now_ms, "host-1", frozenset({before}), "", left.books, left.boot_id
     )
     taken = step(world.state, back)
-    assert taken.state.groups["0"].ghosts == ()
+    assert taken.state.groups["0"].orphans == ()
     assert taken.state.groups["0"].processors["0"].incarnation == left
     assert taken.state.hosts["host-1"].books != first.books
     dead = ev.ContainerStopped(world.now_ms, before, "host-1", 143)
@@ -77,8 +77,8 @@ def test_a_start_told_again_after_a_reboot_is_of_that_boot() -> None:
     emptied = ev.HostRegistered(now_ms, "host-3", frozenset(), "", "books-after", "boot-after")
     state = step(state.state, emptied)
     fenced = step(state.state, ev.PrincipalFenced(now_ms, sent)).state
-    [ghost] = fenced.groups["0"].ghosts
-    assert (ghost.incarnation.execution_id, ghost.ended) == (sent, Ended.FENCED)
+    [orphan] = fenced.groups["0"].orphans
+    assert (orphan.incarnation.execution_id, orphan.ended) == (sent, Ended.FENCED)
     [candidate] = explain(fenced, "0-0", "host-3").candidates
     assert candidate.rule == rules.NOT_DEAD
 
@@ -99,7 +99,7 @@ def test_a_start_told_again_stands_in_the_books_that_it_was_told_to() -> None:
         taken = step(state, ev.HostRegistered(now_ms, "host-3", frozenset(), "", *comes))
         state = taken.state
     assert not [c for c in taken.commands if isinstance(c, cmd.StartContainer)]
-    assert [g.incarnation.execution_id for g in state.groups["0"].ghosts] == [sent]
+    assert [g.incarnation.execution_id for g in state.groups["0"].orphans] == [sent]
 
 
 def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind() -> None:
@@ -124,13 +124,13 @@ def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind()
 
 
 def test_the_machine_that_was_left_holds_its_name_again_once_it_is_back() -> None:
-    """Its books know the ghost: it is stopped there, and its death ends it."""
+    """Its books know the orphan: it is stopped there, and its death ends it."""
     world = running(limits=FENCED)
     before = world.execution("0")
     replace(world, "other-machine")
     world.until_all_run()
-    [ghost] = world.group().ghosts
-    was = ghost.incarnation
+    [orphan] = world.group().orphans
+    was = orphan.incarnation
     back = ev.HostRegistered(
         world.now_ms, "host-1", frozenset({before}), "", was.books, was.boot_id
     )
@@ -140,7 +140,7 @@ def test_the_machine_that_was_left_holds_its_name_again_once_it_is_back() -> Non
     assert candidate.rule == rules.NOT_DEAD
     seen = step(taken.state, ev.ContainerStopped(world.now_ms, before, "host-1", 143))
     assert cmd.ForgetContainer(before, "host-1") in seen.commands
-    left = {g.incarnation.execution_id for g in seen.state.groups["0"].ghosts}
+    left = {g.incarnation.execution_id for g in seen.state.groups["0"].orphans}
     assert before not in left
 
 
@@ -178,11 +178,11 @@ def with_books(state: JobState, books: str, boot_id: str) -> JobState:
 def test_an_agent_without_an_id_is_told_by_the_boot_of_its_machine(
     left: tuple[str, str], comes: tuple[str, str], is_dead: bool
 ) -> None:
-    """What it lacks is dead if nothing speaks against that; else it is a ghost."""
+    """What it lacks is dead if nothing speaks against that; else it is an orphan."""
     state = with_books(running(limits=QUICK).state, *left)
     event = ev.HostRegistered(state.now_ms, "host-1", frozenset(), "", *comes)
     group = step(state, event).state.groups["0"]
-    assert (group.ghosts == ()) == is_dead
+    assert (group.orphans == ()) == is_dead
 
 
 def test_an_agent_that_learns_to_tell_its_id_keeps_its_containers() -> None:

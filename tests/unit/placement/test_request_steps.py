@@ -145,16 +145,16 @@ def test_a_fence_that_the_job_has_no_more_is_not_waited_for() -> None:
     assert request is not None
     state = step(state, ev.ResourceAllocated(1, request.request_id, "host-1")).state
     state = step(state, ev.HostLost(2, "host-1", 2)).state
-    (ghost,) = state.groups["0"].ghosts
-    assert ghost.fencing
+    (orphan,) = state.groups["0"].orphans
+    assert orphan.fencing
     # As a coordinator that starts with another config has it.
     state = state.evolve(limits=replace(broker, fencing=Fencing.LEASE))
     state = step(state, ev.CoordinatorRestarted(3)).state
     due_ms = next_deadline_ms(state)
-    while state.groups["0"].ghosts[0].ended is None and due_ms is not None and due_ms < 10**7:
+    while state.groups["0"].orphans[0].ended is None and due_ms is not None and due_ms < 10**7:
         state = step(state, ev.TimePassed(due_ms)).state
         due_ms = next_deadline_ms(state)
-    assert state.groups["0"].ghosts[0].ended is not None
+    assert state.groups["0"].orphans[0].ended is not None
 
 
 def test_a_request_is_refused_while_no_container_could_start() -> None:

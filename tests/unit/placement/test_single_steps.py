@@ -20,12 +20,12 @@ from samza_dagster.placement.state import (
     AskKind,
     End,
     Ended,
-    Ghost,
     Group,
     Host,
     Incarnation,
     JobState,
     Lag,
+    Orphan,
     Phase,
     Processor,
     Role,
@@ -137,7 +137,7 @@ def test_a_lease_that_is_over_as_its_host_is_lost_holds_no_rack() -> None:
     world.until(lambda: world.phases()["0-0"] is Phase.STOPPING)
     late_ms = world.now_ms + 10 * QUICK.lease_ms
     lost = step(world.state, ev.HostLost(late_ms, "host-2", world.now_ms))
-    assert {ghost.ended for ghost in lost.state.groups["0"].ghosts} == {Ended.LEASE}
+    assert {orphan.ended for orphan in lost.state.groups["0"].orphans} == {Ended.LEASE}
     asked = [c for c in lost.commands if isinstance(c, cmd.RequestResource)]
     assert (asked[0].processor_id, asked[0].host) == ("0", None)
     assert "host-4" not in asked[0].excluded_hosts
@@ -219,20 +219,20 @@ def test_a_place_outside_of_the_crowd_is_taken_first() -> None:
     assert lost.groups["0"].failover.standby_id == "0-2"
 
 
-def test_a_ghost_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
+def test_a_orphan_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
     """The successor wrote to the changelog: what the older one has in its store is the past.
 
     Its own end, by its lease, is no longer the last that is known of its processor.
     """
     older = Incarnation(9, "j-0-000009", "host-1", "j-request-000009")
     last = End("j-0-000011", 11, "host-2", Ended.DEAD, 50, "host-2 saw it dead")
-    ghost = Ghost("0", older, lost_at_ms=10, lease_ends_ms=None, ran=True, end=last)
+    orphan = Orphan("0", older, lost_at_ms=10, lease_ends_ms=None, ran=True, end=last)
     waiting = Processor("0", Role.ACTIVE, Phase.WAITING, last_end=last, not_before_ms=10_000)
     state = rebuilt(
         JobState(
             "j",
             "run-1",
-            groups=Map({"0": Group("0", {"0": waiting}, ghosts=(ghost,))}),
+            groups=Map({"0": Group("0", {"0": waiting}, orphans=(orphan,))}),
             hosts=Map({"host-1": Host("host-1", alive=True, registered=True)}),
             next_epoch=12,
         )
@@ -243,7 +243,7 @@ def test_a_ghost_whose_successor_has_come_and_gone_is_not_taken_back() -> None:
     own_end = last.evolve(epoch=8, execution_id="j-0-000008")
     group = state.groups["0"].evolve(
         processors={"0": waiting.evolve(last_end=own_end)},
-        ghosts=(ghost.evolve(end=own_end),),
+        orphans=(orphan.evolve(end=own_end),),
     )
     nothing_since = state.evolve(groups=state.groups.set("0", group))
     taken = step(nothing_since, ev.ContainerCheckedIn(100, older.execution_id, "host-1"))
@@ -255,14 +255,14 @@ def test_a_lease_that_was_over_stays_so_beside_a_successor_that_nobody_has_seen_
     older = Incarnation(9, "j-0-000009", "host-1", "j-request-000009")
     newer = Incarnation(11, "j-0-000011", "host-2", "j-request-000011")
     over = End("j-0-000009", 9, "host-1", Ended.LEASE, 50, "its lease ended at 50, it is 50")
-    before = Ghost("0", older, 10, 50, ran=True, ended=Ended.LEASE, end=over)
-    successor = Ghost("0", newer, 60, 10_000, ran=True)
+    before = Orphan("0", older, 10, 50, ran=True, ended=Ended.LEASE, end=over)
+    successor = Orphan("0", newer, 60, 10_000, ran=True)
     waiting = Processor("0", Role.ACTIVE, Phase.WAITING, last_end=over, not_before_ms=10_000)
     state = rebuilt(
         JobState(
             "j",
             "run-1",
-            groups=Map({"0": Group("0", {"0": waiting}, ghosts=(before, successor))}),
+            groups=Map({"0": Group("0", {"0": waiting}, orphans=(before, successor))}),
             hosts=Map({h: Host(h, alive=False) for h in ("host-1", "host-2")}),
             next_epoch=12,
             now_ms=70,
@@ -271,8 +271,10 @@ def test_a_lease_that_was_over_stays_so_beside_a_successor_that_nobody_has_seen_
     back = ev.HostRegistered(100, "host-1", frozenset({older.execution_id}))
     taken = step(state, back)
     assert taken.commands == (cmd.StopContainer(older.execution_id, "host-1"),)
-    ghosts = {ghost.incarnation.epoch: ghost for ghost in taken.state.groups["0"].ghosts}
-    assert ghosts[9].ended is Ended.LEASE
-    alone = state.evolve(groups=state.groups.set("0", Group("0", {"0": waiting}, ghosts=(before,))))
-    (again,) = step(alone, back).state.groups["0"].ghosts
+    orphans = {orphan.incarnation.epoch: orphan for orphan in taken.state.groups["0"].orphans}
+    assert orphans[9].ended is Ended.LEASE
+    alone = state.evolve(
+        groups=state.groups.set("0", Group("0", {"0": waiting}, orphans=(before,)))
+    )
+    (again,) = step(alone, back).state.groups["0"].orphans
     assert again.ended is None

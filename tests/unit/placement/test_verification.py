@@ -29,9 +29,9 @@ def of(number: int, steps: list[tuple[int, int, int]]) -> Chronicle:
     for what, which, where in steps[:number]:
         processor_id = PROCESSORS[which % len(PROCESSORS)]
         running = job.not_ended.get(processor_id)
-        ghosts = [r for r in job.undead.values() if r is not job.not_ended.get(r.processor_id)]
-        if what % 4 == 3 and ghosts:
-            job.end(ghosts[where % len(ghosts)])
+        orphans = [r for r in job.undead.values() if r is not job.not_ended.get(r.processor_id)]
+        if what % 4 == 3 and orphans:
+            job.end(orphans[where % len(orphans)])
         elif running is not None:
             job.end(running, ("dead", "fenced", "lease")[what % 3])
         else:

@@ -46,8 +46,8 @@ def nothing_in_the_way(_group: Group, _processor_id: str, _host: str) -> None:
     return None
 
 
-def only_its_own_ghost_in_the_way(group: Group, processor_id: str, _host: str) -> str | None:
-    return "it may own" if ownership.owning_ghost(group, processor_id) else None
+def only_its_own_orphan_in_the_way(group: Group, processor_id: str, _host: str) -> str | None:
+    return "it may own" if ownership.owning_orphan(group, processor_id) else None
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def only_its_own_ghost_in_the_way(group: Group, processor_id: str, _host: str) -
     [
         ({"in_the_way": nothing_in_the_way}, "one-owner"),
         (
-            {"taken_hosts": nothing_taken, "in_the_way": only_its_own_ghost_in_the_way},
+            {"taken_hosts": nothing_taken, "in_the_way": only_its_own_orphan_in_the_way},
             "same-host",
         ),
     ],

@@ -272,7 +272,7 @@ def test_no_member_starts_beside_another(others: tuple[tuple[str, str], ...]) ->
     assert broken(job.records) == (6, Rule.SAME_HOST)
 
 
-def test_a_ghost_keeps_its_host_until_it_is_seen_dead() -> None:
+def test_a_orphan_keeps_its_host_until_it_is_seen_dead() -> None:
     """Its lease has run out, so its successor starts elsewhere; the host is free after its death."""
     job = Chronicle()
     lost = job.start("0", "host-1")

@@ -228,7 +228,7 @@ ACTS: dict[str, Callable[..., object]] = {
     ),
     r"until (\S+) was told to stop again": lambda w, who: w.until(lambda: who in w.stopped()),
     r"until an orphan of (\d+) has ended": lambda w, group: w.until(
-        lambda: any(g.ended for g in w.group(group).ghosts)
+        lambda: any(g.ended for g in w.group(group).orphans)
     ),
     r"until (\S+) counts as lost": lambda w, host: w.until(lambda: not w.state.hosts[host].alive),
     r"never more than 2 start until all run": stagger,

@@ -43,8 +43,15 @@ def test_help_has_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("up", "--name", "A/b"), ("up", "--hosts", "1"), ("up", "--host-memory-mb", "256", "--hosts", "2")]
-)  # fmt: skip
+    "arguments",
+    [
+        ("up", "--name", "A/b"),
+        ("up", "--hosts", "1"),
+        ("up", "--host-memory-mb", "256", "--hosts", "2"),
+        ("up", "--standalone", "--processors", "1"),
+        ("up", "--standalone", "--yarn"),
+    ],
+)
 def test_an_error_is_one_document_or_three_lines(arguments: tuple[str, ...]) -> None:
     """In the same form as the other commands', with the exit code of the error."""
     document = json.loads(run(*arguments, "--json").stdout)
@@ -103,12 +110,6 @@ def test_a_standalone_sandbox_names_the_parts_that_are_gone() -> None:
     assert facts["gone"] == ["broker", "load", "processor p1", "zookeeper"]
     assert facts["zookeeper"] is None
     assert facts["hosts"] == {"host-1": {"state": "lost"}, "host-2": {"state": "alive"}}
-
-
-def test_a_job_runs_under_one_of_yarn_and_zookeeper() -> None:
-    """With YARN nobody is a processor of a group."""
-    with pytest.raises(Refused, match="one of YARN and standalone processors"):
-        Options(yarn=True, standalone=True)
 
 
 @pytest.mark.parametrize(

@@ -172,8 +172,8 @@ def test_without_a_fence_any_more_a_lost_container_ends_by_its_lease() -> None:
     [fence] = world.sent(cmd.FencePrincipal)
     did(world, "fence-unanswered", 0)
     did(world, "deploy", "run-2", LAYOUT, "", "fencing=lease")
-    [ghost] = world.state.groups["0"].ghosts
-    assert (ghost.incarnation.execution_id, ghost.fencing) == (fence.execution_id, False)
+    [orphan] = world.state.groups["0"].orphans
+    assert (orphan.incarnation.execution_id, orphan.fencing) == (fence.execution_id, False)
     for host in HOSTS[1:]:
         did(world, "register", host)
     did(world, "wait", 40_000)

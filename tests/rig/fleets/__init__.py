@@ -1,0 +1,26 @@
+"""Fleets of Samza jobs whose every figure is known: what they report, and what is true of them.
+
+A fleet is a pure function of its shape and seed. Nothing here knows how the product reads a
+topic, so that it can be held against these answers.
+"""
+
+from tests.rig.fleets.answers import Answer, answers
+from tests.rig.fleets.courses import Changelog, Restore
+from tests.rig.fleets.fleet import Fault, Fleet, Shape, Standby
+from tests.rig.fleets.reports import Report, reports
+from tests.rig.fleets.spoiled import Spoiled, spoiled
+
+__all__ = [
+    "Answer",
+    "Changelog",
+    "Fault",
+    "Fleet",
+    "Report",
+    "Restore",
+    "Shape",
+    "Spoiled",
+    "Standby",
+    "answers",
+    "reports",
+    "spoiled",
+]
