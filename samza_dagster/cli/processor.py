@@ -222,12 +222,13 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
         return 1 if wrong else 0
     print_table(
         f"{paths.root}: version {report['version']}, agreed on {report['agreed']}",
-        ("processor", "location", "leads", "active tasks", "standby tasks"),
+        ("processor", "location", "leads", "silent s", "active tasks", "standby tasks"),
         [
             (
                 row["processor_id"],
                 row["location"],
                 "yes" if row["leads"] else "",
+                "" if row["silent_ms"] is None else f"{row['silent_ms'] / 1_000:.1f}",
                 ", ".join(row["active_tasks"]),
                 ", ".join(row["standby_tasks"]) if row["holds_standbys"] else "Samza's own: none",
             )

@@ -27,7 +27,7 @@ from samza_dagster.standalone.group import BarrierState, GroupView, Member, Runn
 
 VERSIONS_KEPT = 10
 PINS_WAIT_MS = 1_000
-"""A version that a request asks for is made so long afterwards at most: several that come together get one."""
+"""So long a version waits for more requests, at most; the debounce time is for members that come and go."""
 
 
 @dataclass(frozen=True)
@@ -325,7 +325,9 @@ def _as_leader(
         state = _anew(state, now_ms)
     asked = requests.commands_for(group)
     if state.plan_ms is None and state.round is None and requests.awaits_version(group):
-        plan_ms = now_ms + min(state.settings.debounce_ms, PINS_WAIT_MS)
+        # A Java container that is starting survives no version: there the debounce time is longer than that.
+        most_ms = state.settings.debounce_ms if state.samza else PINS_WAIT_MS
+        plan_ms = now_ms + min(state.settings.debounce_ms, most_ms)
         state = replace(state, plan_ms=plan_ms)
     state = _probed(state, group, now_ms, grouper)
     if state.plan_ms is None or now_ms < state.plan_ms or group.has_duplicates or asked:

@@ -12,7 +12,8 @@ from samza_dagster.standalone.group import BarrierState, GroupView
 def group_report(group: GroupView) -> dict[str, Any]:
     """`{version, agreed, barrier, awaited, duplicates, processors, without_processor}`.
 
-    `awaited` are the processors that a barrier that is NEW waits for. `without_processor` are active
+    Of a processor, `runs_version` is which it says that it runs, `silent_ms` how long it had no container for
+    its tasks when it last changed them. `awaited` are the processors that a barrier that is NEW waits for. `without_processor` are active
     tasks that the agreed version gives to nobody who is registered: nobody processes them.
     """
     containers = group.model.containers if group.model is not None else {}
@@ -25,12 +26,15 @@ def group_report(group: GroupView) -> dict[str, Any]:
     for member in group.members:
         container = containers.get(member.processor_id)
         tasks = container.tasks.values() if container is not None else ()
+        running = group.running.get(member.sequence)
         processors.append(
             {
                 "processor_id": member.processor_id,
                 "location": member.location,
                 "leads": member == leader,
                 "has_joined": member.processor_id in joined,
+                "runs_version": None if running is None else running.version,
+                "silent_ms": None if running is None else running.silent_ms,
                 "holds_standbys": member.holds_standbys,
                 "unused_stores": list(member.stores.unused),
                 "barred_stores": list(member.stores.barred),

@@ -8,7 +8,7 @@ import pytest
 
 from samza_dagster.model import ContainerModel, JobModel, TaskModel
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Running
 from samza_dagster.standalone.processor import (
     EndBarrier,
     GiveUp,
@@ -16,6 +16,7 @@ from samza_dagster.standalone.processor import (
     Processor,
     Publish,
     Register,
+    Report,
     Settings,
     StartWork,
     StopWork,
@@ -206,3 +207,36 @@ def test_who_registers_takes_those_that_are_gone_for_samzas_own() -> None:
     assert state.plan_ms == 100 + SETTINGS.session_ms
     state, _ = step(fresh, group(A, version=1, a="1"), 100, planned)
     assert state.plan_ms == 100 + SETTINGS.debounce_ms
+
+
+def test_what_starts_containers_comes_after_a_leaders_writes() -> None:
+    """When a write fails the step is repeated: containers that it had started would run twice."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    leader = at(A, counted=(A, B), joined=1, plan_ms=100)
+    _, commands = step(leader, settled, 100, planned)
+    assert [type(command) for command in commands] == [Publish, StartWork]
+
+
+def test_a_processor_reports_what_it_runs_and_how_long_its_tasks_had_no_container() -> None:
+    """Once for each version, also when its work is the same."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    state, _ = step(at(B, work=container("b", "1"), joined=1), settled, 100, planned)
+    state, (started,) = step(rules.stopped(state), settled, 107, planned)
+    assert isinstance(started, StartWork)
+    state, (reported,) = step(state, settled, 108, planned)
+    assert reported == Report(Running(1, silent_ms=7))
+    assert step(state, settled, 109, planned)[1] == ()
+
+
+def test_a_processor_that_is_told_to_restart_stops_its_work_and_starts_the_same_again() -> None:
+    """And reports by which request; one that has just come has nothing to stop."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    told = replace(settled, restarts={"b": "u"})
+    state = at(B, work=container("b", "b"), joined=1, running=Running(1))
+    state, commands = step(state, told, 100, planned)
+    assert commands == (StopWork(),)
+    state, (started,) = step(rules.stopped(state), told, 103, planned)
+    assert started == StartWork(1, container("b", "b"), model())
+    state, (reported,) = step(state, told, 104, planned)
+    assert reported == Report(Running(1, restart="u", silent_ms=3))
+    assert step(state, told, 105, planned)[1] == ()

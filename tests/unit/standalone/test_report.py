@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores
+from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores, Running
 from samza_dagster.standalone.report import group_report, troubles
 from tests.unit.standalone.test_processor import A, B, group
 
@@ -14,7 +16,10 @@ pytestmark = pytest.mark.unit
 def test_a_group_that_has_agreed_shows_who_has_what() -> None:
     """And there is nothing to look at."""
     seen = group(A, B, version=2, state=BarrierState.DONE, joined="a b", a="1 2", b="3")
+    seen = replace(seen, running={A.sequence: Running(2, silent_ms=1_500)})
     report = group_report(seen)
+    said = [(row["runs_version"], row["silent_ms"]) for row in report["processors"]]
+    assert said == [(2, 1_500), (None, None)]
     assert [row["processor_id"] for row in report["processors"] if row["leads"]] == ["a"]
     assert [row["active_tasks"] for row in report["processors"]] == [["1", "2"], ["3"]]
     assert troubles(report) == []

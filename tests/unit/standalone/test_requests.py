@@ -133,7 +133,7 @@ def test_a_request_for_a_task_pins_it_and_succeeds_once_its_processor_runs_it_th
 
 
 def test_a_leader_publishes_for_those_that_came_together_within_a_second() -> None:
-    """Its debounce time is for members that come and go."""
+    """Its debounce time is for members that come and go, and for Java containers that are starting."""
     leader = Processor(
         *("p0", "h0", Settings(), 0, "0000"),
         found=0,
@@ -146,6 +146,9 @@ def test_a_leader_publishes_for_those_that_came_together_within_a_second() -> No
     seen = begun(ask(TASK, target), ask("Partition 1", target, U2))
     state, commands = step(leader, seen, 0, PLAN.model)
     assert (commands, state.plan_ms) == ((), 1_000)
+    beside_samza = replace(seen, members=(*MEMBERS[:2], MEMBERS[2]._replace(holds_standbys=False)))
+    slower, _ = step(replace(leader, counted=beside_samza.members), beside_samza, 0, PLAN.model)
+    assert slower.plan_ms == Settings().debounce_ms
     _, (published,) = step(state, seen, 1_000, PLAN.model)
     assert isinstance(published, Publish)
     for name in (TASK, "Partition 1"):
@@ -293,3 +296,18 @@ def test_a_pin_to_where_nobody_is_goes_when_the_next_version_is_made() -> None:
         SetPin("Partition 1", None),
         SetPin("Partition 9", None),
     )
+
+
+def test_samzas_own_processors_say_no_more_than_that_they_have_joined() -> None:
+    """A task is there once all have agreed; they can't be told to restart, and get no standby."""
+    members = (*MEMBERS[:2], MEMBERS[2]._replace(holds_standbys=False))
+    group = settled(*members)
+    group = replace(group, running={m.sequence: Running(1) for m in MEMBERS[:2]})
+    task = next(f"Partition {n}" for n in range(3) if place_of(f"Partition {n}", group) != "h2")
+    seen = begun(ask(task, "h2"), group=group)
+    agreed = replace(seen, version=2, model=PLAN.model(seen))
+    assert the_answer(agreed).status_code is StatusCode.SUCCEEDED
+    refused = the_answer(asked(ask("p2", "LAST_SEEN"), group=group))
+    assert "p2 is Samza's own" in refused.response_message
+    standby = begun(ask(f"Standby-{task}-0", "h2"), group=group)
+    assert len(requests.unmet(standby, PLAN.model(standby))) == 2
