@@ -89,6 +89,10 @@ bench-cockpit: $(STAMP) java ## an event to the request and the run that it caus
 bench-fleet: $(STAMP) java ## one component of 200 jobs: to load beside a bare Dagster, and a tick of each sensor over a real broker (2 minutes)
 	@$(BIN)/python -m benchmarks.fleet --json $(or $(RESULT),$(RESULTS)/fleet.json)
 
+.PHONY: bench-lag
+bench-lag: $(STAMP) java ## where all standbys of 1,000 jobs are, out of RECORDS metrics records in a real broker, beside a plain Python consumer (250,000: 5 minutes)
+	@$(BIN)/python -m benchmarks.lag $(if $(RECORDS),--records $(RECORDS)) --json $(or $(RESULT),$(RESULTS)/lag.json)
+
 killmatrix: $(STAMP) java ## the coordinator killed at every point of what it does (22 minutes)
 	@$(BIN)/python -m pytest tests/contract -q -m "killmatrix or killpoints"
 

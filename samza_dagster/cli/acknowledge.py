@@ -52,7 +52,7 @@ def acknowledge(
       samza-dagster acknowledge 0 --reason "looked at" --config job.properties --dry-run
     """
     from samza_dagster.orchestration.config import LONGEST_REASON, LONGEST_WHO
-    from samza_dagster.orchestration.history.events import HISTORY
+    from samza_dagster.orchestration.history.names import HISTORY
     from samza_dagster.orchestration.names import asset_key
     from samza_dagster.orchestration.watch.reported import acknowledgement
 

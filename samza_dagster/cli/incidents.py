@@ -39,7 +39,7 @@ def incidents(
       samza-dagster incidents --job-name orders
       samza-dagster incidents --job-name orders --json | jq .summary
     """
-    from samza_dagster.orchestration.history.events import HISTORY
+    from samza_dagster.orchestration.history.names import HISTORY
     from samza_dagster.orchestration.names import asset_key
     from samza_dagster.orchestration.watch.score import incidents as incidents_of
     from samza_dagster.orchestration.watch.score import summary

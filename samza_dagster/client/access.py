@@ -98,6 +98,8 @@ class JobAccess:
     `group`: the job is a standalone group, of which the store has what was asked alone; None: the
     store is a coordinator stream.
 
+    `whole_processors`: of a group the processors that can be restarted are shown, in place of its tasks.
+
     `bad_keys` fills as the store reads: each record whose key isn't Samza's, told once.
     """
 
@@ -115,6 +117,7 @@ class JobAccess:
     yarn: ResourceManager | None = None
     named_hosts: tuple[str, ...] = ()
     group: Group | None = None
+    whole_processors: bool = False
 
     @classmethod
     def of(cls, connection: Connection, named_hosts: Sequence[str] = ()) -> Self:
@@ -174,6 +177,10 @@ class JobAccess:
 
     def _read_metadata(self) -> JobView:
         base = self.reader().view(self.job_name, self.job_id, self.now_ms())
+        if self.whole_processors:
+            from samza_dagster.client.group_view import by_processor  # late: a run's start
+
+            base = by_processor(base)
         return replace(base, fatal=tuple(dict.fromkeys(self.bad_keys)))
 
     def _over(self, base: JobView) -> tuple[JobView, CoordinatorState | None]:

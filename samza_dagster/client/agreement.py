@@ -11,7 +11,8 @@ class Agreement:
     """Of a group at one reading.
 
     `leader` is the processor that leads, None where nobody is registered. `version` is the newest
-    JobModel, `agreed` the newest that all had joined; `awaited` are those that the newest one waits for.
+    JobModel, `agreed` the newest that all had joined; `awaited` are those that the newest one waits for,
+    `twice` the ids that two processors have, for which no version is made.
     `registrations` is the number that ZooKeeper gave each processor's node: another one each time that it
     registers. `silent_ms` is how long a processor's active tasks were without a container when they were
     last started anew.
@@ -21,5 +22,6 @@ class Agreement:
     version: int
     agreed: int
     awaited: tuple[str, ...] = ()
+    twice: tuple[str, ...] = ()
     registrations: Mapping[str, str] = field(default_factory=dict[str, str])
     silent_ms: Mapping[str, int] = field(default_factory=dict[str, int])

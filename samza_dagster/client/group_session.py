@@ -7,9 +7,19 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
-from samza_dagster.standalone.discovery import find_group
+from samza_dagster.standalone.discovery import find_group, known_groups
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 from samza_dagster.standalone.zookeeper_placement import placement_store
+
+
+def known_jobs(zookeeper: str) -> list[str]:
+    """The jobs that have a group there, each as `<name>/<id>`. Raises `Unreachable`."""
+    session = connect(ZooKeeperAddress(zookeeper), ANSWER_S)
+    try:
+        return known_groups(session)
+    finally:
+        session.stop()
+        session.close()
 
 
 class GroupSession:

@@ -6,6 +6,7 @@ standbys is a group: so all that asks and judges placement serves a standalone g
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -52,6 +53,7 @@ def view_of_group(
     members = _members(group)
     tasks = _tasks(group, members)
     held_up = _held_up(group)
+    ids = [member.processor_id for member in group.members]
     return replace(
         base,
         coordinator="standalone",
@@ -66,6 +68,7 @@ def view_of_group(
             version=group.version,
             agreed=group.agreed,
             awaited=tuple(report["awaited"]),
+            twice=tuple(sorted(pid for pid, n in Counter(ids).items() if n > 1)),
             registrations={m.processor_id: m.sequence for m in group.members},
             silent_ms={
                 m.processor_id: told.silent_ms
@@ -159,6 +162,6 @@ def _held_up(group: GroupView) -> str:
     if group.leader is None:
         return "no processor is registered: the request waits until one leads"
     pid = group.leader.processor_id
-    if group.agreed and group.work_of(pid) and group.leader.sequence not in group.running:
+    if not group.leader.holds_standbys:
         return f"{pid} leads, a processor of Samza's own, which takes no requests: it waits until one of ours leads"
     return ""

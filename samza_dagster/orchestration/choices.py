@@ -142,7 +142,8 @@ def choices_sensor(
             within = f"{samza.tag}/" if is_of_all(job) else ""
             requests: list[Any] = []
             told: list[str] = []
-            for of, there in zip(offered, (view.processors, view.hosts), strict=True):
+            units = {**view.processors, **view.members}
+            for of, there in zip(offered, (units, view.hosts), strict=True):
                 keys = [f"{within}{one}" for one in there]
                 new, gone = changes(known[of.name].get(within, ()), keys)
                 requests += _requests(of, new, gone)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import dagster as dg
 from dagster.components.resolved.errors import ResolutionException
@@ -31,6 +31,8 @@ from samza_dagster.orchestration.choices import choices_sensor, jobs_of
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.jobs import (
+    BY_OWN_REQUEST,
+    BY_WHOLE_PROCESSOR,
     moving_job,
     of_component,
     placement_jobs,
@@ -74,7 +76,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     need a prefix of their own. `hosts`, when given, are the only hosts that its jobs send a
     standby to; where the coordinator chooses by itself it isn't bound. They count as known, too,
     where no container was yet. `yarn_resource_manager` is YARN's web address, where Samza's own AM
-    runs the job. `bounces` are rolling bounces by the clock. `build_defs` puts together what the
+    runs the job. With `deployment: standalone` it is a job of processors that the ZooKeeper at `zookeeper`
+    coordinates: what is moved is a task, from location to location, and what is restarted a processor. `bounces` are rolling bounces by the clock. `build_defs` puts together what the
     `build_*` methods give; override any of them.
     """
 
@@ -86,6 +89,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     client_config_env: dict[str, str] = field(default_factory=dict[str, str])
     hosts: list[str] = field(default_factory=list[str])
     yarn_resource_manager: str = ""
+    deployment: Literal["cluster", "standalone"] = "cluster"
+    zookeeper: str = ""
     policies: PlacementPolicies = field(default_factory=PlacementPolicies)
     auto_failover: AutoFailover = field(default_factory=AutoFailover)
     lag_slo: LagSlo = field(default_factory=LagSlo)
@@ -101,6 +106,12 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         Also for a name or an id of a job that is empty or too long.
         """
         refuse_secrets(self.client_config)
+        if bool(self.zookeeper) != self.is_standalone:
+            raise InvalidInput(
+                "the component's deployment",
+                seen=f"deployment {self.deployment}, zookeeper {self.zookeeper!r}",
+                fix="deployment: standalone with zookeeper: host:2181, or neither",
+            )
         if self.jobs and self.app_name:
             raise InvalidInput(
                 "the component's Samza jobs",
@@ -121,6 +132,11 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 seen="Dagster's names have letters, digits and underscores",
                 fix="a letter, then at most 39 of these",
             )
+
+    @property
+    def is_standalone(self) -> bool:
+        """Its job is a group of standalone processors."""
+        return self.deployment == "standalone"
 
     @property
     def job(self) -> str:
@@ -206,12 +222,28 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         ]
 
     def _own(self, jobs: list[dg.JobDefinition]) -> list[dg.JobDefinition]:
-        """The jobs as the component has them; each made once, as a sensor launches the very definition."""
-        resources = self.build_resources() if self.prefix else {}
+        """The jobs as the component has them; each made once, as a sensor launches the very definition.
+
+        Without those that a standalone group can't serve.
+        """
+        if self.is_standalone:
+            jobs = [job for job in jobs if job.name not in BY_OWN_REQUEST]
         for job in jobs:
             if job.name not in self._made:
+                resources = self._resources_of(job.name)
                 self._made[job.name] = of_component(job, self.tag, self.prefix, resources)
         return [self._made[job.name] for job in jobs]
+
+    def _resources_of(self, job: str) -> dict[str, Any]:
+        """The resources that a job has for itself; all others are the code location's."""
+        if self.is_standalone and job in BY_WHOLE_PROCESSOR:
+            samza: SamzaClientResource = self._resources["samza"]
+            return {**self._resources, "samza": samza.of_processors()}
+        return self._resources if self.prefix else {}
+
+    @cached_property
+    def _resources(self) -> dict[str, Any]:
+        return self.build_resources()
 
     @cached_property
     def _made(self) -> dict[str, dg.JobDefinition]:
@@ -243,6 +275,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             client_config={name: str(value) for name, value in self.client_config.items()},
             client_config_env=self.client_config_env,
             yarn_resource_manager=self.yarn_resource_manager,
+            zookeeper=self.zookeeper,
             hosts=self.hosts,
             prefix=self.prefix,
         )

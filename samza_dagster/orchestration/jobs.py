@@ -104,6 +104,10 @@ GRAPHS: Sequence[dg.GraphDefinition] = (
     reconcile_graph,
     cancel_waiting_graph,
 )
+BY_OWN_REQUEST = frozenset({"fail_over", "spin_up_standby", "move_via_new_standby"})
+"""What a standalone group has no request for."""
+BY_WHOLE_PROCESSOR = frozenset({"restart_container", "rolling_bounce"})
+"""What restarts a standalone group's processors, with all their tasks."""
 WAITING = frozenset({"spin_up_standby", "move_via_new_standby", "drain_host"})
 
 
@@ -139,10 +143,10 @@ def of_component(
 ) -> dg.JobDefinition:
     """The job as a component has it; `of` is the value of tag `samza/job`, that of each of several.
 
-    Under a `prefix` it has that before its name and the component's own `resources`: those of a code
-    location are known by name, and each component has others.
+    Under a `prefix` it has that before its name. It has `resources` of its own where they are given: those of a
+    code location are known by name, and each component has others.
     """
-    if not prefix and not is_of_all(of):
+    if not prefix and not is_of_all(of) and not resources:
         return job
     needed = {key for op in job.graph.iterate_op_defs() for key in op.required_resource_keys}
     own = {name: made for name, made in resources.items() if name in needed}
@@ -150,7 +154,7 @@ def of_component(
     return job.graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=named(prefix, job.name),
         description=job.description,
-        resource_defs=own if prefix else None,
+        resource_defs=own or None,
         config=choice_of_a_job(job.name, of) if several else None,
         partitions_def=None if several else job.partitions_def,
         executor_def=job.executor_def,

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
@@ -95,6 +96,16 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         description="YARN's web address (http://host:8088; several with commas), where Samza's own"
         " AM runs the job: its nodes and its word on the job are asked for. Empty: neither.",
     )
+    zookeeper: str = Field(
+        default="",
+        description="Where ZooKeeper is (host:2181; several with commas, a chroot behind them) that"
+        " coordinates a standalone job. Empty: the job runs in a cluster.",
+    )
+    whole_processors: bool = Field(
+        default=False,
+        description="Of a standalone job: its processors are asked for, which restart with all their"
+        " tasks, and not its tasks, which are moved.",
+    )
     hosts: list[str] = Field(
         default=[],
         description="The only hosts that a job of this component sends a standby to or starts one"
@@ -171,6 +182,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
             job_id=job_id,
             client_config=self.settings(),
             yarn_resource_manager=self.yarn_resource_manager,
+            zookeeper=self.zookeeper,
         )
 
     def each(self) -> list[Self]:
@@ -187,7 +199,11 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         return [self.of(job) for job in sorted({*named, *matching})]
 
     def deployed_jobs(self) -> list[str]:
-        """The jobs that have a coordinator stream, each as `<name>/<id>`. Raises `Unreachable`."""
+        """The jobs that have a coordinator stream, or a group, each as `<name>/<id>`. Raises `Unreachable`."""
+        if self.zookeeper:
+            from samza_dagster.client.group_session import known_jobs
+
+            return known_jobs(self.zookeeper)
         from samza_dagster.metadata.deployed_jobs import deployed_jobs
 
         return deployed_jobs(self.bootstrap_servers, self.settings())
@@ -195,8 +211,15 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     def of(self, job: str) -> Self:
         """That of one of its jobs, `<name>/<id>`."""
         name, _, job_id = job.partition("/")
+        return self._with(job_name=name, job_id=job_id)
+
+    def of_processors(self) -> Self:
+        """That of the same jobs which asks for whole processors."""
+        return self._with(whole_processors=True)
+
+    def _with(self, **changes: Any) -> Self:
         fields: dict[str, Any] = {one: getattr(self, one) for one in type(self).model_fields}
-        fields |= {"job_name": name, "job_id": job_id}
+        fields |= changes
         return type(self)(**fields)
 
     def of_run(self, run: dg.DagsterRun | None) -> Self:
@@ -218,7 +241,8 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         from samza_dagster.client import PlacementClient
         from samza_dagster.client.access import JobAccess
 
-        return PlacementClient(JobAccess.of(self.connection(), self.hosts))
+        access = JobAccess.of(self.connection(), self.hosts)
+        return PlacementClient(replace(access, whole_processors=self.whole_processors))
 
     @property
     def client(self) -> PlacementClient:

@@ -243,7 +243,9 @@ def _exports(facts: dict[str, Any]) -> str:
             fix=f"{up if facts['state'] == 'down' else remains}; or another --name",
         )
     values = demo_job.environment(
-        facts["bootstrap_servers"], yarn_resource_manager=facts.get("resource_manager", "")
+        facts["bootstrap_servers"],
+        yarn_resource_manager=facts.get("resource_manager", ""),
+        zookeeper=facts["zookeeper"] or "",
     )
     return "\n".join(f"export {name}={shlex.quote(text)}" for name, text in values.items())
 

@@ -73,14 +73,16 @@ def connection(bootstrap_servers: str, *, yarn_resource_manager: str = "") -> Co
     )
 
 
-def environment(bootstrap_servers: str, *, yarn_resource_manager: str = "") -> dict[str, str]:
+def environment(
+    bootstrap_servers: str, *, yarn_resource_manager: str = "", zookeeper: str = ""
+) -> dict[str, str]:
     """What names the same to the commands, and to the definitions of a checkout."""
-    manager = {settings.RESOURCE_MANAGER: yarn_resource_manager} if yarn_resource_manager else {}
+    others = {settings.RESOURCE_MANAGER: yarn_resource_manager, settings.ZOOKEEPER: zookeeper}
     return {
         settings.BOOTSTRAP_SERVERS: bootstrap_servers,
         settings.JOB_NAME: JOB_NAME,
         settings.JOB_ID: JOB_ID,
-        **manager,
+        **{name: value for name, value in others.items() if value},
     }
 
 

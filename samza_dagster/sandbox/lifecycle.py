@@ -202,6 +202,8 @@ class Sandbox:
         }
         if facts.get("resource_manager"):
             attributes["yarn_resource_manager"] = facts["resource_manager"]
+        if facts["zookeeper"]:
+            attributes |= {"deployment": "standalone", "zookeeper": facts["zookeeper"]}
         write_json(
             self.dagster_home / "samza_job.yaml",
             {"type": "samza_dagster.SamzaJobComponent", "attributes": attributes},

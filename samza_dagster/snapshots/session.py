@@ -29,6 +29,7 @@ def spark_session(
     app_name: str = "samza_dagster snapshots",
     driver_memory: str = "512m",
     class_archive: Path | None = None,
+    many_records: bool = False,
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> SparkSession:
@@ -36,14 +37,20 @@ def spark_session(
 
     `jars` is the Kafka connector (`connector.connector_jars()`); empty: Spark resolves
     it, which takes some 10 s the first time. `class_archive` is the file of
-    `class_archive.archive_path`; while it isn't there the JVM only starts slower. `settings` go
-    last and win. Raises `MissingPrerequisite` without pyspark or a JDK that Spark runs on.
+    `class_archive.archive_path`; while it isn't there the JVM only starts slower. `many_records`: for
+    a whole fleet and not for one job. `settings` go last and win. Raises `MissingPrerequisite` without pyspark or a JDK that Spark runs on.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingPrerequisite("a Spark session", seen=str(error), fix=_INSTALL) from error
-    chosen = spark_settings(jars, master, driver_memory=driver_memory, class_archive=class_archive)
+    chosen = spark_settings(
+        jars,
+        master,
+        driver_memory=driver_memory,
+        class_archive=class_archive,
+        many_records=many_records,
+    )
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(name, value)
@@ -57,12 +64,13 @@ def spark_settings(
     *,
     driver_memory: str = "512m",
     class_archive: Path | None = None,
+    many_records: bool = False,
 ) -> dict[str, str]:
     """Spark's settings for a master, each for a reason told here."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": _java_options(class_archive),
+        "spark.driver.extraJavaOptions": _java_options(class_archive, many_records),
         "spark.driver.memory": driver_memory,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.catalogImplementation": "in-memory",
@@ -78,6 +86,8 @@ def spark_settings(
             chosen["spark.jars"] = ",".join(names)
         return chosen
     chosen.update(_LOCAL)
+    if many_records:
+        chosen.update(_COMPILED)
     if names:
         # On the class path of the one JVM there is: spark.jars would copy them twice.
         chosen["spark.driver.extraClassPath"] = os.pathsep.join(names)
@@ -100,12 +110,18 @@ _LOCAL = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
 
+# Of a hundred thousand records it is the rows that cost.
+_COMPILED = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
 
-def _java_options(class_archive: Path | None) -> str:
+
+def _java_options(class_archive: Path | None, many_records: bool) -> str:
     logging = Path(__file__).with_name("log4j2.properties")
     options = [
         "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
+        *(() if many_records else ("-XX:TieredStopAtLevel=1",)),
         "-Xss4m",
         "-Xshare:auto",
         f"-Dlog4j2.configurationFile={logging.as_uri()}",

@@ -14,6 +14,7 @@ from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Range
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.naming import require_owner
 from samza_dagster.snapshots import applied, coordinator_stream
+from samza_dagster.snapshots.group import group_tables
 from samza_dagster.snapshots.job_config import JobStreams, job_streams
 from samza_dagster.snapshots.kafka_source import PartitionRange, local_rows, read_records
 from samza_dagster.snapshots.lag import changelog_lag
@@ -134,11 +135,19 @@ def _computed(
         )
         return stamped.selectExpr(*select_list(DATASETS[dataset])).persist()
 
-    stream_ranges = _stream_ranges(connection, topics)
-    lap("coordinator_offsets")
-    entries = coordinator_stream.live_entries(read_records(spark, options, stream_ranges)).persist()
-    config = coordinator_stream.job_config(entries)
-    require_owner(config.values, connection.job_name, connection.job_id)
+    stream_ranges: list[PartitionRange] = []
+    entries: DataFrame | None = None
+    if connection.zookeeper:
+        config, tasks, hosts = group_tables(spark, connection)
+    else:
+        stream_ranges = _stream_ranges(connection, topics)
+        lap("coordinator_offsets")
+        records = read_records(spark, options, stream_ranges)
+        entries = coordinator_stream.live_entries(records).persist()
+        config = coordinator_stream.job_config(entries)
+        require_owner(config.values, connection.job_name, connection.job_id)
+        tasks = coordinator_stream.assigned_tasks(entries)
+        hosts = coordinator_stream.hosts(entries)
     streams = job_streams(config.values, connection.job_name, connection.job_id)
     lap("coordinator_stream")
 
@@ -153,8 +162,6 @@ def _computed(
     changelogs = topics.offset_ranges({store.topic for store in streams.changelogs})
     lap("other_offsets")
 
-    tasks = coordinator_stream.assigned_tasks(entries)
-    hosts = coordinator_stream.hosts(entries)
     containers = finished(coordinator_stream.container_locality(tasks, hosts), "container_locality")
     containers.count()
     lap("container_locality")
@@ -180,7 +187,8 @@ def _computed(
     lag = finished(local_rows(spark, lags, _LAG_FIELDS), "changelog_lag")
     lag.count()
     lap("changelog_lag")
-    entries.unpersist()
+    if entries is not None:
+        entries.unpersist()
     return Snapshot(
         snapshot_time_ms=snapshot_time_ms,
         job_name=connection.job_name,

@@ -8,7 +8,7 @@ import dagster as dg
 import pytest
 from fake_lookout import DictKeeper, Lookout, LookoutClient
 
-from samza_dagster.orchestration.history.events import KEY
+from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.watch import stored
 from samza_dagster.orchestration.watch.failover_tick import Tick

@@ -42,13 +42,13 @@ def test_a_job_that_is_well_passes_every_check_and_is_told_once(stage: Stage) ->
     assert {name: event.passed for name, event in told.items()} == dict.fromkeys(
         (
             *("same_host", "replicas_present", "one_owner", "standbys_within_limit"),
-            *("locality_agrees", "clocks_agree"),
+            *("locality_agrees", "clocks_agree", "coordinated", "live_copies", "none_flaps"),
         ),
         True,
     )
     assert stage.tick(times=5) == {}
     stage.world.now_ms += 3_600_000
-    assert len(stage.tick()) == 6
+    assert len(stage.tick()) == 9
 
 
 def test_a_cursor_that_isnt_understood_is_told_and_costs_nothing_that_was_told(
@@ -206,7 +206,7 @@ def test_the_checks_can_be_run_on_demand(stage: Stage) -> None:
     """At one look, all seven."""
     stage.world.at["0-0"] = "host-0"
     passed = {name: event.passed for name, event in stage.on_demand().items()}
-    assert len(passed) == 7
+    assert len(passed) == 10
     assert [name for name, well in passed.items() if not well] == ["same_host"]
 
 

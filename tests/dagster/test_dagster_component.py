@@ -211,58 +211,44 @@ def test_settings_about_secrets_that_are_none_may_be_plain() -> None:
     assert made.settings() == plain
 
 
-def test_a_policy_out_of_bounds_is_refused_at_load(tmp_path: Path) -> None:
-    """A typing error in the YAML doesn't wait for the first run."""
-    with pytest.raises(InvalidInput, match=r"timeout_s.*0 is out of bounds: from 1 to 86,400"):
-        component(tmp_path, YAML.replace("timeout_s: 42", "timeout_s: 0"))
-
-
 def test_another_component_s_file_is_refused(tmp_path: Path) -> None:
     """The file names its component as a `defs.yaml` does."""
     with pytest.raises(InvalidInput, match=r"type: samza_dagster\.SamzaJobComponent"):
         component(tmp_path, "type: other.Component\nattributes: {}\n")
 
 
-def test_a_defs_folder_resolves_the_component_by_its_name(tmp_path: Path) -> None:
-    """`type: samza_dagster.SamzaJobComponent` works in Dagster's own project layout."""
-    package = tmp_path / "a_project"
-    (package / "defs" / "job").mkdir(parents=True)
+def jobs_of_a_project(root: Path, defs: dict[str, str]) -> set[str]:
+    """The names of the jobs that Dagster finds in a project of its own layout: folder → its `defs.yaml`."""
+    package = root / f"project_{len(defs)}"
+    for folder, text in defs.items():
+        (package / "defs" / folder).mkdir(parents=True)
+        (package / "defs" / folder / "defs.yaml").write_text(text)
     for directory in (package, package / "defs"):
         (directory / "__init__.py").touch()
-    (package / "defs" / "job" / "defs.yaml").write_text(YAML)
-    (tmp_path / "pyproject.toml").write_text(
-        '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "a_project"\n'
+    (root / "pyproject.toml").write_text(
+        f'[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "{package.name}"\n'
     )
-    sys.path.insert(0, str(tmp_path))
+    sys.path.insert(0, str(root))
     try:
-        definitions = dg.load_from_defs_folder(path_within_project=package / "defs" / "job")
-        names = {job.name for job in definitions.get_repository_def().get_all_jobs()}
+        definitions = dg.load_from_defs_folder(path_within_project=package / "defs")
+        return {job.name for job in definitions.get_repository_def().get_all_jobs()}
     finally:
-        sys.path.remove(str(tmp_path))
-    assert {"move_with_standby", "snapshot_assets"} <= names
+        sys.path.remove(str(root))
+
+
+def test_a_defs_folder_resolves_the_component_by_its_name(tmp_path: Path) -> None:
+    """`type: samza_dagster.SamzaJobComponent` works in Dagster's own project layout."""
+    assert {"move_with_standby", "snapshot_assets"} <= jobs_of_a_project(tmp_path, {"job": YAML})
 
 
 @pytest.mark.longdagster
 def test_a_defs_folder_holds_several_jobs(tmp_path: Path) -> None:
-    """A folder for each job, in Dagster's own project layout."""
-    package = tmp_path / "two_jobs"
-    for job in ("orders", "billing"):
-        (package / "defs" / job).mkdir(parents=True)
-        text = YAML.replace("app_name: wordcount", f"app_name: {job}\n  prefix: {job}")
-        (package / "defs" / job / "defs.yaml").write_text(text)
-    for directory in (package, package / "defs"):
-        (directory / "__init__.py").touch()
-    (tmp_path / "pyproject.toml").write_text(
-        '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "two_jobs"\n'
-    )
-    sys.path.insert(0, str(tmp_path))
-    try:
-        definitions = dg.load_from_defs_folder(path_within_project=package / "defs")
-        names = {job.name for job in definitions.get_repository_def().get_all_jobs()}
-    finally:
-        sys.path.remove(str(tmp_path))
-    assert {"orders_rolling_bounce", "billing_rolling_bounce"} <= names
-    assert "rolling_bounce" not in names
+    """A folder for each."""
+    name = "app_name: wordcount"
+    jobs = {job: YAML.replace(name, f"app_name: {job}\n  prefix: {job}") for job in ("a", "b")}
+    found = jobs_of_a_project(tmp_path, jobs)
+    assert {"a_rolling_bounce", "b_rolling_bounce"} <= found
+    assert "rolling_bounce" not in found
 
 
 class Placed(SamzaJobComponent):

@@ -22,7 +22,8 @@ from samza_dagster.orchestration.history.events import (
     history_event,
 )
 from samza_dagster.orchestration.history.open_requests import OpenRequest
-from samza_dagster.orchestration.history.sensor import no_end_event, placement_responses_sensor
+from samza_dagster.orchestration.history.sensor import placement_responses_sensor
+from samza_dagster.orchestration.history.tick import no_end_event
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster

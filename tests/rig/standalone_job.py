@@ -3,14 +3,16 @@ carries out what it is asked at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from samza_dagster.client.access import JobAccess
 from samza_dagster.client.group_reader import GroupReader
-from samza_dagster.metadata.job_topics import JobTopics
+from samza_dagster.metadata.job_topics import JobTopics, OffsetRange
 from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import (
     ContainerModel,
     JobModel,
@@ -21,7 +23,7 @@ from samza_dagster.model import (
     TaskMode,
     TaskModel,
 )
-from samza_dagster.model.naming import STANDBY, standby_task_name
+from samza_dagster.model.naming import STANDBY, checkpoint_topic, standby_task_name
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST, parse_request
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Pin, Running
 from samza_dagster.standalone.job_config import publish_config
@@ -35,6 +37,7 @@ CONFIG = {
     "metrics.reporter.snapshot.interval": "5",
     "systems.kafka.consumer.sasl.password": "s3cret",
 }
+COMMITS = checkpoint_topic("j", "1")
 PLACES = {"P 0": "a", "P 1": "b", "Standby-P 0-0": "b", "Standby-P 1-0": "c"}
 """Task → its processor; `a` is at `host-a`, and so on."""
 
@@ -83,6 +86,65 @@ class LedStore(MemoryMetadataStore):
         return position
 
 
+class GroupTopics:
+    """The topics of containers that work: at each look every active has committed more, and every task reported.
+
+    A standby has applied all but `behind` records of its changelog's hundred. `reported_from`: what is
+    reported is still of where tasks were then.
+    """
+
+    def __init__(self, job: StandaloneJob) -> None:
+        self._job = job
+        self._commits: list[TopicRecord] = []
+        self._looks = 0
+        self.behind = 0
+        self.reported_from: Mapping[str, str] | None = None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+        known = {("log", n): OffsetRange(0, 100) for n in (0, 1)}
+        known[COMMITS, 0] = OffsetRange(0, len(self._commits))
+        return {at: span for at, span in known.items() if at[0] in topics}
+
+    def offsets_since(
+        self, asked: Collection[tuple[str, int, int]]
+    ) -> dict[tuple[str, int, int], int]:
+        del asked
+        return {}
+
+    def tail(
+        self, topic: str, last_ms: int | None = None, *, offset: int | None = None
+    ) -> Iterator[TopicRecord]:
+        del last_ms
+        self._looks += 1
+        places = self.reported_from or self._job.places
+        if topic != COMMITS:
+            return iter([self._report(task, pid) for task, pid in places.items()])
+        actives = [task for task in self._job.places if not task.startswith("Standby-")]
+        for task in actives:
+            key = json.dumps({"taskName": task, "type": "checkpoint-v2"}).encode()
+            offsets = {"input-offsets": {"kafka.in.0": str(self._looks)}}
+            at = len(self._commits)
+            self._commits.append(TopicRecord(key, json.dumps(offsets).encode(), self._looks, at))
+        return iter(self._commits[offset or 0 :])
+
+    def _report(self, task: str, processor_id: str) -> TopicRecord:
+        header = {
+            "job-name": "j",
+            "job-id": "1",
+            "source": f"TaskName-{task}",
+            "host": f"host-{processor_id}",
+            "time": self._looks * 1_000,
+        }
+        number = task.split()[1].partition("-")[0]
+        gauges = {f"kafka-log-{number}-offset": str(99 - self.behind), "commit-calls": self._looks}
+        metrics = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
+        value = json.dumps({"header": header, "metrics": metrics}).encode()
+        return TopicRecord(None, value, self._looks * 1_000)
+
+
 @dataclass
 class StandaloneJob:
     """`group` is the group but for what was asked of it; with `leads` off nobody answers."""
@@ -97,6 +159,7 @@ class StandaloneJob:
         publish_config(self.store, CONFIG)
         self.messages = ContainerPlacementMetadataStore(self.store)
         self.store.taken = self._take
+        self.topics = GroupTopics(self)
 
     def reader(self) -> GroupReader:
         """As a session with ZooKeeper reads it."""

@@ -180,9 +180,12 @@ def judged_now(
         client = samza.open_client()
         try:
             lags = read_lags(client)
-            found = invariant_findings(client, client.view(), lags, lag_limit, standbys)
+            view = client.view()
+            found = invariant_findings(client, view, lags, lag_limit, standbys)
         finally:
             client.close()
+    if view.agreement is not None:
+        found[names.STAYS] = [NOT_SEEN]
     kept = kept_memory(instance, names.INVARIANTS, samza, slo, now_ms)
     found[names.CLOCKS] = invariants.clocks_agree(kept.clocks) if kept is not None else [NOT_SEEN]
     kept = kept_memory(instance, names.LAG_SLO, samza, slo, now_ms)

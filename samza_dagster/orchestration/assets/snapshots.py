@@ -14,7 +14,7 @@ from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
 from samza_dagster.orchestration.choices import choice_of_a_job
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.follow import errors_as_failures
-from samza_dagster.orchestration.history.events import GROUP, HISTORY
+from samza_dagster.orchestration.history.names import GROUP, HISTORY
 from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.policies import PlacementPolicies

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from samza_dagster.orchestration.choices import choice_of_a_job
 from samza_dagster.orchestration.config import SaidConfig
-from samza_dagster.orchestration.history.events import GROUP
+from samza_dagster.orchestration.history.names import GROUP
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.tags import is_of_all, job_tags
 from samza_dagster.orchestration.watch import names

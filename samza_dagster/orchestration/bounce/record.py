@@ -12,7 +12,7 @@ import dagster as dg
 
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.history.events import GROUP
+from samza_dagster.orchestration.history.names import GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.schedule import Stand

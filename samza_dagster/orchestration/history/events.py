@@ -15,6 +15,7 @@ import dagster as dg
 
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.history.open_requests import (
     LONGEST_MS,
     MOST_REQUESTS,
@@ -27,9 +28,6 @@ from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.show.timeline import timeline_svg
 from samza_dagster.orchestration.versioned import Versioned
 
-HISTORY = "placement_history"
-KEY = dg.AssetKey(HISTORY)
-GROUP = "samza"
 MOST_IN_A_TICK = 200
 STREAM, STATE_TOPIC = "coordinator stream", "state topic"
 MOST_BYTES = 400_000

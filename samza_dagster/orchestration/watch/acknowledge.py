@@ -11,7 +11,7 @@ from pydantic import Field
 
 from samza_dagster.orchestration.config import LONGEST_REASON, PROCESSOR_PATTERN, SaidConfig
 from samza_dagster.orchestration.follow import errors_as_failures
-from samza_dagster.orchestration.history.events import HISTORY
+from samza_dagster.orchestration.history.names import HISTORY
 from samza_dagster.orchestration.moves import find_processor
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tags

@@ -83,6 +83,10 @@ def invariants_tick(
         began_ms, lags, view = now(), read_lags(client), client.view()
         every_s = view.report_every_s or 0
         found = invariant_findings(client, view, lags, lag_limit, settings.standbys)
+        found[names.STAYS] = invariants.none_flaps(view, memory.registrations)
+        if view.agreement is not None:  # who is away just now is known by its last one
+            seen = {**memory.registrations, **view.agreement.registrations}
+            memory = replace(memory, registrations=seen)
         if isinstance(lags, Unreachable):
             return {**found, names.CLOCKS: lags}, memory, every_s
         reports = newest_reports((lag.host, lag.reported_ms) for lag in lags)
@@ -124,6 +128,9 @@ def invariant_findings(
         if isinstance(lags, Unreachable)
         else invariants.within_limit(lags, lag_limit),
         names.LOCALITY: invariants.locality_agrees(view, reported),
+        names.COORDINATED: invariants.coordinated(view),
+        names.COPIES: invariants.live_copies(view),
+        names.STAYS: invariants.none_flaps(view, {}),
     }
 
 

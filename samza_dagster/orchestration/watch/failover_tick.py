@@ -17,7 +17,7 @@ import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.model.naming import LAST_SEEN
-from samza_dagster.orchestration.history.events import HISTORY, KEY
+from samza_dagster.orchestration.history.names import HISTORY, KEY
 from samza_dagster.orchestration.job_sensor import JobTick, Told
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag

@@ -84,6 +84,7 @@ class CheckMemory(Versioned):
 
     `clock` is what its times are by (`steady_now`). `clocks` are those of hosts, as of a look that
     began at `clocks_ms`; `samples` how far standbys' store partitions had come, oldest first.
+    `registrations` are those of standalone processors (`Agreement`).
     """
 
     VERSION: ClassVar[int] = 2
@@ -99,6 +100,7 @@ class CheckMemory(Versioned):
     clocks: Mapping[str, HostClock] = field(default_factory=dict[str, HostClock])
     clocks_ms: int = 0
     samples: Samples = field(default_factory=dict[str, tuple[Applied, ...]])
+    registrations: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def by_clock(self, clock: str, now_ms: int) -> CheckMemory:
         """The same by this clock, whose time it is now; by another one as if it had looked just now."""

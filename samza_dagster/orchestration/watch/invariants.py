@@ -184,6 +184,92 @@ def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
     ]
 
 
+def coordinated(view: JobView) -> list[Finding]:
+    """That nobody coordinates the job, or that standalone processors don't agree."""
+    leader, agreement = view.leader, view.agreement
+    if leader is not None and leader.ended:
+        seen = f"the coordinator on {leader.host} ended in order, and no other leads"
+        return [
+            Finding("leader", seen, "start a coordinator: samza-dagster coordinator run", "ERROR")
+        ]
+    if agreement is None:
+        return []
+    if agreement.leader is None:
+        seen = "no processor is registered in ZooKeeper: nobody leads, and no task is processed"
+        return [Finding("leader", seen, "start processors: samza-dagster processor run", "ERROR")]
+    found = [
+        Finding(
+            f"processor id {pid}",
+            f"two processors have the id {pid}: no version is made until one has ended",
+            "end one of them, or give it another --processor-id",
+            "ERROR",
+        )
+        for pid in agreement.twice
+    ]
+    if agreement.version != agreement.agreed:
+        awaited = f", waits for {', '.join(agreement.awaited)}" if agreement.awaited else ""
+        found.append(
+            Finding(
+                "version",
+                f"version {agreement.version} isn't agreed on{awaited}; agreed is {agreement.agreed}",
+                f"look at the log of {', '.join(agreement.awaited) or agreement.leader}; the leader makes"
+                " another version when job.coordinator.zk.consensus.timeout.ms has passed",
+                "ERROR",
+            )
+        )
+    return found
+
+
+def live_copies(view: JobView) -> list[Finding]:
+    """Groups without a copy of their state, active or standby, on a host that is alive."""
+    copies: dict[str, list[str]] = defaultdict(list)
+    alive: set[str] = set()
+    for processor_id, processor in sorted(view.processors.items()):
+        group, host = view.group_of(processor_id), view.hosts.get(processor.host or "")
+        where = processor.host or processor.last_seen_host or "no host"
+        copies[group].append(f"{processor_id} {processor.state}, last on {where}")
+        if processor.state in _HAS_PROCESS and host is not None and host.state != LOST:
+            alive.add(group)
+    return [
+        Finding(
+            group,
+            f"no live copy of its state: {'; '.join(there)}",
+            "bring one of these hosts back: its changelog alone is left, from which a restore takes longest",
+            "ERROR",
+        )
+        for group, there in copies.items()
+        if group not in alive
+    ]
+
+
+def none_flaps(view: JobView, registered: Mapping[str, str]) -> list[Finding]:
+    """Containers that fail again and again, and standalone processors that registered anew.
+
+    `registered` are the registrations at the look before: one that another takes the place of is
+    one end and one start more.
+    """
+    found = [
+        Finding(
+            pid,
+            f"{pid} has failed {processor.failures} times in all, and is started at longer intervals",
+            f"its log on {processor.host or processor.last_seen_host or 'its host'}",
+        )
+        for pid, processor in sorted(view.processors.items())
+        if processor.flapping
+    ]
+    if view.agreement is None:
+        return found
+    return found + [
+        Finding(
+            pid,
+            f"{pid} registers anew again and again: its session expired, or it ended and was started",
+            f"its log, its pauses and its way to ZooKeeper at {view.members[pid].host}",
+        )
+        for pid, number in sorted(view.agreement.registrations.items())
+        if registered.get(pid, number) != number
+    ]
+
+
 def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[Finding]:
     """Containers that run elsewhere than where they reported last (`reported`: id → host)."""
     return [

@@ -10,6 +10,9 @@ ONE_OWNER = "one_owner"
 LAG = "standbys_within_limit"
 LOCALITY = "locality_agrees"
 CLOCKS = "clocks_agree"
+COORDINATED = "coordinated"
+COPIES = "live_copies"
+STAYS = "none_flaps"
 ASSETS: Mapping[str, str] = {
     SAME_HOST: "container_locality",
     REPLICAS: "container_locality",
@@ -17,6 +20,9 @@ ASSETS: Mapping[str, str] = {
     LAG: "changelog_lag",
     LOCALITY: "container_locality",
     CLOCKS: "container_locality",
+    COORDINATED: "container_locality",
+    COPIES: "task_locality",
+    STAYS: "container_locality",
 }
 TOLD: Mapping[str, str] = {
     SAME_HOST: "No two processes of one group are on one host.",
@@ -25,6 +31,9 @@ TOLD: Mapping[str, str] = {
     LAG: "Every standby's lag is known and within lag_limit.",
     LOCALITY: "Containers report the hosts on which the coordinator has them.",
     CLOCKS: "The hosts' clocks are within 5 s of the clock of whoever looks.",
+    COORDINATED: "Somebody coordinates the job, and standalone processors agree on who has which task.",
+    COPIES: "Of every task's state there is a copy on a host that is alive.",
+    STAYS: "No container fails, and no standalone processor comes and goes, again and again.",
 }
 
 INVARIANTS = "invariants"

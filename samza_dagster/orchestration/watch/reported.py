@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import dagster as dg
 
-from samza_dagster.orchestration.history.events import KEY
+from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.watch.cases import told_as
 from samza_dagster.orchestration.watch.memory import Acted, Memory, Suspect

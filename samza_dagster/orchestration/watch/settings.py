@@ -145,6 +145,9 @@ class AutoFailover(dg.Model, dg.Resolvable):
 
 MOST_OBJECTIVES = 100
 
+FLAPS, FLAPS_WITHIN_S = 3, 600
+"""So many looks within that time at which it has come again, or is known to flap."""
+
 
 class Invariants(dg.Model, dg.Resolvable):
     """The sensor `invariants`. Times in seconds."""
@@ -174,7 +177,16 @@ class Invariants(dg.Model, dg.Resolvable):
             names.LAG: Hysteresis(looks=2, for_ms=lag_s * 1000),
             names.LOCALITY: slow,
             names.CLOCKS: Hysteresis(),
+            names.COORDINATED: slow,
+            names.COPIES: slow,
+            names.STAYS: Hysteresis(
+                looks=FLAPS, within_ms=FLAPS_WITHIN_S * 1000, good_looks=self._quiet_looks
+            ),
         }
+
+    @property
+    def _quiet_looks(self) -> int:
+        return max(2, FLAPS_WITHIN_S // 2 // max(1, self.interval_s))
 
 
 class LagObjective(dg.Model, dg.Resolvable):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import dagster as dg
 
-from samza_dagster.orchestration.history.events import KEY
+from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.watch.reported import is_for_every_one
 
 LOOKED_BACK = 300

@@ -52,7 +52,15 @@ def _answer(group: Group, standby: Standby, at_ms: int) -> Answer:
     reported_ms = max(report_times(process, group, at_ms + 1), default=None)
     applied = None if reported_ms is None else restore.applied_at(reported_ms)
     end_then = None if reported_ms is None else changelog.end_at(reported_ms)
-    lag, why = _lag(group, standby, reported_ms, applied, at_ms, has_former=len(begun) > 1)
+    lag, why = _lag(
+        group,
+        standby,
+        process.host,
+        reported_ms,
+        applied,
+        at_ms,
+        former=begun[-2][0] if len(begun) > 1 else None,
+    )
     return Answer(
         group.job,
         standby.task,
@@ -74,11 +82,12 @@ def _answer(group: Group, standby: Standby, at_ms: int) -> Answer:
 def _lag(
     group: Group,
     standby: Standby,
+    host: str,
     reported_ms: int | None,
     applied: int | None,
     at_ms: int,
     *,
-    has_former: bool,
+    former: Process | None,
 ) -> tuple[int | None, str | None]:
     changelog = standby.changelog
     beginning, end = changelog.beginning_at(at_ms), changelog.end_at(at_ms)
@@ -87,7 +96,9 @@ def _lag(
     if beginning >= end:
         return 0, None
     if reported_ms is None:
-        return None, "former-host" if has_former else "no-observation"
+        if former is None:
+            return None, "no-observation"
+        return None, "former-process" if former.host == host else "former-host"
     if applied is None:
         return None, "no-observation"
     if changelog.anew_ms is not None and at_ms >= changelog.anew_ms:

@@ -29,6 +29,7 @@ class Fault(StrEnum):
     COMPACTED = "most offsets of the changelog have no record any more"
     MADE_ANEW = "the changelog's topic is deleted and made again"
     MOVED = "the standby dies, its report stays, and it starts on another host"
+    WIPED = "the standby starts anew on its host, with an empty disk"
     LEADERLESS = "the changelog's partitions have no leader"
     NO_CHANGELOG = "the store has no changelog"
     SLOW_REPORTS = "its containers report once a minute"
@@ -129,12 +130,13 @@ class Fleet:
         changelogs = {number: self._changelog(chance, fault) for _, number in tasks}
         standbys: list[Standby] = []
         for replica in range(shape.standbys):
-            moves = fault is Fault.MOVED and replica == 0
-            ends_ms = shape.fault_ms if moves else None
+            again = fault in (Fault.MOVED, Fault.WIPED) and replica == 0
+            ends_ms = shape.fault_ms if again else None
             mine = f"{name}-{replica}"
             lives = [self._process(mine, hosts[1 + replica], 0, ends_ms)]
-            if moves:
-                lives.append(self._process(mine, hosts[-1], shape.fault_ms + _LEAVES_MS, None))
+            if again:
+                host = hosts[-1] if fault is Fault.MOVED else hosts[1 + replica]
+                lives.append(self._process(mine, host, shape.fault_ms + _LEAVES_MS, None))
             for task, number in tasks:
                 changelog = changelogs[number]
                 stands_ms = shape.fault_ms if fault is Fault.STANDS_STILL else None
@@ -172,14 +174,14 @@ class Fleet:
 
 
 def _restore(chance: Random, changelog: Changelog, life: Process, stands_ms: int | None) -> Restore:
-    """Three of four first incarnations have caught up long ago; the others restore."""
+    """Three of four first incarnations have caught up long ago; the others restore, later ones slowly."""
     warm = life.began_ms == 0 and chance.random() < 0.75
     end = changelog.end_at(life.began_ms)
     return Restore(
         changelog,
         began_ms=life.began_ms,
         first=end if warm else changelog.beginning_at(life.began_ms),
-        per_s=changelog.per_s + chance.randrange(200, 20_000),
+        per_s=changelog.per_s + chance.randrange(200, 2_000 if life.began_ms else 20_000),
         stands_ms=stands_ms,
         ends_ms=life.ends_ms,
     )

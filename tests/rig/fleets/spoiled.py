@@ -25,7 +25,7 @@ def spoiled(job: str, task: str, host: str) -> Iterator[Spoiled]:
     """One of each kind, in the name of a standby's task."""
     source = f"TaskName-{task}"
     header = f'"job-name":"{job}","job-id":"1","source":"{source}","host":"{host}"'
-    yield Spoiled("no JSON", BEGAN_MS, f"{source} was here".encode())
+    yield Spoiled("no JSON", BEGAN_MS, f'"{source}" was here'.encode())
     yield Spoiled("cut off", BEGAN_MS, f'{{"header":{{{header},"time":{BEGAN_MS}}},"metr'.encode())
     yield Spoiled("no UTF-8", BEGAN_MS, b'{"header":{"source":"' + source.encode() + b"\xff\xfe")
     yield Spoiled("a list", BEGAN_MS, f'["{source}"]'.encode())

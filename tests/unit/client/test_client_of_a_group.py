@@ -75,12 +75,12 @@ def test_a_task_is_starting_until_its_processor_runs_the_agreed_version(job: Sta
 
 
 def test_under_a_leader_of_samzas_own_a_request_waits(job: StandaloneJob) -> None:
-    """It says nowhere what it runs, and knows no such request."""
+    """It knows no such request."""
     job.leads = False
     client = PlacementClient(job.access())
     client.place("P 0", "host-c")
-    others = {s: it for s, it in job.group.running.items() if s != "0000000000"}
-    job.group = replace(job.group, running=others)
+    first, *others = job.group.members
+    job.group = replace(job.group, members=(first._replace(holds_standbys=False), *others))
     (waiting,) = client.view().queued
     assert "a leads, a processor of Samza's own" in waiting.trouble
 
@@ -202,3 +202,25 @@ def test_a_version_that_is_not_agreed_on_names_whom_it_waits_for(job: Standalone
     agreement = PlacementClient(job.access()).view().agreement
     assert agreement is not None
     assert (agreement.version, agreement.agreed, agreement.awaited) == (4, 3, ("b", "c"))
+
+
+def test_a_standbys_lag_is_what_its_processor_reports(job: StandaloneJob) -> None:
+    """By the task's name, from the location at which it runs; an active that works has all."""
+    job.topics.behind = 7
+    lags = {lag.task_name: lag for lag in PlacementClient(job.access(job.topics)).lag()}
+    standby = lags["Standby-P 0-0"]
+    assert (standby.processor_id, standby.host, standby.lag, standby.basis) == (
+        *("Standby-P 0-0", "host-b"),
+        *(7, "metrics"),
+    )
+    assert (lags["P 0"].lag, lags["P 0"].basis) == (0, "running")
+
+
+def test_a_report_from_where_a_task_was_before_tells_nothing_of_it(job: StandaloneJob) -> None:
+    """As of a container that was moved."""
+    former = dict(job.places)
+    client = PlacementClient(job.access(job.topics))
+    client.place("Standby-P 0-0", "host-c")
+    job.topics.reported_from = former
+    lag = next(lag for lag in client.lag() if lag.task_name == "Standby-P 0-0")
+    assert (lag.host, lag.lag, lag.basis) == ("host-c", None, "none")

@@ -17,6 +17,7 @@ from samza_dagster.sandbox.demo.run import checkout_definitions
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.registry import Registry
+from samza_dagster.sandbox.standalone import StandaloneRunner
 
 pytestmark = pytest.mark.unit
 
@@ -80,7 +81,9 @@ def test_status_of_none_has_every_field_and_down_of_none_leaves_no_trace(home: P
     assert list(home.iterdir()) == []
 
 
-def test_status_env_gives_a_shell_what_the_other_commands_read() -> None:
+def test_status_env_gives_a_shell_what_the_other_commands_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Quoted; exit 2 and nothing to evaluate when it isn't up."""
     down = run("status", "--env")
     assert (down.exit_code, down.stdout) == (2, "")
@@ -98,6 +101,10 @@ def test_status_env_gives_a_shell_what_the_other_commands_read() -> None:
     registry.update(options={"yarn": True}, yarn={"url": url, "application": "application_1"})
     registry.add(ProcessRecord.of("resource-manager", os.getpid()))
     assert f"export SAMZA_DAGSTER_YARN_RESOURCE_MANAGER={url}" in run("status", "--env").stdout
+    monkeypatch.setattr(StandaloneRunner, "processors", lambda _: {})
+    registry.update(options={"standalone": True}, zookeeper="127.0.0.1:2")
+    registry.add(ProcessRecord.of("zookeeper", os.getpid()))
+    assert "export SAMZA_DAGSTER_ZOOKEEPER=127.0.0.1:2" in run("status", "--env").stdout
 
 
 def test_a_standalone_sandbox_names_the_parts_that_are_gone() -> None:

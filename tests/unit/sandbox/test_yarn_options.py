@@ -23,22 +23,30 @@ def test_a_host_that_doesnt_run_cant_be_lost(tmp_path: Path) -> None:
         Sandbox("some", root=tmp_path).yarn.lose("host-9")
 
 
-@pytest.mark.parametrize("manager", [None, "http://127.0.0.1:8088"])
-def test_its_dagster_asks_its_own_resource_manager(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, manager: str | None
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({}, {}),
+        ({"resource_manager": "http://here:1"}, {"yarn_resource_manager": "http://here:1"}),
+        ({"zookeeper": "here:2"}, {"deployment": "standalone", "zookeeper": "here:2"}),
+    ],
+)
+def test_its_dagster_asks_its_own_resource_manager_or_zookeeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: dict[str, str], told: dict[str, str]
 ) -> None:
-    """One whose coordinator is ours has none."""
+    """One whose coordinator is ours has neither."""
     box = Sandbox("some", root=tmp_path)
     facts: dict[str, Any] = {
         **box.status(),
         "bootstrap_servers": "127.0.0.1:9092",
         "hosts": {"host-1": {}},
-        **({} if manager is None else {"resource_manager": manager}),
+        **parts,
     }
     monkeypatch.setattr(box, "status", lambda: facts)
     box.dagster(free_ports(1)[0])
     component = json.loads((box.dagster_home / "samza_job.yaml").read_text())
-    assert component["attributes"].get("yarn_resource_manager") == manager
+    kinds = ("yarn_resource_manager", "deployment", "zookeeper")
+    assert {k: v for k, v in component["attributes"].items() if k in kinds} == told
 
 
 def test_settings_stand_above_what_the_sandbox_sets_itself(tmp_path: Path) -> None:

@@ -39,6 +39,18 @@ def test_a_cluster_gets_the_jars_and_keeps_its_own_planning() -> None:
     assert "spark.sql.adaptive.enabled" not in chosen
 
 
+def test_for_many_records_expressions_are_compiled() -> None:
+    """What a job's thousand rows don't pay for, a fleet's hundred thousand do."""
+    one, fleet = (spark_settings(JARS, "local[2]", many_records=many) for many in (False, True))
+    options = "spark.driver.extraJavaOptions"
+    assert "TieredStopAtLevel" in one.pop(options)
+    assert "TieredStopAtLevel" not in fleet.pop(options)
+    assert {name for name in one if one[name] != fleet[name]} == {
+        "spark.sql.codegen.wholeStage",
+        "spark.sql.codegen.factoryMode",
+    }
+
+
 def test_without_jars_spark_resolves_the_package_without_what_it_has() -> None:
     """The excludes keep a half-filled local repository from deciding."""
     chosen = spark_settings((), "local[2]")

@@ -1,0 +1,10 @@
+"""Names of what is recorded of a job's placement."""
+
+from __future__ import annotations
+
+import dagster as dg
+
+HISTORY = "placement_history"
+KEY = dg.AssetKey(HISTORY)
+GROUP = "samza"
+"""Of assets."""
