@@ -19,16 +19,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from samza_dagster.assignment import by_locality
-from samza_dagster.model import ContainerModel, JobModel, TaskMode
-from samza_dagster.simulation.standalone_requests import Placement, request_of
+from samza_dagster.model import ContainerModel, TaskMode
+from samza_dagster.simulation.standalone_requests import request_of
+from samza_dagster.simulation.standalone_server import Server
+from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.group import (
+    ALL_MODES,
+    Barrier,
+    BarrierState,
+    GroupView,
+    Member,
+    modes_of,
+    part,
+)
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 
 Step = Callable[
-    [Processor, GroupView | None, int, Grouper], tuple[Processor, tuple[rules.Command, ...]]
+    [Processor, GroupView | None, int, Grouper], tuple[Processor, tuple[commands.Command, ...]]
 ]
 SETTINGS = Settings(
     debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, stop_ms=1_000, probe_ms=9_000
@@ -40,7 +50,7 @@ _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
 _LATE_MS = 400
 _CALM_MS = 90_000
-_WORK = rules.StartWork | rules.StopWork
+_WORK = commands.StartWork | commands.StopWork
 
 
 class Violation(AssertionError):
@@ -48,58 +58,14 @@ class Violation(AssertionError):
 
 
 @dataclass
-class _Server:
-    """ZooKeeper as its clients see it: one order of all writes, sessions that expire by its clock."""
-
-    members: dict[str, Member] = field(default_factory=dict[str, Member])
-    heard_ms: dict[str, int] = field(default_factory=dict[str, int])
-    models: dict[int, JobModel] = field(default_factory=dict[int, JobModel])
-    barriers: dict[int, Barrier] = field(default_factory=dict[int, Barrier])
-    locality: dict[str, str] = field(default_factory=dict[str, str])
-    version: int = 0
-    revision: int = 0
-    agreed: int = 0
-    next_sequence: int = 0
-    placement: Placement = field(default_factory=Placement)
-
-    def view(self, now_ms: int) -> GroupView:
-        return GroupView(
-            tuple(self.members[sequence] for sequence in sorted(self.members)),
-            self.version,
-            self.revision,
-            self.agreed,
-            max((*self.models, *self.barriers), default=0),
-            self.models.get(self.version),
-            self.barriers.get(self.version),
-            dict(self.locality),
-            self.placement.waiting(),
-            dict(self.placement.responses),
-            dict(self.placement.pins),
-            dict(self.placement.restarts),
-            dict(self.placement.running),
-            now_ms,
-        )
-
-    def expire(self, now_ms: int) -> None:
-        for sequence, heard_ms in list(self.heard_ms.items()):
-            if now_ms >= heard_ms + SETTINGS.session_ms:
-                self.end(sequence)
-
-    def end(self, sequence: str) -> None:
-        del self.heard_ms[sequence]
-        self.members.pop(sequence, None)
-        self.placement.running.pop(sequence, None)
-
-
-@dataclass
 class _Process:
-    """A processor's process and its containers. `run` is what runs, `ends_ms` when that will have ended."""
+    """A processor's process and its containers. `run` is what runs, `ends_ms` when that of a mode will have ended."""
 
     state: Processor
     rate: float
     offset_ms: int
     run: ContainerModel | None = None
-    ends_ms: int | None = None
+    ends_ms: dict[TaskMode, int] = field(default_factory=dict[TaskMode, int])
     lease_ms: int = 0
     paused_until_ms: int = 0
     cut_off_until_ms: int = 0
@@ -142,7 +108,7 @@ class StandaloneWorld:
         self._step = step
         self._follows_pins = follows_pins
         self._beside_samza = beside_samza
-        self._server = _Server()
+        self._server = Server(SETTINGS.session_ms)
         self._processes: list[_Process] = []
         self._settings = replace(SETTINGS, debounce_ms=self.random.choice([0, 0, 500, 2_000]))
         self._has_pauses = self.random.random() < 0.5
@@ -233,30 +199,31 @@ class StandaloneWorld:
         for process in self._processes:
             if self._has_pauses and self.now_ms >= process.lease_ms:
                 process.run = None  # the warden's, whatever the process does
-            if process.ends_ms is not None and self.now_ms >= process.ends_ms:
-                process.run = None
+            ended = frozenset(m for m, ends_ms in process.ends_ms.items() if self.now_ms >= ends_ms)
+            process.run = part(process.run, ALL_MODES - ended)
 
     def _turn(self, process: _Process) -> None:
         if self.now_ms < process.paused_until_ms:
             return
-        if process.run is None and process.state.work is not None:
-            process.ends_ms = None
-            process.state = rules.stopped(process.state)
+        ended = modes_of(process.state.work) - modes_of(process.run)
+        for mode in ended:
+            process.ends_ms.pop(mode, None)
+            process.state = rules.stopped(process.state, frozenset({mode}))
         for seen in self._readings(process):
             view = seen
             if seen is not None and process.is_samzas:
                 view = replace(seen, requests=(), responses={}, pins={}, restarts={})
             before, process.seen = process.state, view or process.seen
-            state, commands = self._step(before, view, process.clock(self.now_ms), self._grouper)
+            state, told = self._step(before, view, process.clock(self.now_ms), self._grouper)
             process.state = state
-            for command in commands:
+            for command in told:
                 if process not in self._processes:
                     break
                 fault = self.random.random() if self._has_failing_writes else 1
                 if fault < 0.001:
                     self._crash(process)
                     break
-                if fault < 0.01 and not isinstance(command, rules.Register):
+                if fault < 0.01 and not isinstance(command, commands.Register):
                     if fault < 0.005 and not isinstance(command, _WORK):
                         self._carry_out(process, command)
                     process.state = before  # as the runner does
@@ -289,11 +256,12 @@ class StandaloneWorld:
             process.reading = None
             yield view
 
-    def _carry_out(self, process: _Process, command: rules.Command) -> None:
+    def _carry_out(self, process: _Process, command: commands.Command) -> None:
         server, sequence = self._server, process.state.sequence
-        if isinstance(command, rules.StopWork):
-            process.ends_ms = self.now_ms + self.random.randrange(_STOPS_WITHIN_MS)
-        elif isinstance(command, rules.Register):
+        if isinstance(command, commands.StopWork):
+            for mode in sorted(command.modes):
+                process.ends_ms[mode] = self.now_ms + self.random.randrange(_STOPS_WITHIN_MS)
+        elif isinstance(command, commands.Register):
             made = f"{server.next_sequence:010d}"
             server.next_sequence += 1
             state = process.state
@@ -302,14 +270,17 @@ class StandaloneWorld:
             )
             server.heard_ms[made] = self.now_ms
             process.state = rules.registered(state, made, process.clock(self.now_ms))
-        elif isinstance(command, rules.GiveUp):
+        elif isinstance(command, commands.GiveUp):
             if sequence in server.heard_ms:
                 server.end(sequence)
             self._processes.remove(process)
-        elif isinstance(command, rules.StartWork):
-            if process.run is not None:
+        elif isinstance(command, commands.StartWork):
+            started = part(command.work, command.modes)
+            if modes_of(started) & modes_of(process.run):
                 raise self._broken("containers start once", process.state.processor_id)
-            process.run, process.ends_ms = command.work, None
+            parts = [each.tasks for each in (process.run, started) if each is not None]
+            tasks = {name: task for each in parts for name, task in each.items()}
+            process.run = command.work.model_copy(update={"tasks": tasks})
             placement = server.placement
             placement.started_ms[process.state.processor_id] = self.now_ms
             placement.started_at |= dict.fromkeys(command.work.tasks, process.state.location)
@@ -317,18 +288,18 @@ class StandaloneWorld:
         elif sequence in server.heard_ms:
             self._write(process, command)
 
-    def _write(self, process: _Process, command: rules.Command) -> None:
+    def _write(self, process: _Process, command: commands.Command) -> None:
         server = self._server
-        if isinstance(command, rules.Report):
+        if isinstance(command, commands.Report):
             assert process.state.sequence is not None
             if process.is_samzas:
                 return
             server.placement.running[process.state.sequence] = command.running
-        elif isinstance(command, rules.JoinBarrier):
+        elif isinstance(command, commands.JoinBarrier):
             barrier = server.barriers[command.version]
             participants = barrier.participants | {process.state.processor_id}
             server.barriers[command.version] = replace(barrier, participants=participants)
-        elif isinstance(command, rules.Publish):
+        elif isinstance(command, commands.Publish):
             if command.version in server.models:
                 return
             if self._follows_pins and not process.is_samzas:
@@ -340,7 +311,7 @@ class StandaloneWorld:
                 if command.version <= server.version:
                     raise self._broken("versions only grow", f"{command.version}")
                 server.version, server.revision = command.version, server.revision + 1
-        elif isinstance(command, rules.EndBarrier):
+        elif isinstance(command, commands.EndBarrier):
             barrier = server.barriers[command.version]
             if barrier.state is not BarrierState.NEW:
                 return

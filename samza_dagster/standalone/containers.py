@@ -94,6 +94,7 @@ class Containers:
         )
         self._boot_id = procfs.boot_id()
         self._running: set[str] = set()
+        self._modes: dict[str, TaskMode] = {}
         self._parks = parks
         self._ahead: Launch | None = None
         self._closing = threading.Event()
@@ -129,14 +130,15 @@ class Containers:
             self._ahead = self._launch(served, own)._replace(job_model_json="")
             self._supervisor.reserve(self._ahead.execution_id, 0, 0, self._ahead)
 
-    def start(self, work: ContainerModel, model: JobModel) -> None:
-        """Starts them, and doesn't wait. Raises `ActionFailed` when one can't be."""
+    def start(self, work: ContainerModel, model: JobModel, modes: frozenset[TaskMode]) -> None:
+        """Starts those of these modes, and doesn't wait. Raises `ActionFailed` when one can't be."""
         served = local_model(model, self._config)
-        for mode in sorted({task.task_mode for task in work.tasks.values()}):
+        for mode in sorted(modes & {task.task_mode for task in work.tasks.values()}):
             launch = self._launch(served, container_id(work.processor_id, mode))
             self._supervisor.reserve(launch.execution_id, 0, 0)
             with self._supervisor.roster.changed:
                 self._running.add(launch.execution_id)
+                self._modes[launch.execution_id] = mode
             started = self._supervisor.start(launch.execution_id, launch)
             if not started.ok:
                 raise ActionFailed(f"start the container {launch.processor_id}", seen=started.why)
@@ -161,11 +163,12 @@ class Containers:
             self._supervisor.release(execution_id)
         self._ahead = None
 
-    def stop(self, stopped: Callable[[], None]) -> None:
-        """Tells them to end, and doesn't wait; `stopped` is called when all have ended."""
+    def stop(self, modes: frozenset[TaskMode], stopped: Callable[[], None]) -> None:
+        """Tells those of these modes to end, and doesn't wait; `stopped` is called when they have."""
         with self._supervisor.roster.changed:
-            self._running.clear()
-        threading.Thread(target=self._stop_all, args=(stopped,), daemon=True).start()
+            ids = [each for each, mode in self._modes.items() if mode in modes]
+            self._running.difference_update(ids)
+        threading.Thread(target=self._stop_these, args=(ids, stopped), daemon=True).start()
 
     def close(self) -> None:
         """Ends what still runs, then what serves it."""
@@ -180,10 +183,8 @@ class Containers:
         self._server.shutdown()
         self._server.server_close()
 
-    def _stop_all(self, stopped: Callable[[], None]) -> None:
+    def _stop_these(self, ids: list[str], stopped: Callable[[], None]) -> None:
         supervisor = self._supervisor
-        with supervisor.roster.changed:
-            ids = list(supervisor.roster.incarnations)
         for execution_id in ids:
             supervisor.stop(execution_id)
         roster = supervisor.roster
@@ -192,11 +193,14 @@ class Containers:
                 roster.changed.wait()
         for execution_id in ids:
             supervisor.forget(execution_id)
+            self._modes.pop(execution_id, None)
         stopped()
 
     def _end_all(self) -> None:
+        with self._supervisor.roster.changed:
+            ids = list(self._supervisor.roster.incarnations)
         ended = threading.Event()
-        self._stop_all(ended.set)
+        self._stop_these(ids, ended.set)
         ended.wait()
 
     def _see_ends(self) -> None:

@@ -6,8 +6,8 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
 
 - The member with the lowest sequence leads. After a change of members, and when it begins to
   lead, it waits until they have been the same for the debounce time, and publishes a new version.
-- A member whose work a version changes stops all of it, then joins that version's barrier; one whose
-  work is the same goes on and joins at once.
+- A member whose active or standby tasks a version changes stops all of these, then joins that version's
+  barrier; what is the same goes on. Samza's own stop all.
 - When all that were expected have joined, the version is agreed: each writes where its tasks are
   and starts them. A barrier that isn't complete in time is given up, and the leader tries anew.
 - A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
@@ -19,11 +19,30 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.standalone import requests
-from samza_dagster.standalone.group import BarrierState, GroupView, Member, Running
+from samza_dagster.standalone.commands import (
+    Command,
+    EndBarrier,
+    GiveUp,
+    JoinBarrier,
+    Publish,
+    Register,
+    Report,
+    StartWork,
+    StopWork,
+)
+from samza_dagster.standalone.group import (
+    ALL_MODES,
+    BarrierState,
+    GroupView,
+    Member,
+    Running,
+    modes_of,
+    part,
+)
 
 VERSIONS_KEPT = 10
 PINS_WAIT_MS = 1_000
@@ -67,9 +86,9 @@ class Processor:
     `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when ZooKeeper
     last answered. `found` is the version that it found when it registered: it may be nobody that this
     one waits for. Of Samza's own processors `samza` are registered, and one may have left at
-    `samza_left_ms`. `work` runs, or is being stopped (`is_stopping`). `joined` is the newest version
+    `samza_left_ms`. `work` runs; of the modes in `stopping` it is being stopped. `joined` is the newest version
     whose barrier it has joined. `restarted` is the request by which it restarted its containers last,
-    `silent_since_ms` when it last stopped containers, `silent_ms` how long until it started some again,
+    `silent_since_ms` when it stopped active tasks, `silent_ms` how long until it started some again,
     `running` what it has reported. Of a leader: `counted` are the members as it saw them
     last, `plan_ms` when it publishes for them, `round` what it has published, `probe_ms` when it
     asks again whether all is where it should be.
@@ -85,7 +104,7 @@ class Processor:
     samza: frozenset[str] = frozenset()
     samza_left_ms: int | None = None
     work: ContainerModel | None = None
-    is_stopping: bool = False
+    stopping: frozenset[TaskMode] = frozenset()
     joined: int = 0
     restarted: str | None = None
     silent_since_ms: int | None = None
@@ -97,78 +116,6 @@ class Processor:
     probe_ms: int | None = None
 
 
-@dataclass(frozen=True)
-class Register:
-    """Make an ephemeral, sequential node for this processor."""
-
-
-@dataclass(frozen=True)
-class GiveUp:
-    """Delete the own node and end: `why` is for a person."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class StopWork:
-    """End all containers of this processor, active and standby; `stopped` says when they have ended."""
-
-
-@dataclass(frozen=True)
-class JoinBarrier:
-    """Make the own node among the barrier's participants."""
-
-    version: int
-
-
-@dataclass(frozen=True)
-class StartWork:
-    """Write the locations of the tasks that the model gives this processor, then start them."""
-
-    version: int
-    work: ContainerModel
-    model: JobModel = field(repr=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Report:
-    """Write into the own node what this processor runs."""
-
-    running: Running
-
-
-@dataclass(frozen=True)
-class Publish:
-    """Write the model and a barrier of state NEW under `version`, then set the version.
-
-    The model's node must be new, and the version's still have `revision`: else another has
-    published, and nothing is set.
-    """
-
-    version: int
-    model: JobModel
-    revision: int
-
-
-@dataclass(frozen=True)
-class EndBarrier:
-    """Set the state of a barrier that is NEW; with DONE the version is the agreed one, and old ones go."""
-
-    version: int
-    state: BarrierState
-
-
-Command = (
-    Register
-    | GiveUp
-    | StopWork
-    | JoinBarrier
-    | StartWork
-    | Report
-    | Publish
-    | EndBarrier
-    | requests.Command
-)
 Grouper = Callable[[GroupView], JobModel]
 """The JobModel for the members of a group, from where the tasks were before. Pure.
 
@@ -195,9 +142,10 @@ def expired(state: Processor) -> Processor:
     )
 
 
-def stopped(state: Processor) -> Processor:
-    """All its containers have ended."""
-    return replace(state, work=None, is_stopping=False)
+def stopped(state: Processor, modes: frozenset[TaskMode] = ALL_MODES) -> Processor:
+    """Its containers of these modes have ended."""
+    left = part(state.work, ALL_MODES - modes)
+    return replace(state, work=left, stopping=state.stopping - modes)
 
 
 def step(
@@ -211,10 +159,10 @@ def step(
     if group is not None:
         state = replace(state, heard_ms=now_ms)
     if state.sequence is None or _is_silent(state, now_ms):
-        state, commands = without_work(state, now_ms)
+        state, ended = without_work(state, now_ms)
         if group is not None and state.sequence is None and state.work is None:
-            commands = (*commands, Register())
-        return state, commands
+            return state, (*ended, Register())
+        return state, ended
     if group is None or not any(m.sequence == state.sequence for m in group.members):
         return state, ()
     first = group.first_of(state.processor_id)
@@ -230,7 +178,7 @@ def wake_ms(state: Processor) -> int | None:
     """When `step` has to be asked again though nothing happened; None: not by itself."""
     due = [at for at in (state.plan_ms, state.probe_ms) if at is not None]
     due += [state.round.ends_ms] if state.round is not None else []
-    if state.work is not None and not state.is_stopping:
+    if modes_of(state.work) - state.stopping:
         due.append(_silent_from(state))
     return min(due, default=None)
 
@@ -243,11 +191,16 @@ def _is_silent(state: Processor, now_ms: int) -> bool:
     return now_ms >= _silent_from(state)
 
 
-def without_work(state: Processor, now_ms: int) -> tuple[Processor, tuple[Command, ...]]:
-    """It stops what it runs, if that isn't being stopped."""
-    if state.work is None or state.is_stopping:
+def without_work(
+    state: Processor, now_ms: int, modes: frozenset[TaskMode] = ALL_MODES
+) -> tuple[Processor, tuple[StopWork, ...]]:
+    """It stops what it runs of these modes, if that isn't being stopped."""
+    ending = modes & modes_of(state.work) - state.stopping
+    if not ending:
         return state, ()
-    return replace(state, is_stopping=True, silent_since_ms=now_ms), (StopWork(),)
+    since_ms = now_ms if TaskMode.ACTIVE in ending else state.silent_since_ms
+    state = replace(state, stopping=state.stopping | ending, silent_since_ms=since_ms)
+    return state, (StopWork(ending),)
 
 
 def _with_samza(state: Processor, group: GroupView, now_ms: int) -> Processor:
@@ -280,32 +233,40 @@ def _as_member(
     if group.model is None or barrier is None:
         return state, ()
     work = group.work_of(state.processor_id)
-    is_changed = work != state.work
+    changed = frozenset(
+        mode
+        for mode in TaskMode
+        if part(work, frozenset({mode})) != part(state.work, frozenset({mode}))
+    )
+    ending = changed & modes_of(state.work)
     is_expected = state.processor_id in group.model.containers or state.found != group.version
     if barrier.state is BarrierState.NEW and is_expected and state.joined < group.version:
-        if is_changed and state.work is not None:
-            return without_work(state, now_ms)
+        if ending:
+            return without_work(state, now_ms, ending)
         return replace(state, joined=group.version), (JoinBarrier(group.version),)
     if barrier.state is not BarrierState.DONE:
         return state, ()
     restart = group.restarts.get(state.processor_id, state.restarted)
-    if state.work is not None and (is_changed or restart != state.restarted):
+    if restart != state.restarted and state.work is not None:
         return without_work(state, now_ms)
+    if ending:
+        return without_work(state, now_ms, ending)
     state = replace(state, restarted=restart)
     if state.joined < group.version:
         return state, ()
-    if work is not None and is_changed:
-        since_ms = state.silent_since_ms
-        silent_ms = None if since_ms is None else now_ms - since_ms
-        state = replace(state, work=work, silent_since_ms=None, silent_ms=silent_ms)
-        return state, (StartWork(group.version, work, group.model),)
+    if work is not None and changed:
+        if TaskMode.ACTIVE in changed and state.silent_since_ms is not None:
+            silent_ms = now_ms - state.silent_since_ms
+            state = replace(state, silent_since_ms=None, silent_ms=silent_ms)
+        start = StartWork(group.version, work, group.model, changed)
+        return replace(state, work=work), (start,)
     return _reported(state, group.version)
 
 
 def _reported(state: Processor, version: int) -> tuple[Processor, tuple[Command, ...]]:
     """It says what it runs, when that is news."""
     running = Running(version, state.restarted, state.silent_ms)
-    if state.is_stopping or running == state.running:
+    if state.stopping or running == state.running:
         return state, ()
     return replace(state, running=running), (Report(running),)
 

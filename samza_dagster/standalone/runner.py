@@ -6,12 +6,14 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Set
+from functools import partial
 from typing import Protocol
 
 from samza_dagster.agent.lease import Now, read_clocks
 from samza_dagster.errors import ActionFailed, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper
-from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
+from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores
 from samza_dagster.standalone.layout import GroupPaths
@@ -38,12 +40,12 @@ class Work(Protocol):
         """Gets ready for this start, which may never come."""
         ...
 
-    def start(self, work: ContainerModel, model: JobModel) -> None:
-        """Starts those of this processor's part of the model, and doesn't wait."""
+    def start(self, work: ContainerModel, model: JobModel, modes: frozenset[TaskMode]) -> None:
+        """Starts those of this processor's part of the model that are of these modes, and doesn't wait."""
         ...
 
-    def stop(self, stopped: Callable[[], None]) -> None:
-        """Tells them to end, and doesn't wait; `stopped` is called when all have ended."""
+    def stop(self, modes: frozenset[TaskMode], stopped: Callable[[], None]) -> None:
+        """Tells those of these modes to end, and doesn't wait; `stopped` is called when they have."""
         ...
 
 
@@ -126,10 +128,14 @@ class ProcessorRunner:
         self._note(self._end_work)
 
     def _end_work(self, state: Processor) -> Processor:
-        state, commands = rules.without_work(state, _now_ms())
-        if commands:
-            self._work.stop(lambda: self._note(rules.stopped))
+        state, told = rules.without_work(state, _now_ms())
+        for command in told:
+            self._stop(command)
         return state
+
+    def _stop(self, command: commands.StopWork) -> None:
+        modes = command.modes
+        self._work.stop(modes, lambda: self._note(partial(rules.stopped, modes=modes)))
 
     def _find_stores(self) -> None:
         own, found = self._state.processor_id, self._stores_of(self._group.locality())
@@ -145,15 +151,15 @@ class ProcessorRunner:
     def _step(self) -> None:
         before, group = self._state, self._read()
         self._seen = group
-        self._state, commands = rules.step(before, group, _now_ms(), self._grouper)
+        self._state, told = rules.step(before, group, _now_ms(), self._grouper)
         try:
-            for command in commands:
+            for command in told:
                 self._carry_out(command)
         except Unreachable as error:  # all of them may be repeated, so it begins again there
             _log.warning("%s", error)
             self._state = before
             return
-        if commands:
+        if told:
             self._wake()
 
     def _read(self) -> GroupView | None:
@@ -166,39 +172,40 @@ class ProcessorRunner:
         self._work.renew(asked, self._state.settings.session_ms / 1_000 * _LEASE_OF_SESSION)
         return group
 
-    def _carry_out(self, command: rules.Command) -> None:
+    def _carry_out(self, command: commands.Command) -> None:
         state = self._state
         _log.info("%s: %s", state.processor_id, type(command).__name__)
         match command:
-            case rules.Register():
+            case commands.Register():
                 sequence = self._group.register(state.processor_id, state.location, self._stores)
                 self._state = rules.registered(state, sequence, _now_ms())
-            case rules.StopWork():
-                self._work.stop(lambda: self._note(rules.stopped))
-                self._expect()
-            case rules.StartWork():
+            case commands.StopWork():
+                self._stop(command)
+                if TaskMode.ACTIVE in command.modes:
+                    self._expect()
+            case commands.StartWork():
                 self._group.write_locality(command, state.location)
-                self._work.start(command.work, command.model)
-            case rules.JoinBarrier():
+                self._work.start(command.work, command.model, command.modes)
+            case commands.JoinBarrier():
                 if self._fence is not None and state.sequence is not None:
                     self._fence.admit(self._group.registration(state.sequence))
                 self._group.join(command, state.processor_id)
-            case rules.Report():
+            case commands.Report():
                 self._report(command)
-            case rules.Publish():
+            case commands.Publish():
                 self._group.publish(command)
-            case rules.EndBarrier():
+            case commands.EndBarrier():
                 if self._fence is not None and command.state is BarrierState.DONE:
                     self._fence.shut_out_others(command.version, self._group.registered)
                 self._group.end_barrier(command)
-            case rules.GiveUp():
+            case commands.GiveUp():
                 if state.sequence is not None:
                     self._group.leave(state.sequence)
                 self._failure = command.why
             case SetPin() | SetRestart() | Respond() | Forget():
                 self._group.place(command)
 
-    def _report(self, command: rules.Report) -> None:
+    def _report(self, command: commands.Report) -> None:
         state, running = self._state, command.running
         if running.silent_ms is not None:
             _log.info("its tasks had no container for %.1f s", running.silent_ms / 1_000)

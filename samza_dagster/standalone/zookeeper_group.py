@@ -16,16 +16,16 @@ from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, node_
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.standalone import layout, requests
-from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, LocalStores, Member
-from samza_dagster.standalone.layout import PROTOCOL_VERSION, GroupPaths
-from samza_dagster.standalone.processor import (
-    VERSIONS_KEPT,
+from samza_dagster.standalone.commands import (
     EndBarrier,
     JoinBarrier,
     Publish,
     Report,
     StartWork,
 )
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, LocalStores, Member
+from samza_dagster.standalone.layout import PROTOCOL_VERSION, GroupPaths
+from samza_dagster.standalone.processor import VERSIONS_KEPT
 from samza_dagster.standalone.zookeeper_placement import GroupPlacement
 
 _MODELS = "jobModels"

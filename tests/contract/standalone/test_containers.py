@@ -15,6 +15,7 @@ from samza_dagster.agent.lease import read_clocks
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.model import ContainerModel, JobModel, TaskModel
 from samza_dagster.standalone.containers import Containers
+from samza_dagster.standalone.group import ALL_MODES
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
@@ -66,7 +67,7 @@ class Rig:
     def start_and_kill(self) -> str:
         """The execution id of a container that didn't end by its lease."""
         self.containers.renew(read_clocks(), 600.0)
-        self.containers.start(WORK, MODEL)
+        self.containers.start(WORK, MODEL, ALL_MODES)
         found = until("it runs", self.newest)
         assert found.container is not None
         found.container.send(signal.SIGKILL)
@@ -91,7 +92,7 @@ def test_who_ends_by_itself_is_a_failure(rig: Rig) -> None:
 def test_who_outlives_its_lease_ends_and_is_no_failure(rig: Rig) -> None:
     """A processor that was paused beyond its session goes on when it is resumed, instead of ending."""
     rig.containers.renew(read_clocks(), 1.0 * PACE)
-    rig.containers.start(WORK, MODEL)
+    rig.containers.start(WORK, MODEL, ALL_MODES)
     first = until("it has ended", lambda: (found := rig.newest()) and found.read_end() and found)
     assert (first.read_end() or {})["how"] == HOW_LEASE
     assert until("that is told", lambda: rig.outlived) == ["told"]
@@ -106,16 +107,16 @@ def test_what_is_expected_waits_for_its_start_and_is_killed_when_another_comes(
 ) -> None:
     """Its process is there before: a version that is agreed on finds it warm."""
     rig.containers.renew(read_clocks(), 600.0)
-    rig.containers.start(WORK, MODEL)
+    rig.containers.start(WORK, MODEL, ALL_MODES)
     before, ended = until("it runs", rig.newest), threading.Event()
-    rig.containers.stop(ended.set)
+    rig.containers.stop(ALL_MODES, ended.set)
     rig.containers.expect(WORK, MODEL)
     assert ended.wait(10 * PACE), "who waits keeps nobody waiting"
     expected = until(
         "it waits", lambda: (f := rig.newest()) and f.execution_id != before.execution_id and f
     )
     assert expected.parked
-    rig.containers.start(started, model_of(started))
+    rig.containers.start(started, model_of(started), ALL_MODES)
     runs = until("it is started", lambda: (f := rig.newest()) and not f.parked and f)
     assert (runs.execution_id == expected.execution_id) == (started == WORK)
     if started == OTHER:

@@ -14,7 +14,7 @@ from samza_dagster.agent.lease import Now
 from samza_dagster.assignment import by_locality
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
-from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.model.placement_messages import PlacementResponse, StatusCode
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.group import Pin
@@ -73,10 +73,10 @@ class RecordedWork:
 
     def expect(self, work: ContainerModel, model: JobModel) -> None: ...
 
-    def start(self, work: ContainerModel, model: JobModel) -> None:
+    def start(self, work: ContainerModel, model: JobModel, modes: frozenset[TaskMode]) -> None:
         self.owners.put(self.processor_id, frozenset(work.tasks))
 
-    def stop(self, stopped: Callable[[], None]) -> None:
+    def stop(self, modes: frozenset[TaskMode], stopped: Callable[[], None]) -> None:
         def end() -> None:
             self.owners.put(self.processor_id, frozenset())
             stopped()

@@ -11,7 +11,7 @@ import pytest
 
 from samza_dagster.agent.lease import Now
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
-from samza_dagster.model import ContainerModel, JobModel
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Settings
@@ -32,10 +32,10 @@ class CountedWork:
 
     def expect(self, work: ContainerModel, model: JobModel) -> None: ...
 
-    def start(self, work: ContainerModel, model: JobModel) -> None:
+    def start(self, work: ContainerModel, model: JobModel, modes: frozenset[TaskMode]) -> None:
         self.told.append("start")
 
-    def stop(self, stopped: Callable[[], None]) -> None:
+    def stop(self, modes: frozenset[TaskMode], stopped: Callable[[], None]) -> None:
         self.told.append("stop")
         stopped()
 

@@ -24,8 +24,8 @@ _EXPECTED = "{member.processor_id: member.location for member in group.members}"
 BUGS = {
     "a barrier ends before all have come": ("own.places.keys() <= participants", "True"),
     "work goes on while its processor joins": (
-        "        if is_changed and state.work is not None:\n"
-        "            return without_work(state, now_ms)\n"
+        "        if ending:\n"
+        "            return without_work(state, now_ms, ending)\n"
         "        return replace(state, joined",
         "        return replace(state, joined",
     ),

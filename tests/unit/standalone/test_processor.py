@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from samza_dagster.model import ContainerModel, JobModel, TaskModel
+from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Running
 from samza_dagster.standalone.processor import (
@@ -25,13 +25,19 @@ from samza_dagster.standalone.processor import (
 
 pytestmark = pytest.mark.unit
 
+ACTIVE = frozenset({TaskMode.ACTIVE})
 SETTINGS = Settings(debounce_ms=20, consensus_ms=40, session_ms=30, stop_ms=10)
 A, B, C = (Member(f"000{n}", name, f"h{n}") for n, name in enumerate(("a", "b", "c")))
 
 
 def container(processor_id: str, *tasks: str) -> ContainerModel:
     made = {
-        name: TaskModel(task_name=name, system_stream_partitions=(), changelog_partition=0)
+        name: TaskModel(
+            task_name=name,
+            system_stream_partitions=(),
+            changelog_partition=0,
+            task_mode=TaskMode.STANDBY if name.startswith("standby") else TaskMode.ACTIVE,
+        )
         for name in tasks
     }
     return ContainerModel(processor_id=processor_id, tasks=made)
@@ -68,7 +74,7 @@ def test_one_that_is_not_registered_registers_once_it_runs_nothing() -> None:
     """After an expired session its work ends first: a new node would promise that it runs none."""
     state = rules.expired(at(A, work=container("a", "1")))
     state, commands = step(state, group(), 110, planned)
-    assert commands == (StopWork(),)
+    assert commands == (StopWork(ACTIVE),)
     assert step(state, group(), 111, planned)[1] == ()
     assert step(rules.stopped(state), group(), 112, planned)[1] == (Register(),)
 
@@ -103,9 +109,26 @@ def test_whose_work_changes_stops_before_it_joins_and_the_others_go_on() -> None
         JoinBarrier(2),
     )
     state, commands = step(at(B, work=container("b", "1 2"), joined=1), seen, 100, planned)
-    assert commands == (StopWork(),)
+    assert commands == (StopWork(ACTIVE),)
     assert step(state, seen, 105, planned)[1] == ()
     assert step(rules.stopped(state), seen, 106, planned)[1] == (JoinBarrier(2),)
+
+
+def test_a_change_among_standbys_leaves_the_active_tasks_running() -> None:
+    """And the reverse: who gives up standby tasks stops these alone, and starts these alone."""
+    standby = frozenset({TaskMode.STANDBY})
+    state = at(B, work=container("b", "2", "standby1"), joined=1)
+    seen = group(A, B, version=2, a="1", b="2 standby3")
+    state, commands = step(state, seen, 100, planned)
+    assert commands == (StopWork(standby),)
+    state = rules.stopped(state, standby)
+    assert state.work == container("b", "2")
+    state, commands = step(state, seen, 105, planned)
+    assert commands == (JoinBarrier(2),)
+    agreed = group(A, B, version=2, state=BarrierState.DONE, a="1", b="2 standby3")
+    state, commands = step(state, agreed, 110, planned)
+    assert commands == (StartWork(2, container("b", "2", "standby3"), model(), standby),)
+    assert state.silent_ms is None
 
 
 def test_work_starts_once_all_have_agreed() -> None:
@@ -114,7 +137,7 @@ def test_work_starts_once_all_have_agreed() -> None:
     for barrier, commands in (
         (BarrierState.NEW, ()),
         (BarrierState.TIMED_OUT, ()),
-        (BarrierState.DONE, (StartWork(2, container("b", "2"), model()),)),
+        (BarrierState.DONE, (StartWork(2, container("b", "2"), model(), ACTIVE),)),
     ):
         seen = group(A, B, version=2, state=barrier, a="1", b="2")
         assert step(state, seen, 100, planned)[1] == commands
@@ -166,7 +189,7 @@ def test_work_has_ended_before_the_session_can_be_over() -> None:
     assert rules.wake_ms(state) == 120
     assert step(state, None, 119, planned)[1] == ()
     state, commands = step(state, None, 120, planned)
-    assert commands == (StopWork(),)
+    assert commands == (StopWork(ACTIVE),)
     assert step(rules.stopped(state), None, 125, planned)[1] == ()
 
 
@@ -234,9 +257,9 @@ def test_a_processor_that_is_told_to_restart_stops_its_work_and_starts_the_same_
     told = replace(settled, restarts={"b": "u"})
     state = at(B, work=container("b", "b"), joined=1, running=Running(1))
     state, commands = step(state, told, 100, planned)
-    assert commands == (StopWork(),)
+    assert commands == (StopWork(ACTIVE),)
     state, (started,) = step(rules.stopped(state), told, 103, planned)
-    assert started == StartWork(1, container("b", "b"), model())
+    assert started == StartWork(1, container("b", "b"), model(), ACTIVE)
     state, (reported,) = step(state, told, 104, planned)
     assert reported == Report(Running(1, restart="u", silent_ms=3))
     assert step(state, told, 105, planned)[1] == ()

@@ -1,0 +1,86 @@
+"""What a standalone processor is told to do (`processor.step`): values, carried out by `runner`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
+from samza_dagster.standalone import requests
+from samza_dagster.standalone.group import ALL_MODES, BarrierState, Running
+
+
+@dataclass(frozen=True)
+class Register:
+    """Make an ephemeral, sequential node for this processor."""
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """Delete the own node and end: `why` is for a person."""
+
+    why: str
+
+
+@dataclass(frozen=True)
+class StopWork:
+    """End this processor's containers of these modes; `stopped` says when they have ended."""
+
+    modes: frozenset[TaskMode] = ALL_MODES
+
+
+@dataclass(frozen=True)
+class JoinBarrier:
+    """Make the own node among the barrier's participants."""
+
+    version: int
+
+
+@dataclass(frozen=True)
+class StartWork:
+    """Write the locations of the tasks that the model gives this processor, then start those of these modes."""
+
+    version: int
+    work: ContainerModel
+    model: JobModel = field(repr=False, compare=False)
+    modes: frozenset[TaskMode] = ALL_MODES
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write into the own node what this processor runs."""
+
+    running: Running
+
+
+@dataclass(frozen=True)
+class Publish:
+    """Write the model and a barrier of state NEW under `version`, then set the version.
+
+    The model's node must be new, and the version's still have `revision`: else another has
+    published, and nothing is set.
+    """
+
+    version: int
+    model: JobModel
+    revision: int
+
+
+@dataclass(frozen=True)
+class EndBarrier:
+    """Set the state of a barrier that is NEW; with DONE the version is the agreed one, and old ones go."""
+
+    version: int
+    state: BarrierState
+
+
+Command = (
+    Register
+    | GiveUp
+    | StopWork
+    | JoinBarrier
+    | StartWork
+    | Report
+    | Publish
+    | EndBarrier
+    | requests.Command
+)
