@@ -26,6 +26,8 @@ from samza_dagster.model import ContainerModel, JobModel, TaskMode
 LaunchOf = Callable[[JobModel, str, str], Launch | None]
 """How a container is launched: of this JobModel the one with this id, under this execution id."""
 _EPOCH = 1
+_ACTIVES_FIRST_S, _AT_WORK_S = 30.0, 3.0
+"""So long standbys wait at most for active tasks that start too to check in, and then until these are at work."""
 _log = logging.getLogger(__name__)
 
 
@@ -97,6 +99,8 @@ class Containers:
         self._modes: dict[str, TaskMode] = {}
         self._parks = parks
         self._ahead: Launch | None = None
+        self._waiting: Launch | None = None
+        self._ordered = threading.Lock()
         self._closing = threading.Event()
         self._supervisor.adopt()
         self._server.gate = self._supervisor.gate
@@ -133,16 +137,51 @@ class Containers:
     def start(self, work: ContainerModel, model: JobModel, modes: frozenset[TaskMode]) -> None:
         """Starts those of these modes, and doesn't wait. Raises `ActionFailed` when one can't be."""
         served = local_model(model, self._config)
-        for mode in sorted(modes & {task.task_mode for task in work.tasks.values()}):
-            launch = self._launch(served, container_id(work.processor_id, mode))
-            self._supervisor.reserve(launch.execution_id, 0, 0)
-            with self._supervisor.roster.changed:
-                self._running.add(launch.execution_id)
-                self._modes[launch.execution_id] = mode
-            started = self._supervisor.start(launch.execution_id, launch)
-            if not started.ok:
-                raise ActionFailed(f"start the container {launch.processor_id}", seen=started.why)
+        launches = {
+            mode: self._launch(served, container_id(work.processor_id, mode))
+            for mode in modes & {task.task_mode for task in work.tasks.values()}
+        }
+        active = launches.pop(TaskMode.ACTIVE, None)
+        if active is not None:
+            self._start(active, TaskMode.ACTIVE)
         self._give_back()
+        self._waiting = launches.get(TaskMode.STANDBY)
+        if self._waiting is not None:
+            threading.Thread(
+                target=self._start_standbys, args=(self._waiting, active), daemon=True
+            ).start()
+
+    def _start(self, launch: Launch, mode: TaskMode) -> None:
+        self._supervisor.reserve(launch.execution_id, 0, 0)
+        with self._supervisor.roster.changed:
+            self._running.add(launch.execution_id)
+            self._modes[launch.execution_id] = mode
+        started = self._supervisor.start(launch.execution_id, launch)
+        if not started.ok:
+            raise ActionFailed(f"start the container {launch.processor_id}", seen=started.why)
+
+    def _start_standbys(self, launch: Launch, active: Launch | None) -> None:
+        """Once the active tasks, if they start too, are at work: a JVM that starts beside theirs slows them down."""
+        roster = self._supervisor.roster
+        with roster.changed:
+            if active is not None:
+                roster.changed.wait_for(
+                    lambda: self._waiting is not launch or self._is_up(active), _ACTIVES_FIRST_S
+                )
+        if active is not None:
+            self._closing.wait(_AT_WORK_S)
+        with self._ordered:
+            if self._waiting is not launch:
+                return
+            self._waiting = None
+            try:
+                self._start(launch, TaskMode.STANDBY)
+            except ActionFailed as failed:
+                self._on_failure(str(failed))
+
+    def _is_up(self, launch: Launch) -> bool:
+        found = self._supervisor.roster.incarnations.get(launch.execution_id)
+        return found is None or found.checked_in or not found.is_live
 
     def _launch(self, served: JobModel, own: str) -> Launch:
         """By the execution id under which it is expected, if it is to be the same."""
@@ -165,6 +204,8 @@ class Containers:
 
     def stop(self, modes: frozenset[TaskMode], stopped: Callable[[], None]) -> None:
         """Tells those of these modes to end, and doesn't wait; `stopped` is called when they have."""
+        if TaskMode.STANDBY in modes:
+            self._wait_no_more()
         with self._supervisor.roster.changed:
             ids = [each for each, mode in self._modes.items() if mode in modes]
             self._running.difference_update(ids)
@@ -172,6 +213,7 @@ class Containers:
 
     def close(self) -> None:
         """Ends what still runs, then what serves it."""
+        self._wait_no_more()
         with self._supervisor.roster.changed:
             self._running.clear()
         self._give_back()
@@ -182,6 +224,13 @@ class Containers:
             self._supervisor.roster.changed.notify_all()
         self._server.shutdown()
         self._server.server_close()
+
+    def _wait_no_more(self) -> None:
+        """Standbys that are to start later don't start."""
+        with self._ordered:
+            self._waiting = None
+        with self._supervisor.roster.changed:
+            self._supervisor.roster.changed.notify_all()
 
     def _stop_these(self, ids: list[str], stopped: Callable[[], None]) -> None:
         supervisor = self._supervisor

@@ -13,7 +13,7 @@ from samza_dagster.agent.ending import HOW_LEASE
 from samza_dagster.agent.incarnation import Incarnation, load_all
 from samza_dagster.agent.lease import read_clocks
 from samza_dagster.agent.protocol import Launch
-from samza_dagster.model import ContainerModel, JobModel, TaskModel
+from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.standalone.containers import Containers
 from samza_dagster.standalone.group import ALL_MODES
 from tests.rig.pace import PACE
@@ -121,3 +121,23 @@ def test_what_is_expected_waits_for_its_start_and_is_killed_when_another_comes(
     assert (runs.execution_id == expected.execution_id) == (started == WORK)
     if started == OTHER:
         until("the other is dead", lambda: expected.container and expected.container.is_dead())
+
+
+def test_standbys_start_once_the_active_tasks_that_start_too_have_checked_in(rig: Rig) -> None:
+    """Four JVMs that started at once on two cores kept the tasks of a dead processor waiting for 7 s instead of 5."""
+    standby = TaskModel(
+        task_name="Standby-Partition 1-0",
+        system_stream_partitions=(),
+        changelog_partition=1,
+        task_mode=TaskMode.STANDBY,
+    )
+    both = ContainerModel(processor_id="p1", tasks={**WORK.tasks, standby.task_name: standby})
+    only, ended = frozenset({TaskMode.STANDBY}), threading.Event()
+    rig.containers.renew(read_clocks(), 600.0)
+    rig.containers.start(both, model_of(both), ALL_MODES)
+    active = until("the active runs", rig.newest)
+    rig.containers.stop(only, ended.set)
+    assert ended.wait(10 * PACE), "what hasn't started keeps nobody waiting"
+    assert [each.execution_id for each in load_all(rig.directory)] == [active.execution_id]
+    rig.containers.start(both, model_of(both), only)
+    until("it starts", lambda: (f := rig.newest()) and f.execution_id != active.execution_id)
