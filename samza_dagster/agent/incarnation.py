@@ -252,11 +252,12 @@ class Incarnation:
         }
 
 
-def load_all(directory: Path) -> List[Incarnation]:
+def load_all(directory: Path, *, clean: bool = False) -> List[Incarnation]:
     """Every record below an agent's directory, by name.
 
-    Those that were never finished are removed, since nothing was started, and those that can't
+    Left out are those that were never finished, since nothing was started, and those that can't
     be read if they are of an earlier boot, since nothing of them lives. Else raises `RecordError`.
+    `clean` removes them too: for who has the directory alone, as one may just be written.
     """
     found: List[Incarnation] = []
     root = directory / "incarnations"
@@ -267,11 +268,11 @@ def load_all(directory: Path) -> List[Incarnation]:
         except Unreadable as error:
             if not of_an_earlier_boot(directory):
                 raise
-            LOG.warning("removed, nothing of an earlier boot lives: %s", error)
-        if loaded is None:
-            shutil.rmtree(str(each), ignore_errors=True)
-        else:
+            LOG.warning("left out, nothing of an earlier boot lives: %s", error)
+        if loaded is not None:
             found.append(loaded)
+        elif clean:
+            shutil.rmtree(str(each), ignore_errors=True)
     return found
 
 

@@ -34,7 +34,7 @@ def stop_all(directory: Path, *, agent_grace_s: float = 10.0) -> Dict[str, Any]:
             handle.send(signal.SIGKILL)
         dead = _wait(handle, agent_grace_s)
         (stopped if dead else alive).append({"agent": str(directory), "pid": found_agent.pid})
-    live = [record for record in load_all(directory) if _take(record)]
+    live = [record for record in load_all(directory, clean=True) if _take(record)]
     for record in live:
         if record.warden is not None:
             record.warden.send(signal.SIGTERM)

@@ -83,7 +83,7 @@ class Supervisor:
             self.books = books.identity(self.directory)
             self.lease.adopt()
             self.holdings.adopt()
-            for found in inc.load_all(self.directory):
+            for found in inc.load_all(self.directory, clean=True):
                 if found.parked:
                     self._adopt_parked(found)
                     continue

@@ -10,7 +10,7 @@ import pytest
 
 from samza_dagster.agent import grants, procfs
 from samza_dagster.agent.files import RecordError, read_json
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import Incarnation, load_all
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.stop_all import stop_all
@@ -127,3 +127,11 @@ def test_a_pid_that_is_no_number_names_no_process(pid: object) -> None:
     """Infinity is a number to JSON."""
     written = {"pid": pid, "start_ticks": 1, "boot_id": "b"}
     assert procfs.ProcessName.from_json(written) is None
+
+
+def test_who_looks_on_removes_nothing(tmp_path: Path) -> None:
+    """A sandbox's status took away the directory of a container that was just being started."""
+    starting = tmp_path / "incarnations" / "e1"
+    starting.mkdir(parents=True)
+    assert load_all(tmp_path) == []
+    assert starting.is_dir()
