@@ -138,7 +138,10 @@ def session_expired(rig: Rig) -> None:
 
 def one_id_twice(rig: Rig) -> None:
     """Who came second gives up and ends; the first works on meanwhile."""
-    before = rig.containers(*IDS)
+    before = until(
+        "each runs both of its containers",
+        lambda: len(found := rig.containers(*IDS)) == 2 * len(IDS) and found,
+    )
     second = rig.group.start_beside(rig.follower(), "host-elsewhere")
     assert second.wait((2 * SESSION_S + 8) * PACE)
     assert process.exit_status(second) == 1
