@@ -41,14 +41,11 @@ def test_ours_is_judged_by_the_same_rounds_as_a_peer() -> None:
         ({"restores": 1, "moves": {"join": 3}, "actives_apart": 2}, "restores and moves (2, 3)"),
         ({"restores": 2, "moves": {"join": 2}, "actives_apart": 2}, "restores and moves (2, 3)"),
         ({"restores": 3, "actives_apart": 1, "moves": {"join": 3}}, "actives_apart 2"),
-        ({"restores": 0, "moves": {"join": 0}, "actives_apart": 200}, ""),
         ({"failed": "not in 9 s"}, ""),
     ],
 )
 def test_a_peer_that_does_better_is_named(peer: dict[str, Any], named: str) -> None:
-    """Fewer restores for more moves are no better, nor fewer moves that leave the loads uneven; a peer
-    that didn't end is none.
-    """
+    """Fewer restores for more moves are no better; a peer that didn't end is none."""
     own = Result("s", "samza_dagster", restores=2, moves={"join": 3}, actives_apart=2)
     found = bench.missed([own, Result("s", "peer", **peer)])
     assert [named in each for each in found] == ([True] if named else [])
