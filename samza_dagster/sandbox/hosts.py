@@ -15,6 +15,7 @@ from samza_dagster.errors import ActionFailed, MissingPrerequisite
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.process import ProcessRecord
+from samza_dagster.sandbox.registry import Registry
 
 HOST_MEMORY_MB = 8 * CONTAINER_MEMORY_MB
 HOST_CORES = 8
@@ -82,6 +83,12 @@ class SimulatedHost:
             directory=self.directory,
             on_spawn=on_spawn,
         )
+
+
+def hosts_of(registry: Registry) -> tuple[SimulatedHost, ...]:
+    """Those of a sandbox, by its registry."""
+    names = registry.read().get("hosts", ())
+    return tuple(SimulatedHost(name, registry.directory / "hosts" / name) for name in names)
 
 
 def stop_hosts(hosts: tuple[SimulatedHost, ...]) -> None:

@@ -14,7 +14,7 @@ from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
-from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
+from samza_dagster.sandbox.hosts import SimulatedHost, hosts_of, stop_hosts
 from samza_dagster.sandbox.launch import container_template
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
@@ -32,10 +32,7 @@ class OwnRunner:
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
         """One for each agent."""
-        names = self._registry.read().get("hosts", [])
-        return tuple(
-            SimulatedHost(name, self._registry.directory / "hosts" / name) for name in names
-        )
+        return hosts_of(self._registry)
 
     @property
     def roles(self) -> set[str]:

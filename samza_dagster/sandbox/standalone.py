@@ -16,7 +16,7 @@ from samza_dagster.errors import ActionFailed, Refused, SamzaDagsterError
 from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.sandbox import process
-from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
+from samza_dagster.sandbox.hosts import SimulatedHost, hosts_of, stop_hosts
 from samza_dagster.sandbox.launch import container_template
 from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.process import ProcessRecord
@@ -104,10 +104,7 @@ class StandaloneRunner:
     @property
     def hosts(self) -> tuple[SimulatedHost, ...]:
         """One for each processor."""
-        names = self._registry.read().get("hosts", ())
-        return tuple(
-            SimulatedHost(name, self._registry.directory / "hosts" / name) for name in names
-        )
+        return hosts_of(self._registry)
 
     @property
     def roles(self) -> set[str]:
