@@ -45,6 +45,7 @@ from samza_dagster.orchestration.resource import (
     SamzaClientResource,
     is_pattern,
     refuse_secrets,
+    settled,
     with_ids,
 )
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
@@ -188,7 +189,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             schedules=self.build_schedules(),
             sensors=self.build_sensors(),
             resources={
-                named(self.prefix, name): made for name, made in self.build_resources().items()
+                named(self.prefix, name): settled(made)
+                for name, made in self.build_resources().items()
             },
             executor=dg.in_process_executor,
         )

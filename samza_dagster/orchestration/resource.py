@@ -285,6 +285,15 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
             client.close()
 
 
+def settled(made: object) -> object:
+    """The resource with its config as it is: a form of the Launchpad doesn't ask for it again."""
+    if not isinstance(made, dg.ConfigurableResource):
+        return made
+    config = {name: getattr(made, name) for name in type(made).model_fields}
+    given = {name: value for name, value in config.items() if value is not None}
+    return made.get_resource_definition().configured(given)
+
+
 def with_ids(jobs: Iterable[str]) -> list[str]:
     """Each as `<name>/<id>`; one without an id has id 1, as in Samza."""
     return [job if "/" in job else f"{job}/1" for job in jobs]

@@ -13,7 +13,8 @@ from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.job_sensor import cursor_of
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.pictures import lag_svg, picture
+from samza_dagster.orchestration.show.gallery import Gallery
+from samza_dagster.orchestration.show.pictures import lag_svg
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.waits.heartbeat import EVERY_S
 from samza_dagster.orchestration.watch import invariants, names
@@ -88,10 +89,12 @@ def forecast_now(
     known = [row["ready_in_s"] for row in rows if row["ready_in_s"] is not None]
     return dg.MaterializeResult(
         metadata={
+            "lag_over_time": Gallery(context.instance, context.run_id).hang(
+                lag_svg(drawn(looks)), "lag_over_time"
+            ),
             "readiness": table(rows[:SHOWN_ROWS], tuple(COLUMNS), COLUMNS),
             "max_ready_in_s": max(known, default=0.0),
             "unknown": len(rows) - len(known),
-            "lag_over_time": dg.MetadataValue.md(picture(lag_svg(drawn(looks)), "lag over time")),
             "dagster/row_count": len(rows),
         }
     )
