@@ -162,6 +162,36 @@ DATASETS: dict[str, tuple[Column, ...]] = {
 }
 
 
+SNAPSHOTS = (
+    *_SNAPSHOT,
+    Column("unreadable", "bigint", "records in its own topics that can't be read, and are kept aside"),
+    Column("unread", "string", "what couldn't be reached of it, and why; null: all was"),
+)  # fmt: skip
+
+FACTS = (
+    Column("topic", "string", "topic of the record"),
+    Column("topic_id", "string", "the brokers' id of it, another once it is made anew"),
+    Column("partition", "int", "partition"),
+    Column("offset", "bigint", "offset; of kind read: the next that is to be read"),
+    Column("came_ms", "bigint", "time of the record, ms since the epoch"),
+    Column(
+        "kind",
+        "string",
+        "config, host, container, mode, changelog (of a coordinator stream), checkpoint, report, read "
+        "(how far the partition was read), unread (that it couldn't be), unreadable (kept aside)",
+    ),
+    Column("job_name", "string", "job.name; null: of no one job"),
+    Column("job_id", "string", "job.id; null: of no one job"),
+    Column("name", "string", "what it is about: a setting, a processor, a task"),
+    Column("source", "string", "the host of a report, the version of a checkpoint"),
+    Column("text", "string", "what was said, or why it can't be read; null: deleted"),
+    Column("at_ms", "bigint", "the writer's own time, ms since the epoch; null: none given"),
+)
+
+TABLES: dict[str, tuple[Column, ...]] = {**DATASETS, "snapshots": SNAPSHOTS, "facts": FACTS}
+"""The datasets, the snapshots of which all of them are there, and what was read so far."""
+
+
 def ddl(columns: tuple[Column, ...], *, separator: str = " ") -> str:
     """The columns as a Spark schema; with `": "` as the fields of a `struct<…>`."""
     return ", ".join(f"`{column.name}`{separator}{column.type}" for column in columns)
