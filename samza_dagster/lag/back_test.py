@@ -111,8 +111,8 @@ def _errors(judged: Sequence[Past]) -> Errors | None:
 
 
 def _score(one: Past) -> float:
-    """By how many spreads the rate was larger than the forecast one. It hasn't come: there was none."""
+    """By how many spreads the rate was larger than the forecast one, as a ratio; none at all: infinitely less."""
     spread = max(one.forecast.spread or 0.0, LEAST_SPREAD)
     if one.came_ms is None:
-        return -1 / spread
-    return ((one.forecast.ready_in_ms or 0) / max(1, one.came_ms) - 1) / spread
+        return -math.inf
+    return math.log((one.forecast.ready_in_ms or 1) / max(1, one.came_ms)) / spread

@@ -44,19 +44,26 @@ def course(reports: Iterable[Report]) -> Course:
     """What can be compared of reports in order of time.
 
     What another process reported before tells nothing of the one that is there, nor does what was
-    applied of a topic that has been made anew: its end, or what is applied, went back.
+    applied of a topic that has been made anew: its end, or what is applied, went back. There the
+    process tells its former offset until it applies anything of the new topic.
     """
     samples: list[Applied] = []
     newest: Report | None = None
+    of_former: int | None = None
     unknown = "no-observation"
     for report in reports:
-        if newest is not None and (report.process != newest.process or report.end < newest.end):
+        if newest is None or report.process != newest.process:
             samples.clear()
-        newest = report
-        lag = records_behind(report.beginning, report.end, report.applied_offset)
-        if lag is None:
+            of_former = None
+        elif report.end < newest.end:
             samples.clear()
-            unknown = "no-observation" if report.applied_offset is None else "beyond-end"
+            went_back = (report.applied_offset or 0) < (newest.applied_offset or 0)
+            of_former = None if went_back else report.applied_offset
+        newest, applied = report, report.applied_offset
+        lag = records_behind(report.beginning, report.end, applied)
+        if lag is None or (lag and applied == of_former):
+            samples.clear()
+            unknown = "no-observation" if applied is None else "beyond-end"
             continue
         unknown = ""
         sample = Applied(report.came_ms, report.end - lag, report.end)

@@ -7,7 +7,7 @@ are too large by the same factor, and their quotient is right.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from statistics import fmean, median
@@ -16,7 +16,11 @@ _UNSEEN_SPREAD = 0.5
 """Of a rate that one interval alone tells: by what part of it the next ones may differ."""
 LEAST_SPREAD = 0.01
 """No forecast is taken for better: a report's time and its offset aren't of one instant."""
+_LONGEST_MS = 366 * 86_400_000
 _NORMAL_95 = 1.645
+_CARRIED_OVER = math.sqrt(3)
+"""What is slow now is slow a while: of a deviation half carries over to the next interval, and so
+averages deviate by the root of (1 + ½) ÷ (1 − ½) more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,14 @@ class Errors:
     """How far past forecasts were off, in their own spreads: 5 % were lower, 5 % higher.
 
     `low` and `high` belong to the rate: one that was too small makes a time that was too long. None
-    known: those of a normal distribution, wider for a rate that few intervals tell.
+    known: those of a normal distribution.
     """
 
     low: float
     high: float
+
+
+_UNLEARNED = Errors(-_NORMAL_95 * _CARRIED_OVER, _NORMAL_95 * _CARRIED_OVER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,11 @@ def trend(points: Sequence[tuple[float, float]]) -> float | None:
     return median(slopes) if slopes else None
 
 
+def apply_rate(samples: Sequence[Applied]) -> float | None:
+    """Offsets a second that it has been applying; None of fewer than two samples."""
+    return trend(_by_seconds(samples, lambda one: one.applied))
+
+
 def pace(samples: Sequence[Applied]) -> Pace | None:
     """How fast it has been applying, in order of time; None where fewer than two tell.
 
@@ -104,8 +116,7 @@ def pace(samples: Sequence[Applied]) -> Pace | None:
     catching_up = _since_at_end(_in_order(samples))
     if len(catching_up) < 2:
         return None
-    apply = trend([(one.at_ms / 1000, one.applied) for one in catching_up])
-    write = trend([(one.at_ms / 1000, one.end) for one in catching_up])
+    apply, write = apply_rate(catching_up), trend(_by_seconds(catching_up, lambda one: one.end))
     assert apply is not None
     assert write is not None
     spans = [(after.at_ms - before.at_ms) for before, after in pairwise(catching_up)]
@@ -138,15 +149,19 @@ def forecast(
         return None
     net = known.apply_per_s - (known.write_per_s if writes_go_on else 0.0)
     distance = left - goal
-    low, high = _bounds(known.intervals, errors)
     ahead = max(1.0, 1000 * distance / net / known.every_ms) if net > 0 else known.intervals
     deviation = known.noise_per_s * math.sqrt(1 / known.intervals + 1 / ahead)
-    deviation = max(deviation, LEAST_SPREAD * abs(net))
+    deviation = max(deviation * _student(known.intervals), LEAST_SPREAD * abs(net))
+    expected = errors or _UNLEARNED
+    if net <= 0:
+        soonest = _time(distance, net + expected.high * deviation, start_ms)
+        return Forecast(None, soonest, None)
+    spread = deviation / net
     return Forecast(
         ready_in_ms=_time(distance, net, start_ms),
-        soonest_ms=_time(distance, net + high * deviation, start_ms),
-        latest_ms=_time(distance, net + low * deviation, start_ms) if net > 0 else None,
-        spread=deviation / net if net > 0 else None,
+        soonest_ms=_time(distance, net * math.exp(expected.high * spread), start_ms),
+        latest_ms=_time(distance, net * math.exp(expected.low * spread), start_ms),
+        spread=spread,
     )
 
 
@@ -211,6 +226,12 @@ def stalled_for_ms(since: Applied | None, newest: Applied) -> int:
     return newest.at_ms - since.at_ms
 
 
+def _by_seconds(
+    samples: Sequence[Applied], of: Callable[[Applied], float]
+) -> list[tuple[float, float]]:
+    return [((one.at_ms - samples[0].at_ms) / 1000, of(one)) for one in samples]
+
+
 def _in_order(samples: Sequence[Applied]) -> list[Applied]:
     """Those of equal time count once."""
     return [s for s, after in pairwise(samples) if after.at_ms > s.at_ms] + list(samples[-1:])
@@ -235,16 +256,15 @@ def _noise(gains: Sequence[float], typical: float, apply: float) -> float:
     return math.sqrt(sum((gain - typical) ** 2 for gain in gains) / (len(gains) - 1))
 
 
-def _bounds(intervals: int, errors: Errors | None) -> tuple[float, float]:
-    if errors is not None:
-        return errors.low, errors.high
+def _student(intervals: int) -> float:
+    """By what a deviation that so few intervals tell is to be widened: Student's t at 95 % to the normal's."""
     free = max(1, intervals - 1)
-    student = _NORMAL_95 + 1.5 / free + 1.8 / free**2  # Student's t at 95 %, within 3 % from 2 on
-    return -student, student
+    return 1 + (1.5 / free + 1.8 / free**2) / _NORMAL_95  # within 3 % from two on
 
 
 def _time(distance: float, per_s: float, start_ms: int) -> int | None:
-    return round(1000 * distance / per_s) + start_ms if per_s > 0 else None
+    ms = 1000 * distance / per_s if per_s > 0 else math.inf
+    return round(ms) + start_ms if ms < _LONGEST_MS else None
 
 
 def _or_never(ms: int | None) -> float:

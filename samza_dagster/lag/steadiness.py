@@ -13,7 +13,7 @@ from enum import StrEnum
 from statistics import median
 
 from samza_dagster.lag.course import Course
-from samza_dagster.lag.forecast import Applied, stalled_for_ms, stands_since, trend
+from samza_dagster.lag.forecast import Applied, apply_rate, stalled_for_ms, stands_since, trend
 
 LEAST_SAMPLES = 3
 """Of two samples one may be anything, and nothing would show it."""
@@ -130,7 +130,8 @@ def _judged(window: Sequence[Applied], bounds: Bounds) -> Steadiness:
     lag, rate = median(sample.behind for sample in window), _rate(window)
     if rate is None:
         return _by_records(window, lag, bounds)
-    seconds = [(sample.at_ms / 1000, sample.behind / rate) for sample in window]
+    began_ms = window[0].at_ms
+    seconds = [((sample.at_ms - began_ms) / 1000, sample.behind / rate) for sample in window]
     lag_s, growth = lag / rate, trend(seconds) or 0.0
     if lag_s > bounds.seconds:
         why = f"it is {lag_s:,.1f} s behind, and {bounds.seconds:g} s is the limit"
@@ -183,11 +184,8 @@ def _rate(window: Sequence[Applied]) -> float | None:
 
     It may be able to apply more: then the lag in seconds is less.
     """
-    if len(window) < 2:
-        return None
-    applied = trend([(sample.at_ms / 1000, sample.applied) for sample in window])
+    applied = apply_rate(window)
     if applied:
         return applied
-    first, last = window[0], window[-1]
-    gained, span_s = last.applied - first.applied, (last.at_ms - first.at_ms) / 1000
-    return gained / span_s if gained > 0 and span_s > 0 else None
+    gained = window[-1].applied - window[0].applied
+    return 1000 * gained / (window[-1].at_ms - window[0].at_ms) if gained > 0 else None
