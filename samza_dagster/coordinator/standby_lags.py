@@ -242,4 +242,4 @@ def _part(
     before, seen = report.stands.get(part.gauge), replace(place, at_ms=report.seen_ms)
     since = stands_since(None if before is None else before.since, seen)
     report.stands[part.gauge] = _Stand(since, seen)
-    return records, time_to_ready(tuple(last))
+    return records, time_to_ready(tuple(last), writes_go_on=False)

@@ -1,150 +1,202 @@
-"""Snapshots on disk: Parquet, partitioned by snapshot time and job.
+"""Tables of an open format: Delta, at any URI that Spark and `deltalake` both know.
 
-    <data dir>/<dataset>/snapshot_time=<ms>/job_name=<name>/job_id=<id>/part-….parquet
-    <data dir>/complete/<ms>/<job name>.<job id>.json
+    <uri>/<table>/_delta_log/…            what is in the table, commit by commit
+    <uri>/<table>/<uuid>/part-….parquet   rows, as Spark wrote them
 
-A snapshot is there for readers once its file below `complete/` is, which is written last
-and by rename: no reader sees one dataset of a snapshot without the others. Writing the
-same snapshot again replaces its rows.
+Spark writes Parquet, wherever its workers are; `deltalake` then commits the files in one transaction, in
+milliseconds and without a JVM. What was written and not committed isn't in the table: a run that is killed
+leaves files behind, which `tidy` removes, and no rows. Two who write at once both succeed, or one
+begins its commit again.
 """
 
 from __future__ import annotations
 
 import json
-import os
-from dataclasses import asdict, dataclass
-from pathlib import Path
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from uuid import uuid4
 
-from samza_dagster.errors import InvalidInput, MalformedRecord
-from samza_dagster.snapshots.kafka_source import local_rows
-from samza_dagster.snapshots.schemas import DATASETS, PARTITION_COLUMNS, ddl
+from samza_dagster.snapshots.facts import READ
+from samza_dagster.snapshots.schemas import TABLES, Column, ddl
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from deltalake import DeltaTable, Schema
     from pyspark.sql import DataFrame, SparkSession
 
-    from samza_dagster.snapshots.snapshot import Snapshot
-
-_COMPLETE = "complete"
-_VERSION = 1
+UNCOMMITTED_FOR = timedelta(days=1)
+"""Files that are in no table are kept that long: a write that is under way may still commit them."""
 
 
-@dataclass(frozen=True, order=True)
-class SnapshotId:
-    """One complete snapshot on disk."""
+@dataclass(frozen=True)
+class Tables:
+    """The tables below one URI: a local path, `file:`, `hdfs:`, `s3a:` or any other that both know.
 
-    snapshot_time_ms: int
-    job_name: str
-    job_id: str
+    `storage_options` are `deltalake`'s for the place, as `aws_region`; credentials may come from the environment.
+    Spark has its own, `spark.hadoop.fs.…`.
+    """
 
+    uri: str
+    storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
-class SnapshotTables:
-    """The tables below one local directory."""
+    def location(self, table: str) -> str:
+        """Where a table is, as anybody opens it."""
+        return f"{self.uri.rstrip('/')}/{table}"
 
-    def __init__(self, data_dir: Path) -> None:
-        self.data_dir = data_dir.absolute()
+    def add(
+        self, spark: SparkSession, table: str, rows: DataFrame, at: datetime | None = None
+    ) -> None:
+        """Adds rows in one transaction; `at` is the snapshot that all of them are of."""
+        written = self._written(spark, table, rows, at)
+        self._commit(table, "append", written)
 
-    def dataset_path(self, dataset: str) -> Path:
-        """Where a dataset's files are. Raises `InvalidInput` for an unknown name."""
-        if dataset not in DATASETS:
-            raise InvalidInput(
-                f"dataset {dataset!r}", seen="no such dataset", fix=f"one of {sorted(DATASETS)}"
-            )
-        return self.data_dir / dataset
+    def replace(self, spark: SparkSession, table: str, read: DeltaTable, rows: DataFrame) -> None:
+        """Puts rows in the place of those that were `read`; what others have added since stays.
 
-    def write(self, snapshot: Snapshot) -> SnapshotId:
-        """Writes a snapshot, or replaces it: rows of other times and jobs stay untouched."""
-        written = SnapshotId(snapshot.snapshot_time_ms, snapshot.job_name, snapshot.job_id)
-        marker = self._marker(written)
-        marker.unlink(missing_ok=True)
-        for dataset in DATASETS:
-            rows = snapshot.frame(dataset).drop(*PARTITION_COLUMNS).coalesce(1)
-            rows.write.mode("overwrite").parquet(str(self.partition_path(dataset, written)))
-        marker.parent.mkdir(parents=True, exist_ok=True)
-        draft = marker.with_name(f".{marker.name}.{os.getpid()}")
-        draft.write_text(json.dumps(_facts(snapshot)), encoding="utf-8")
-        draft.replace(marker)
-        return written
-
-    def snapshots(
-        self, *, job_name: str | None = None, job_id: str | None = None
-    ) -> list[SnapshotId]:
-        """The complete snapshots, oldest first; of one job when named. Needs no Spark."""
-        found = (
-            _snapshot_id(marker) for marker in (self.data_dir / _COMPLETE).glob("[0-9]*/[!.]*.json")
-        )
-        return sorted(
-            s for s in found if job_name in (None, s.job_name) and job_id in (None, s.job_id)
-        )
-
-    def facts(self, snapshot: SnapshotId) -> dict[str, Any]:
-        """What was kept beside the rows: offset ranges read, counts of unreadable records,
-        seconds of each part. Raises `MalformedRecord` when it isn't there or unreadable.
+        Raises `CommitFailedError` when another has put rows in the place of the same ones.
         """
-        marker = self._marker(snapshot)
-        try:
-            facts = json.loads(marker.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise MalformedRecord(f"read {marker}", seen=str(error)) from error
-        if not isinstance(facts, dict) or facts.get("version") != _VERSION:  # pyright: ignore[reportUnknownMemberType]
-            raise MalformedRecord(f"read {marker}", seen="no facts of version 1")
-        return facts  # pyright: ignore[reportUnknownVariableType]
+        from deltalake.transaction import RemoveAction
 
-    def read(
-        self, spark: SparkSession, dataset: str, snapshots: list[SnapshotId] | None = None
-    ) -> DataFrame:
-        """The rows of these snapshots (None: of all complete ones), with `DATASETS`' columns."""
-        chosen = self.snapshots() if snapshots is None else snapshots
-        schema = ddl(DATASETS[dataset])
-        paths = [str(self.partition_path(dataset, s)) for s in chosen]
+        now_ms = time.time_ns() // 1_000_000
+        removed = [RemoveAction(path, True, now_ms, size) for path, size in _files(read)]
+        self._commit(table, "append", [*self._written(spark, table, rows, None), *removed], read)
+
+    def opened(self, table: str) -> DeltaTable:
+        """The table as it is now; an empty one is made where there is none."""
+        from deltalake import DeltaTable
+
+        return DeltaTable.create(
+            self.location(table),
+            _schema(table),
+            mode="ignore",
+            storage_options=dict(self.storage_options),
+        )
+
+    def read(self, spark: SparkSession, table: str, opened: DeltaTable | None = None) -> DataFrame:
+        """All rows of a table, or of one that was opened before, with the columns of `TABLES`."""
+        paths = [path for path, _ in _files(opened or self.opened(table))]
+        reader = spark.read.schema(ddl(TABLES[table]))
         if not paths:
-            return local_rows(spark, [], ddl(DATASETS[dataset], separator=": "))
-        base = str(self.dataset_path(dataset))
-        frame = spark.read.schema(schema).option("basePath", base).parquet(*paths)
-        return frame.select([column.name for column in DATASETS[dataset]])
+            return spark.createDataFrame([], ddl(TABLES[table]))
+        return reader.parquet(*(f"{self.location(table)}/{path}" for path in paths))
 
-    def read_last(
-        self,
-        spark: SparkSession,
-        dataset: str,
-        *,
-        job_name: str | None = None,
-        job_id: str | None = None,
-    ) -> DataFrame:
-        """The rows of each job's newest snapshot."""
-        newest = {
-            (s.job_name, s.job_id): s for s in self.snapshots(job_name=job_name, job_id=job_id)
-        }
-        return self.read(spark, dataset, sorted(newest.values()))
+    def read_offsets(self, opened: DeltaTable) -> dict[tuple[str, int], int]:
+        """Topic id and partition → the next offset that is to be read, of an opened table `facts`."""
+        import pyarrow.compute as pc
 
-    def partition_path(self, dataset: str, s: SnapshotId) -> Path:
-        """Where a dataset's rows of one snapshot are; for `snapshot_time`, job name and id."""
-        values = (str(s.snapshot_time_ms), s.job_name, s.job_id)
-        parts = [f"{c}={_escaped(v)}" for c, v in zip(PARTITION_COLUMNS, values, strict=True)]
-        return self.dataset_path(dataset).joinpath(*parts)
+        marks: Any = opened.to_pyarrow_dataset().to_table(
+            columns=["topic_id", "partition", "offset"], filter=pc.field("kind") == READ
+        )
+        found: dict[tuple[str, int], int] = {}
+        for row in marks.to_pylist():
+            at = row["topic_id"], row["partition"]
+            found[at] = max(row["offset"], found.get(at, 0))
+        return found
 
-    def _marker(self, s: SnapshotId) -> Path:
-        name = f"{_escaped(s.job_name)}.{_escaped(s.job_id)}.json"
-        return self.data_dir / _COMPLETE / str(s.snapshot_time_ms) / name
+    def last(self, table: str, jobs: Sequence[tuple[str, str]] = ()) -> pa.Table:
+        """The rows of each job's newest snapshot, without Spark; of these jobs when named."""
+        import pyarrow.compute as pc
+
+        known = self.opened(table).to_pyarrow_table()
+        if jobs:
+            wanted = pc.is_in(_job_names(known), value_set=_arrow([f"{n}\0{i}" for n, i in jobs]))
+            known = known.filter(wanted)
+        newest = known.append_column("_job", _job_names(known)).group_by("_job")
+        times = newest.aggregate([("snapshot_time", "max")])
+        by_job = dict(
+            zip(*(times[name].to_pylist() for name in ("_job", "snapshot_time_max")), strict=True)
+        )
+        at = _arrow(
+            [by_job[job] for job in _job_names(known).to_pylist()],
+            known.schema.field("snapshot_time").type,
+        )
+        return known.filter(pc.equal(known["snapshot_time"], at))
+
+    def tidy(self, keep: timedelta, now: datetime) -> dict[str, int]:
+        """Drops snapshots older than `keep`, joins small files, removes those of nobody; rows dropped, by dataset.
+
+        Needs no Spark. What another commits meanwhile stays.
+        """
+        dropped: dict[str, int] = {}
+        for table, columns in TABLES.items():
+            opened = self.opened(table)
+            if any(column.name == "snapshot_time" for column in columns):
+                oldest = (now - keep).isoformat(sep=" ")
+                told = opened.delete(f"snapshot_time < CAST('{oldest}' AS TIMESTAMP)")
+                dropped[table] = int(told.get("num_deleted_rows") or 0)
+                opened.optimize.compact()
+            opened.vacuum(
+                retention_hours=int(UNCOMMITTED_FOR.total_seconds() // 3600),
+                dry_run=False,
+                enforce_retention_duration=False,
+                full=True,
+            )
+        return dropped
+
+    def _written(
+        self, spark: SparkSession, table: str, rows: DataFrame, at: datetime | None
+    ) -> list[Any]:
+        """The files of rows that Spark has written, as what a commit adds."""
+        from deltalake.transaction import AddAction
+
+        directory = f"{uuid4()}"
+        place = f"{self.location(table)}/{directory}"
+        rows.select([column.name for column in TABLES[table]]).write.parquet(place)
+        bounds = {} if at is None else {"snapshot_time": at.isoformat(timespec="microseconds")}
+        stats = json.dumps({"minValues": bounds, "maxValues": bounds} if bounds else {})
+        return [
+            AddAction(f"{directory}/{name}", size, {}, modified_ms, True, stats)
+            for name, size, modified_ms in _listed(spark, place)
+        ]
+
+    def _commit(
+        self, table: str, mode: str, actions: list[Any], opened: DeltaTable | None = None
+    ) -> None:
+        if actions:
+            (opened or self.opened(table)).create_write_transaction(actions, mode, _schema(table))
 
 
-def _facts(snapshot: Snapshot) -> dict[str, Any]:
-    return {
-        "version": _VERSION,
-        "deployment_id": snapshot.streams.deployment_id,
-        "ranges": [asdict(r) for r in snapshot.ranges],
-        "malformed_keys": snapshot.malformed_keys,
-        "malformed_values": snapshot.malformed_values,
-        "ignored": list(snapshot.streams.ignored),
-        "seconds": snapshot.seconds,
-    }
+def _listed(spark: SparkSession, place: str) -> list[tuple[str, int, int]]:
+    """Name, bytes and time in ms of the Parquet files that Spark has written there."""
+    context = spark.sparkContext
+    jvm, settings = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 - the only way to Hadoop's file systems
+    path = jvm.org.apache.hadoop.fs.Path(place)
+    found = path.getFileSystem(settings).listStatus(path)
+    files = [(one.getPath().getName(), one.getLen(), one.getModificationTime()) for one in found]
+    return [one for one in files if one[0].endswith(".parquet")]
 
 
-def _escaped(name: str) -> str:
-    return quote(name, safe="").replace(".", "%2E")
+def _files(opened: DeltaTable) -> list[tuple[str, int]]:
+    actions: Any = opened.get_add_actions(flatten=True)
+    return list(zip(*(actions[name].to_pylist() for name in ("path", "size_bytes")), strict=True))
 
 
-def _snapshot_id(marker: Path) -> SnapshotId:
-    job_name, job_id = marker.stem.split(".", 1)
-    return SnapshotId(int(marker.parent.name), unquote(job_name), unquote(job_id))
+_DELTA_TYPES = {"bigint": "long", "int": "integer"}
+
+
+@cache
+def _schema(table: str) -> Schema:
+    from deltalake import Field, Schema
+    from deltalake.schema import PrimitiveType
+
+    def typed(column: Column) -> Field:
+        kind = PrimitiveType(_DELTA_TYPES.get(column.type, column.type))
+        return Field(column.name, kind, nullable=True, metadata={"comment": column.doc})
+
+    return Schema([typed(column) for column in TABLES[table]])
+
+
+def _job_names(rows: pa.Table) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(rows["job_name"], rows["job_id"], "\0")
+
+
+def _arrow(values: list[Any], kind: pa.DataType | None = None) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(values, kind)

@@ -20,7 +20,7 @@ from tests.rig.fleets.fleet import BEGAN_MS
 pytestmark = pytest.mark.unit
 
 AT_MS = 150_000
-MANY = {fault: 0.1 for fault in Fault if fault is not Fault.NONE}
+MANY = {fault: 0.09 for fault in Fault if fault is not Fault.NONE}
 SHAPE = Shape(jobs=40, containers=2, standbys=2, hosts=12, shares=MANY)
 
 

@@ -1,0 +1,341 @@
+"""One snapshot of many jobs: where everything is, how far behind each replica, what a host's death would cost.
+
+What was read is kept, in table `facts`, in one transaction with how far: a run that is killed at any
+point leaves the next one neither short nor double, and each record is read once. A topic that was made
+anew has another id, and is read from its beginning.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.model.metrics_snapshots import metrics_topics
+from samza_dagster.model.naming import checkpoint_topic, require_owner
+from samza_dagster.snapshots import facts, group
+from samza_dagster.snapshots.job import window_ms
+from samza_dagster.snapshots.job_step import Asked, job_rows
+from samza_dagster.snapshots.schemas import DATASETS, TABLES, ddl
+from samza_dagster.snapshots.source import (
+    CHECKPOINTS,
+    COORDINATOR,
+    KEPT_REPORTS,
+    METRICS,
+    Span,
+    read_facts,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from samza_dagster.snapshots.tables import Tables
+
+JobId = tuple[str, str]
+_KEY = "topic_id, partition, kind, job_name, job_id, name, source"
+_SORTED_BY = {
+    "container_locality": ("processor_id",),
+    "task_locality": ("task_name",),
+    "changelog_lag": ("store", "partition", "task_name"),
+    "standby_readiness": ("processor_id",),
+    "restore_forecast": ("processor_id", "host"),
+    "host_loss": ("host", "processor_id"),
+    "violations": ("rule", "processor_id"),
+}
+
+
+@dataclass(frozen=True)
+class FleetSnapshot:
+    """The seven datasets of some jobs at one time; columns as in `schemas.DATASETS`.
+
+    `frames` are cached, by dataset; `unpersist` frees them. `counts` are their rows. `unreadable` counts
+    the records that couldn't be read and are kept aside, in table `facts`. `unread` names the job or topic
+    that couldn't be reached, and why: what it is about is unknown, and nothing else. `seconds` says how
+    long each part took.
+    """
+
+    at: datetime
+    frames: Mapping[str, DataFrame]
+    counts: Mapping[str, int]
+    unreadable: int
+    unread: Mapping[str, str]
+    seconds: Mapping[str, float]
+    _cached: Sequence[DataFrame] = field(default=(), repr=False)
+
+    def rows(self, dataset: str, limit: int | None = None) -> list[dict[str, Any]]:
+        """A dataset as plain dicts, in a stable order; the first `limit`. Times are aware, in UTC."""
+        frame = self.frames[dataset].orderBy("job_name", "job_id", *_SORTED_BY[dataset])
+        return (frame if limit is None else frame.limit(limit)).toArrow().to_pylist()
+
+    def unpersist(self) -> None:
+        """Frees the cached frames."""
+        for frame in self._cached:
+            frame.unpersist()
+
+
+def take_fleet(
+    spark: SparkSession,
+    jobs: Sequence[Connection],
+    at: datetime,
+    store: Tables,
+    *,
+    clock: Callable[[], float] = time.monotonic,
+) -> FleetSnapshot:
+    """Takes a snapshot of these jobs, all on one Kafka cluster, and adds it to the tables.
+
+    Reads what was written since the last one that these tables hold. A job that can't be read is in `unread`;
+    when none can, that is raised: `InvalidInput` for a job that was never deployed, `Refused` for one whose
+    stream is another job's, `Unreachable` when no broker answers.
+    """
+    cluster = KafkaCluster.of(_one_cluster(jobs))
+    with closing(KafkaJobTopics(cluster)) as topics:
+        return _Taking(spark, jobs, at, store, topics, clock).take()
+
+
+def _one_cluster(jobs: Sequence[Connection]) -> Connection:
+    servers = sorted({job.bootstrap_servers for job in jobs})
+    if len(servers) != 1:
+        raise InvalidInput(
+            "a snapshot of a fleet",
+            seen=f"{len(servers)} Kafka clusters: {', '.join(servers) or 'no job'}",
+            fix="a snapshot for each of them",
+        )
+    return jobs[0]
+
+
+class _Taking:
+    """A snapshot on its way."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        jobs: Sequence[Connection],
+        at: datetime,
+        store: Tables,
+        topics: KafkaJobTopics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._spark, self._at, self._store, self._topics = spark, at, store, topics
+        self._jobs = {(job.job_name, job.job_id): job for job in jobs}
+        self._servers, self._client = jobs[0].bootstrap_servers, jobs[0].client_config
+        self._at_ms = int(at.timestamp() * 1000)
+        self._unread: dict[str, str] = {}
+        self._ids: dict[str, str] = {}
+        self._seconds: dict[str, float] = {}
+        self._clock, self._lap_began = clock, clock()
+
+    def take(self) -> FleetSnapshot:
+        """Reads, judges, writes."""
+        table = self._store.opened("facts")
+        kept = self._store.read(self._spark, "facts", table)
+        read_to = self._store.read_offsets(table)
+        spans = self._spans_of_jobs(read_to)
+        kept = kept.union(self._groups())
+        own = self._facts(spans).persist()
+        self._lap("offsets")
+        settings = self._settings(kept.union(own))
+        self._lap("coordinator_streams")
+        shared = self._spans_of_metrics(settings, read_to)
+        fresh = own.union(self._facts(shared)).persist() if shared else own
+        lost = fresh.where("kind = 'unread'").collect()
+        lost_at = {(row["topic_id"], row["partition"]) for row in lost}
+        self._unread |= {row["topic"]: row["text"] for row in lost}
+        self._lap("reports")
+        done = [one for one in (*spans, *shared) if (one.topic_id, one.partition) not in lost_at]
+        self._store.add(
+            self._spark,
+            "facts",
+            fresh.where("kind <> 'unread'").union(self._marks(done)),
+        ) if done else None
+        self._lap("keep")
+        frames, judged = self._judged(newest(kept.union(fresh)))
+        counts = {
+            row["dataset"]: row["count"] for row in judged.groupBy("dataset").count().collect()
+        }
+        self._lap("judge")
+        for dataset in DATASETS:
+            if counts.get(dataset):
+                self._store.add(self._spark, dataset, frames[dataset], self._at)
+        self._store.add(self._spark, "snapshots", frames["snapshots"], self._at)
+        self._lap("write")
+        unreadable = frames["snapshots"].selectExpr("sum(unreadable)").first()
+        assert unreadable is not None
+        return FleetSnapshot(
+            self._at,
+            {name: frames[name] for name in DATASETS},
+            {name: counts.get(name, 0) for name in DATASETS},
+            unreadable[0] or 0,
+            self._unread,
+            self._seconds,
+            (judged, fresh, own),
+        )
+
+    def _lap(self, part: str) -> None:
+        now = self._clock()
+        self._seconds[part] = round(now - self._lap_began, 3)
+        self._lap_began = now
+
+    def _spans_of_jobs(self, read_to: Mapping[tuple[str, int], int]) -> list[Span]:
+        """What is new in coordinator streams and checkpoints, asked of the brokers for all jobs at once."""
+        streams = {
+            job.coordinator_stream_topic: it for it, job in self._jobs.items() if not job.zookeeper
+        }
+        checkpoints = {checkpoint_topic(*it): it for it in self._jobs}
+        ranges = self._asked({*streams, *checkpoints})
+        asked = {topic: span for (topic, _), span in ranges.items()}
+        for stream, it in streams.items():
+            span = asked.get(stream)
+            if span is None:
+                self._fail(it, _never_deployed(it, stream, self._servers))
+            elif isinstance(span, Unreachable):
+                self._fail(it, span)
+        return [
+            *self._spans(ranges, COORDINATOR, streams, read_to),
+            *self._spans(ranges, CHECKPOINTS, checkpoints, read_to),
+        ]
+
+    def _groups(self) -> DataFrame:
+        """What ZooKeeper knows of standalone jobs: all of it each time."""
+        rows: list[dict[str, Any]] = []
+        for it, job in list(self._jobs.items()):
+            if job.zookeeper:
+                try:
+                    rows += group.group_facts(job, self._at_ms)
+                except SamzaDagsterError as error:
+                    self._fail(it, error)
+                self._ids[group.topic_id(job)] = group.topic_id(job)
+        columns = [column.name for column in TABLES["facts"]]
+        return self._spark.createDataFrame(
+            [tuple(map(row.get, columns)) for row in rows], ddl(TABLES["facts"])
+        )
+
+    def _fail(self, job: JobId, error: SamzaDagsterError) -> None:
+        """The others go on without it."""
+        self._unread["/".join(job)] = str(error)
+        del self._jobs[job]
+        if not self._jobs:
+            raise error
+
+    def _asked(self, topics: set[str]) -> Ranges:
+        self._ids |= self._topics.ids(topics)
+        ranges = self._topics.offset_ranges(topics, committed_only=True)
+        for (topic, _), span in ranges.items():
+            if isinstance(span, Unreachable):
+                self._unread[topic] = str(span)
+        return ranges
+
+    def _spans(
+        self,
+        ranges: Ranges,
+        what: str,
+        jobs: Mapping[str, JobId],
+        read_to: Mapping[tuple[str, int], int],
+    ) -> list[Span]:
+        return [
+            Span(topic, partition, start, span.end, self._ids[topic], what, jobs.get(topic))
+            for (topic, partition), span in sorted(ranges.items())
+            if topic in jobs and isinstance(span, OffsetRange)
+            and (start := max(span.start, read_to.get((self._ids[topic], partition), 0))) < span.end
+        ]  # fmt: skip
+
+    def _facts(self, spans: Sequence[Span]) -> DataFrame:
+        return read_facts(self._spark, self._servers, self._client, spans, self._at_ms)
+
+    def _settings(self, known: DataFrame) -> dict[JobId, dict[str, str]]:
+        """Of each job what names its metrics topics, and whose its stream is."""
+        wanted = "kind = 'config' AND (name LIKE 'metrics.%' OR name IN ('job.name', 'job.id'))"
+        found: dict[JobId, dict[str, str]] = {}
+        current = set(self._ids.values())
+        for row in newest(known.where(wanted)).where("text IS NOT NULL").collect():
+            if row["topic_id"] in current:
+                found.setdefault((row["job_name"], row["job_id"]), {})[row["name"]] = row["text"]
+        for it in list(self._jobs):
+            try:
+                require_owner(found.get(it, {}), *it)
+            except SamzaDagsterError as error:
+                self._fail(it, error)
+        return found
+
+    def _spans_of_metrics(
+        self,
+        settings: Mapping[JobId, Mapping[str, str]],
+        read_to: Mapping[tuple[str, int], int],
+    ) -> list[Span]:
+        """What is new in the topics of the jobs' reporters; one that wasn't read yet, as far as it matters."""
+        intervals: dict[str, int] = {}
+        for it in self._jobs:
+            for topic, seconds in metrics_topics(settings.get(it, {})).items():
+                intervals[topic] = max(seconds, intervals.get(topic, 0))
+        ranges = self._asked(set(intervals))
+        anew = {
+            (topic, partition, self._at_ms - window_ms(1000 * intervals[topic]))
+            for topic, partition in ranges
+            if partition >= 0 and (self._ids[topic], partition) not in read_to
+        }
+        first = self._topics.offsets_since(anew) if anew else {}
+        since = {
+            (self._ids[topic], partition): first.get((topic, partition, ms), span.end)
+            for topic, partition, ms in anew
+            if isinstance(span := ranges[topic, partition], OffsetRange)
+        }
+        return self._spans(ranges, METRICS, dict.fromkeys(intervals), {**read_to, **since})
+
+    def _marks(self, spans: Iterable[Span]) -> DataFrame:
+        """How far each partition is read now."""
+        rows = [
+            (one.topic, one.topic_id, one.partition, one.end, self._at_ms, facts.READ, None, None, "", "", None, None)
+            for one in spans
+        ]  # fmt: skip
+        return self._spark.createDataFrame(rows, ddl(TABLES["facts"]))
+
+    def _judged(self, known: DataFrame) -> tuple[dict[str, DataFrame], DataFrame]:
+        """All datasets, by one look at each job; columns that a dataset hasn't are null."""
+        asked = Asked(
+            self._servers,
+            dict(self._client),
+            frozenset(self._jobs),
+            frozenset(self._ids.values()),
+            {it: why for it in self._jobs if (why := self._why_unread(it))},
+            frozenset(self._unread),
+            self._at_ms,
+        )
+        rows = known.repartition(asked.parts, "job_name", "job_id").sortWithinPartitions(
+            "job_name", "job_id"
+        )
+        judged = rows.mapInArrow(job_rows(asked), asked.ddl).persist()
+        frames = {
+            name: judged.where(f"dataset = '{name}'").select(
+                [column.name for column in TABLES[name]]
+            )
+            for name in (*DATASETS, "snapshots")
+        }
+        return frames, judged
+
+    def _why_unread(self, job: JobId) -> str | None:
+        own = (self._jobs[job].coordinator_stream_topic, checkpoint_topic(*job))
+        return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
+
+
+def newest(known: DataFrame) -> DataFrame:
+    """Of each fact the newest, of a replica's reports some; the same record may have been read twice."""
+    ranked = known.selectExpr(
+        "*", f"dense_rank() OVER (PARTITION BY {_KEY} ORDER BY offset DESC) AS age"
+    )
+    return ranked.where(
+        f"age <= CASE WHEN kind = '{facts.REPORT}' THEN {KEPT_REPORTS} ELSE 1 END"
+    ).drop("age")
+
+
+def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:
+    return InvalidInput(
+        f"a snapshot of job {job[0]!r}, id {job[1]!r}",
+        seen=f"no topic {stream} on {servers}",
+        fix="the name and id of a job that has been deployed on this Kafka",
+    )

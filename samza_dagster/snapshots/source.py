@@ -1,0 +1,223 @@
+"""Facts out of offset ranges of topics, read by Spark's Python workers.
+
+Each worker has a consumer of librdkafka for the ranges that it is given, and hands Spark the newest
+facts of each alone: of gigabytes of records that is kilobytes. Spark's own connector costs three times
+the processor time of such a consumer for each record, whatever is done with it then.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from samza_dagster.metadata.job_topics import ANSWER_S
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.snapshots import facts
+from samza_dagster.snapshots.facts import Fact, Unreadable
+from samza_dagster.snapshots.schemas import TABLES, Column, ddl
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from confluent_kafka import Consumer, Message
+    from pyspark.sql import DataFrame, SparkSession
+
+KEPT_REPORTS = 12
+"""The newest of a replica that are kept: its pace is told by no more (`lag.readiness.PACED_BY`)."""
+COORDINATOR, CHECKPOINTS, METRICS = "coordinator stream", "checkpoints", "metrics"
+_LEAST_SPLIT = 20_000
+_AT_ONCE = 5_000
+_KEYS_AT_ONCE = 100_000
+_ASIDE_BYTES = 200
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, order=True)
+class Span:
+    """Offsets `start` (inclusive) to `end` (exclusive) of one partition, and whose it is.
+
+    `job` is the one job of a coordinator stream or of checkpoints; None: many jobs share the topic.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    topic_id: str
+    what: str
+    job: tuple[str, str] | None = None
+
+
+def read_facts(
+    spark: SparkSession,
+    servers: str,
+    client_config: Mapping[str, str],
+    spans: Sequence[Span],
+    now_ms: int,
+) -> DataFrame:
+    """The newest facts of committed records in these ranges: columns of table `facts`.
+
+    Of a range that couldn't be read to its end there is a row of kind `unread`. Read in as many parts as
+    there are processors; a big partition is split.
+    """
+    dealt = deal(
+        [one for one in spans if one.start < one.end], spark.sparkContext.defaultParallelism
+    )
+    if not dealt:
+        return spark.createDataFrame([], ddl(TABLES["facts"]))
+
+    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch["id"].to_pylist():
+                cluster = KafkaCluster(servers, client_config)
+                for rows in _Reading(cluster, dealt[number], now_ms).rows():
+                    yield batch_of(TABLES["facts"], rows)
+
+    parts = spark.range(0, len(dealt), 1, len(dealt))
+    return parts.mapInArrow(read, ddl(TABLES["facts"]))
+
+
+def deal(spans: Sequence[Span], parts: int) -> list[list[Span]]:
+    """The ranges in at most so many parts of about equal size; a part of a few records isn't worth a worker."""
+    total = sum(one.end - one.start for one in spans)
+    size = max(_LEAST_SPLIT, -(-total // max(1, parts)))
+    dealt: list[list[Span]] = []
+    room = 0
+    for one in sorted(spans):
+        start = one.start
+        while start < one.end:
+            if room <= 0:
+                dealt.append([])
+                room = size
+            end = min(one.end, start + room)
+            dealt[-1].append(replace(one, start=start, end=end))
+            room -= end - start
+            start = end
+    return dealt
+
+
+def batch_of(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Rows as Spark takes them from a worker; what isn't in a row is null, times are ms since the epoch."""
+    import pyarrow as pa
+
+    kinds = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("ms", tz="UTC"),
+    }
+    filled = {c.name: pa.array([row.get(c.name) for row in rows], kinds[c.type]) for c in columns}
+    for column in columns:
+        if column.type == "timestamp":
+            filled[column.name] = filled[column.name].cast(pa.timestamp("us", tz="UTC"))
+    return pa.RecordBatch.from_pydict(filled)
+
+
+class _Reading:
+    """One consumer's way through its ranges."""
+
+    def __init__(self, cluster: KafkaCluster, spans: Sequence[Span], now_ms: int) -> None:
+        self._cluster, self._now_ms = cluster, now_ms
+        self._pending = {(one.topic, one.partition): one for one in spans}
+        self._newest: dict[Key, deque[dict[str, Any]]] = {}
+
+    def rows(self) -> Iterator[list[dict[str, Any]]]:
+        """All facts; many times, where there are many."""
+        from confluent_kafka import TopicPartition
+
+        consumer = self._cluster.reader(committed_only=True)
+        try:
+            consumer.assign([TopicPartition(*at, one.start) for at, one in self._pending.items()])
+            deadline = time.monotonic() + ANSWER_S
+            while self._pending:
+                messages = consumer.consume(_AT_ONCE, 0.2)
+                if messages:
+                    deadline = time.monotonic() + ANSWER_S
+                    self._take(consumer, messages)
+                elif time.monotonic() > deadline:
+                    yield [self._unread(one) for one in self._pending.values()]
+                    break
+                if len(self._newest) > _KEYS_AT_ONCE:
+                    yield self._emptied()
+        finally:
+            consumer.close()
+        yield self._emptied()
+
+    def _emptied(self) -> list[dict[str, Any]]:
+        rows = [row for kept in self._newest.values() for row in kept]
+        self._newest.clear()
+        return rows
+
+    def _take(self, consumer: Consumer, messages: Sequence[Message]) -> None:
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+
+        for message in messages:
+            at: Any = message.topic(), message.partition()
+            span = self._pending.get(at)
+            if span is None:
+                continue
+            offset: Any = message.offset()
+            error = message.error()
+            if error is not None:
+                if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name has the underscore
+                    del self._pending[at]
+                elif not error.retriable():
+                    raise KafkaException(error)
+                continue
+            if offset < span.end:
+                self._keep(span, offset, message)
+            if offset >= span.end - 1:
+                del self._pending[at]
+                if self._pending:
+                    consumer.incremental_unassign([TopicPartition(*at)])
+
+    def _keep(self, span: Span, offset: int, message: Message) -> None:
+        came_ms = message.timestamp()[1]
+        key, value = message.key(), message.value()
+        try:
+            facts.refuse_future(came_ms, self._now_ms)
+            if span.what == METRICS:
+                fact = facts.report_fact(value)
+            elif span.what == COORDINATOR:
+                fact = facts.coordinator_fact(key, value)
+            else:
+                fact = facts.checkpoint_fact(key, value)
+        except Unreadable as error:
+            seen = (value or key or b"")[:_ASIDE_BYTES].decode(errors="replace")
+            fact = Fact(facts.UNREADABLE, str(offset), f"{error}: {seen}")
+        if fact is None:
+            return
+        job = fact.job or span.job
+        about = (span.topic, str(span.partition), fact.kind, *(job or ()), fact.name, fact.source)
+        kept = self._newest.get(about)
+        if kept is None:
+            most = KEPT_REPORTS if fact.kind == facts.REPORT else 1
+            kept = self._newest[about] = deque(maxlen=most)
+        kept.append(_row(span, job, fact, offset, came_ms))
+
+    def _unread(self, span: Span) -> dict[str, Any]:
+        fact = Fact("unread", "", str(self._cluster.unread(span.topic, span.partition)))
+        return _row(span, span.job, fact, span.start, self._now_ms)
+
+
+def _row(
+    span: Span, job: tuple[str, str] | None, fact: Fact, offset: int, came_ms: int
+) -> dict[str, Any]:
+    return {
+        "topic": span.topic,
+        "topic_id": span.topic_id,
+        "partition": span.partition,
+        "offset": offset,
+        "came_ms": came_ms,
+        "kind": fact.kind,
+        "job_name": job[0] if job else None,
+        "job_id": job[1] if job else None,
+        "name": fact.name,
+        "source": fact.source,
+        "text": fact.text,
+        "at_ms": fact.at_ms,
+    }
