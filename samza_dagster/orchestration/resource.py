@@ -289,9 +289,10 @@ def settled(made: object) -> object:
     """The resource with its config as it is: a form of the Launchpad doesn't ask for it again."""
     if not isinstance(made, dg.ConfigurableResource):
         return made
-    config = {name: getattr(made, name) for name in type(made).model_fields}
+    resource: dg.ConfigurableResource[object] = made
+    config: dict[str, Any] = {name: getattr(resource, name) for name in type(resource).model_fields}
     given = {name: value for name, value in config.items() if value is not None}
-    return made.get_resource_definition().configured(given)
+    return resource.get_resource_definition().configured(given)
 
 
 def with_ids(jobs: Iterable[str]) -> list[str]:

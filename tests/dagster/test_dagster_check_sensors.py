@@ -13,7 +13,7 @@ from fake_lookout import DictKeeper, FakeWatch, ListEvents, Lookout, LookoutClie
 
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.assets.standby_readiness import (
+from samza_dagster.orchestration.assets.readiness import (
     ReadinessConfig,
     standby_readiness,
 )

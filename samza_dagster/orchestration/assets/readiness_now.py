@@ -1,4 +1,4 @@
-"""What a run of `standby_readiness` or of `outside_checks` does: looks at the job and judges."""
+"""What a run of `readiness_now` or of `outside_checks` does: looks at the job and judges."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from samza_dagster.orchestration.watch.settings import LagSlo
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ReplicaLag
-    from samza_dagster.orchestration.assets.standby_readiness import ReadinessConfig
+    from samza_dagster.orchestration.assets.readiness import ReadinessConfig
 
 NOT_SEEN = Finding("", "not known from one look", "sensor invariants follows them", NOTE)
 SHOWN_ROWS = 1_000
