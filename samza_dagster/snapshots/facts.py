@@ -75,7 +75,7 @@ def coordinator_fact(key: bytes | None, value: bytes | None) -> Fact | None:
     if str(version) != "1":
         raise Unreadable(f"its key is of version {version!s:.20}, and 1 is known")
     known = _TYPES.get(kind)
-    if known is None or (known[0] == CONFIG and not is_needed(name)):
+    if known is None:
         return None
     if value is None:
         return Fact(known[0], name, None)
@@ -86,6 +86,8 @@ def coordinator_fact(key: bytes | None, value: bytes | None) -> Fact | None:
     text = cast("dict[str, Any]", values).get(known[1])
     if text is not None and not isinstance(text, str):
         raise Unreadable(f"its {known[1]} is no text")
+    if known[0] == CONFIG and not is_needed(name):
+        return None
     return Fact(
         known[0], name, text, long_or_none(cast("dict[str, Any]", message).get("timestamp"))
     )

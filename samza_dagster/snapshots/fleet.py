@@ -134,10 +134,9 @@ class _Taking:
     def take(self) -> FleetSnapshot:
         """Reads, judges, writes."""
         table = self._store.opened("facts")
-        kept = self._store.read(self._spark, "facts", table)
         read_to = self._store.read_offsets(table)
         spans = self._spans_of_jobs(read_to)
-        kept = kept.union(self._groups())
+        kept = self._store.read(self._spark, "facts", table).union(self._groups())
         own = self._facts(spans).persist()
         self._lap("offsets")
         settings = self._settings(kept.union(own))

@@ -26,9 +26,7 @@ from samza_dagster.orchestration.tags import is_of_all, job_tags
 
 LOCALITY = "container_locality"
 CHANGELOG_LAG = "changelog_lag"
-_KEPT = (
-    "\n\nA Delta table: `snapshot_time` tells one snapshot from another."
-)
+_KEPT = "\n\nA Delta table: `snapshot_time` tells one snapshot from another."
 DATASETS: Mapping[str, str] = {
     LOCALITY: "Where each container runs, as the coordinator stream tells it; where the address of"
     " YARN's ResourceManager is given, held against that one and the Application Master: each"
