@@ -23,7 +23,7 @@ from samza_dagster.model.naming import checkpoint_topic, require_owner
 from samza_dagster.snapshots import facts, group
 from samza_dagster.snapshots.job import window_ms
 from samza_dagster.snapshots.job_step import Asked, job_rows
-from samza_dagster.snapshots.schemas import DATASETS, TABLES, ddl
+from samza_dagster.snapshots.schemas import DATASETS, TABLES
 from samza_dagster.snapshots.source import (
     CHECKPOINTS,
     COORDINATOR,
@@ -32,11 +32,10 @@ from samza_dagster.snapshots.source import (
     Span,
     read_facts,
 )
+from samza_dagster.snapshots.tables import Tables, local_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from samza_dagster.snapshots.tables import Tables
 
 JobId = tuple[str, str]
 _KEY = "topic_id, partition, kind, job_name, job_id, name, source"
@@ -72,7 +71,8 @@ class FleetSnapshot:
     def rows(self, dataset: str, limit: int | None = None) -> list[dict[str, Any]]:
         """A dataset as plain dicts, in a stable order; the first `limit`. Times are aware, in UTC."""
         frame = self.frames[dataset].orderBy("job_name", "job_id", *_SORTED_BY[dataset])
-        return (frame if limit is None else frame.limit(limit)).toArrow().to_pylist()
+        untyped: Any = frame if limit is None else frame.limit(limit)
+        return untyped.toArrow().to_pylist()
 
     def unpersist(self) -> None:
         """Frees the cached frames."""
@@ -210,10 +210,7 @@ class _Taking:
                 except SamzaDagsterError as error:
                     self._fail(it, error)
                 self._ids[group.topic_id(job)] = group.topic_id(job)
-        columns = [column.name for column in TABLES["facts"]]
-        return self._spark.createDataFrame(
-            [tuple(map(row.get, columns)) for row in rows], ddl(TABLES["facts"])
-        )
+        return local_rows(self._spark, "facts", rows)
 
     def _fail(self, job: JobId, error: SamzaDagsterError) -> None:
         """The others go on without it."""
@@ -234,7 +231,7 @@ class _Taking:
         self,
         ranges: Ranges,
         what: str,
-        jobs: Mapping[str, JobId],
+        jobs: Mapping[str, JobId | None],
         read_to: Mapping[tuple[str, int], int],
     ) -> list[Span]:
         return [
@@ -289,10 +286,19 @@ class _Taking:
     def _marks(self, spans: Iterable[Span]) -> DataFrame:
         """How far each partition is read now."""
         rows = [
-            (one.topic, one.topic_id, one.partition, one.end, self._at_ms, facts.READ, None, None, "", "", None, None)
+            {
+                "topic": one.topic,
+                "topic_id": one.topic_id,
+                "partition": one.partition,
+                "offset": one.end,
+                "came_ms": self._at_ms,
+                "kind": facts.READ,
+                "name": "",
+                "source": "",
+            }
             for one in spans
-        ]  # fmt: skip
-        return self._spark.createDataFrame(rows, ddl(TABLES["facts"]))
+        ]
+        return local_rows(self._spark, "facts", rows)
 
     def _judged(self, known: DataFrame) -> tuple[dict[str, DataFrame], DataFrame]:
         """All datasets, by one look at each job; columns that a dataset hasn't are null."""
@@ -305,7 +311,7 @@ class _Taking:
             frozenset(self._unread),
             self._at_ms,
         )
-        rows = known.repartition(asked.parts, "job_name", "job_id").sortWithinPartitions(
+        rows: Any = known.repartition(asked.parts, "job_name", "job_id").sortWithinPartitions(
             "job_name", "job_id"
         )
         judged = rows.mapInArrow(job_rows(asked), asked.ddl).persist()

@@ -7,9 +7,8 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
 
-from samza_dagster.metadata.job_topics import KafkaJobTopics
+from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic
@@ -17,10 +16,7 @@ from samza_dagster.snapshots import lag
 from samza_dagster.snapshots.job import Job, window_ms
 from samza_dagster.snapshots.lag import Row
 from samza_dagster.snapshots.schemas import DATASETS, SNAPSHOTS, Column, ddl
-from samza_dagster.snapshots.source import batch_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from samza_dagster.snapshots.tables import Batch, batch_of
 
 _JOBS_A_PART = 100
 _REPLICAS_AT_ONCE = 20_000
@@ -56,10 +52,10 @@ class Asked:
         return ddl(self.columns)
 
 
-def job_rows(asked: Asked) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def job_rows(asked: Asked) -> Callable[[Iterable[Batch]], Iterator[Batch]]:
     """A function for `mapInArrow` over facts that are sorted by job."""
 
-    def judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def judge(batches: Iterable[Batch]) -> Iterator[Batch]:
         cluster = KafkaCluster(asked.servers, asked.client_config)
         with closing(KafkaJobTopics(cluster)) as topics:
             for jobs in _at_once(_jobs(batches, asked)):
@@ -68,7 +64,7 @@ def job_rows(asked: Asked) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.R
     return judge
 
 
-def _jobs(batches: Iterable[pa.RecordBatch], asked: Asked) -> Iterator[Job]:
+def _jobs(batches: Iterable[Batch], asked: Asked) -> Iterator[Job]:
     """The jobs that were asked for, and what is known of no one job, as the job without a name."""
     rows = (row for batch in batches for row in batch.to_pylist())
     for (name, ident), mine in groupby(rows, key=lambda row: (row["job_name"], row["job_id"])):
@@ -93,7 +89,7 @@ def _at_once(jobs: Iterable[Job]) -> Iterator[list[Job]]:
 def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[Row]:
     """The end of a changelog is asked for after all that tells what was applied of it."""
     names = {store.topic for job in jobs for store in job.changelogs}
-    ranges = topics.offset_ranges(names) if names else {}
+    ranges: Ranges = topics.offset_ranges(names) if names else {}
     known = [
         (job, list(lag.replicas(job, ranges, asked.at_ms - window_ms(job.report_ms))))
         for job in jobs

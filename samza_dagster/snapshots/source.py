@@ -17,10 +17,10 @@ from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.snapshots import facts
 from samza_dagster.snapshots.facts import Fact, Unreadable
-from samza_dagster.snapshots.schemas import TABLES, Column, ddl
+from samza_dagster.snapshots.schemas import TABLES, ddl
+from samza_dagster.snapshots.tables import Batch, batch_of, local_rows
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from confluent_kafka import Consumer, Message
     from pyspark.sql import DataFrame, SparkSession
 
@@ -66,16 +66,17 @@ def read_facts(
         [one for one in spans if one.start < one.end], spark.sparkContext.defaultParallelism
     )
     if not dealt:
-        return spark.createDataFrame([], ddl(TABLES["facts"]))
+        return local_rows(spark, "facts", [])
 
-    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(numbers: Iterable[Batch]) -> Iterator[Batch]:
         for batch in numbers:
-            for number in batch["id"].to_pylist():
+            numbered: list[int] = batch["id"].to_pylist()
+            for number in numbered:
                 cluster = KafkaCluster(servers, client_config)
                 for rows in _Reading(cluster, dealt[number], now_ms).rows():
                     yield batch_of(TABLES["facts"], rows)
 
-    parts = spark.range(0, len(dealt), 1, len(dealt))
+    parts: Any = spark.range(0, len(dealt), 1, len(dealt))
     return parts.mapInArrow(read, ddl(TABLES["facts"]))
 
 
@@ -96,25 +97,6 @@ def deal(spans: Sequence[Span], parts: int) -> list[list[Span]]:
             room -= end - start
             start = end
     return dealt
-
-
-def batch_of(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Rows as Spark takes them from a worker; what isn't in a row is null, times are ms since the epoch."""
-    import pyarrow as pa
-
-    kinds = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "int": pa.int32(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "timestamp": pa.timestamp("ms", tz="UTC"),
-    }
-    filled = {c.name: pa.array([row.get(c.name) for row in rows], kinds[c.type]) for c in columns}
-    for column in columns:
-        if column.type == "timestamp":
-            filled[column.name] = filled[column.name].cast(pa.timestamp("us", tz="UTC"))
-    return pa.RecordBatch.from_pydict(filled)
 
 
 class _Reading:
