@@ -21,6 +21,8 @@ from samza_dagster.model.numbers import long_or_none
 CONFIG, HOST, CONTAINER, MODE, CHANGELOG = "config", "host", "container", "mode", "changelog"
 CHECKPOINT, REPORT = "checkpoint", "report"
 READ, UNREADABLE = "read", "unreadable"
+UNREAD, NEWEST = "unread", "newest"
+"""Of a reading alone; not kept."""
 
 _TYPES = {
     "set-config": (CONFIG, "value"),

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
+from samza_dagster.lag import Bounds, Speeds
 from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic
-from samza_dagster.snapshots import lag
+from samza_dagster.snapshots import lag, readiness
 from samza_dagster.snapshots.job import Job, window_ms
 from samza_dagster.snapshots.lag import Row
 from samza_dagster.snapshots.schemas import DATASETS, SNAPSHOTS, Column, ddl
@@ -25,7 +26,11 @@ _REPLICAS_AT_ONCE = 20_000
 
 @dataclass(frozen=True)
 class Asked:
-    """What the workers must know: whose cluster, which jobs and topics, what wasn't read, and the time."""
+    """What the workers must know: whose cluster, which jobs and topics, what wasn't read, and the time.
+
+    `newest_ms`: topic → when its newest record came, by the brokers' clock, with the time for which no
+    other has come since.
+    """
 
     servers: str
     client_config: Mapping[str, str]
@@ -33,7 +38,9 @@ class Asked:
     topic_ids: frozenset[str]
     why_unread: Mapping[tuple[str, str], str]
     unread_topics: frozenset[str]
+    newest_ms: Mapping[str, int]
     at_ms: int
+    bounds: Bounds
 
     @property
     def parts(self) -> int:
@@ -94,7 +101,11 @@ def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[R
         (job, list(lag.replicas(job, ranges, asked.at_ms - window_ms(job.report_ms))))
         for job in jobs
     ]
-    times = {at for job, every in known for at in lag.times_asked(every, job.patience_ms)}
+    times = {
+        at
+        for job, every in known
+        for at in (*lag.times_asked(every, job.patience_ms), *readiness.times_asked(every))
+    }
     first_since = topics.offsets_since(times) if times else {}
     for job, every in known:
         stamp = {
@@ -105,14 +116,15 @@ def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[R
         }
         its_topics = {checkpoint_topic(job.name, job.id), *metrics_topics(job.config)}
         all_observed = not its_topics & asked.unread_topics
+        lags = [
+            (one, lag.lag_row(one, job.patience_ms, first_since, all_observed=all_observed))
+            for one in every
+        ]
         rows: Mapping[str, Iterable[Row]] = {
             "container_locality": lag.container_rows(job),
             "task_locality": lag.task_rows(job),
-            "changelog_lag": (
-                lag.lag_row(one, job.patience_ms, first_since, all_observed=all_observed)
-                for one in every
-            ),
             "violations": lag.violation_rows(job),
+            readiness.CONTAINERS: readiness.container_rows(job, lags),
             "snapshots": [
                 {
                     "unreadable": job.unreadable,
@@ -120,6 +132,27 @@ def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[R
                 }
             ],
         }
-        for dataset, found in rows.items():
-            for row in found:
-                yield {"dataset": dataset, **stamp, **row}
+        silences = job.silences_ms(asked.newest_ms)
+        told = readiness.with_readiness(job, lags, first_since, asked.bounds, silences)
+        for dataset, row in (
+            *((name, row) for name, found in rows.items() for row in found),
+            *told,
+        ):
+            yield {"dataset": dataset, **stamp, **row}
+
+
+def restored(asked: Asked, speeds: Speeds) -> Callable[[Iterable[Batch]], Iterator[Batch]]:
+    """A function for `mapInArrow` over the rows of containers: their restores, and what hosts' deaths cost."""
+
+    def forecast(batches: Iterable[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            rows: list[Row] = []
+            for row in batch.to_pylist():
+                stamp = {name: row[name] for name in ("job_name", "job_id", "deployment_id")}
+                for dataset, found in readiness.restore_rows(row, speeds):
+                    rows.append(
+                        {"dataset": dataset, "snapshot_time": asked.at_ms, **stamp, **found}
+                    )
+            yield batch_of(asked.columns, rows)
+
+    return forecast

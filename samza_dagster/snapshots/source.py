@@ -59,7 +59,8 @@ def read_facts(
 ) -> DataFrame:
     """The newest facts of committed records in these ranges: columns of table `facts`.
 
-    Of a range that couldn't be read to its end there is a row of kind `unread`. Read in as many parts as
+    Of a range that couldn't be read to its end there is a row of kind `unread`, of each one of metrics a
+    row of kind `newest` that says when its last record came. Read in as many parts as
     there are processors; a big partition is split.
     """
     dealt = deal(
@@ -106,6 +107,7 @@ class _Reading:
         self._cluster, self._now_ms = cluster, now_ms
         self._pending = {(one.topic, one.partition): one for one in spans}
         self._newest: dict[Key, deque[dict[str, Any]]] = {}
+        self._last: dict[Span, tuple[int, int]] = {}
 
     def rows(self) -> Iterator[list[dict[str, Any]]]:
         """All facts; many times, where there are many."""
@@ -127,7 +129,8 @@ class _Reading:
                     yield self._emptied()
         finally:
             consumer.close()
-        yield self._emptied()
+        newest = Fact(facts.NEWEST, "", "")
+        yield [*self._emptied(), *(_row(one, None, newest, *at) for one, at in self._last.items())]
 
     def _emptied(self) -> list[dict[str, Any]]:
         rows = [row for kept in self._newest.values() for row in kept]
@@ -163,6 +166,7 @@ class _Reading:
         try:
             facts.refuse_future(came_ms, self._now_ms)
             if span.what == METRICS:
+                self._last[span] = (offset, came_ms)
                 fact = facts.report_fact(value)
             elif span.what == COORDINATOR:
                 fact = facts.coordinator_fact(key, value)
@@ -182,7 +186,7 @@ class _Reading:
         kept.append(_row(span, job, fact, offset, came_ms))
 
     def _unread(self, span: Span) -> dict[str, Any]:
-        fact = Fact("unread", "", str(self._cluster.unread(span.topic, span.partition)))
+        fact = Fact(facts.UNREAD, "", str(self._cluster.unread(span.topic, span.partition)))
         return _row(span, span.job, fact, span.start, self._now_ms)
 
 

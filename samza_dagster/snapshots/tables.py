@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from samza_dagster.snapshots.facts import READ
@@ -30,6 +30,17 @@ if TYPE_CHECKING:
 
 UNCOMMITTED_FOR = timedelta(days=1)
 """Files that are in no table are kept that long: a write that is under way may still commit them."""
+
+
+class Mark(NamedTuple):
+    """How far a partition was read: the next offset; when that was; when its last record had come.
+
+    Both in ms since the epoch, by the reader's clock and by the brokers'.
+    """
+
+    offset: int
+    read_ms: int
+    newest_ms: int | None
 
 
 @dataclass(frozen=True)
@@ -84,17 +95,18 @@ class Tables:
         reader = spark.read.schema(ddl(TABLES[table]))
         return reader.parquet(*(f"{self.location(table)}/{path}" for path in paths))
 
-    def read_offsets(self, opened: Any) -> dict[tuple[str, int], int]:
-        """Topic id and partition → the next offset that is to be read, of an opened table `facts`."""
+    def marks(self, opened: Any) -> dict[tuple[str, int], Mark]:
+        """Topic id and partition → how far it was read, of an opened table `facts`."""
         pc: Any = import_module("pyarrow.compute")
-
-        marks: Any = opened.to_pyarrow_dataset().to_table(
-            columns=["topic_id", "partition", "offset"], filter=pc.field("kind") == READ
-        )
-        found: dict[tuple[str, int], int] = {}
-        for row in marks.to_pylist():
-            at = row["topic_id"], row["partition"]
-            found[at] = max(row["offset"], found.get(at, 0))
+        columns = ["topic_id", "partition", "offset", "came_ms", "at_ms"]
+        rows: Any = opened.to_pyarrow_dataset()
+        found: dict[tuple[str, int], Mark] = {}
+        for row in rows.to_table(columns=columns, filter=pc.field("kind") == READ).to_pylist():
+            mark, at = (
+                Mark(row["offset"], row["came_ms"], row["at_ms"]),
+                (row["topic_id"], row["partition"]),
+            )
+            found[at] = max(mark, found.get(at, mark))
         return found
 
     def last(self, table: str, jobs: Collection[tuple[str, str]] = ()) -> Any:
