@@ -111,7 +111,7 @@ def _run_a_small_job(draft: str) -> None:
     """What every snapshot does, on a few made-up facts: its classes go into the archive."""
     from samza_dagster.snapshots.fleet import newest
     from samza_dagster.snapshots.schemas import TABLES, ddl
-    from samza_dagster.snapshots.tables import Tables
+    from samza_dagster.snapshots.tables import Tables, local_rows
 
     def same(batches: Iterable[Any]) -> Iterator[Any]:
         yield from batches
@@ -119,9 +119,7 @@ def _run_a_small_job(draft: str) -> None:
     options = spark_settings("local[2]")["spark.driver.extraJavaOptions"]
     writing = f"{options} -XX:ArchiveClassesAtExit={draft} -Xlog:cds=off -Xlog:cds+dynamic=off"
     spark = spark_session(settings={"spark.driver.extraJavaOptions": writing})
-    facts = spark.createDataFrame(
-        [("t", "id", 0, 1, 1, "config", "j", "1", "name", "", "value", 1)], ddl(TABLES["facts"])
-    )
+    facts = local_rows(spark, "facts", [{"kind": "config", "job_name": "j", "offset": 1}])
     with tempfile.TemporaryDirectory() as directory:
         tables = Tables(directory)
         tables.add(spark, "facts", facts, datetime.now(UTC))
@@ -130,7 +128,8 @@ def _run_a_small_job(draft: str) -> None:
         sorted_by_job = known.sortWithinPartitions("job_name", "job_id")
         judged = sorted_by_job.mapInArrow(same, ddl(TABLES["facts"])).persist()
         judged.groupBy("kind").count().collect()
-        judged.where("kind = 'config'").orderBy("job_name").toArrow()
+        of_one_kind: Any = judged.where("kind = 'config'").orderBy("job_name")
+        of_one_kind.toArrow()
         tables.add(spark, "facts", judged)
     spark.stop()
 

@@ -21,6 +21,8 @@ from samza_dagster.model.numbers import long_or_none
 CONFIG, HOST, CONTAINER, MODE, CHANGELOG = "config", "host", "container", "mode", "changelog"
 CHECKPOINT, REPORT = "checkpoint", "report"
 READ, UNREADABLE = "read", "unreadable"
+UNREAD, NEWEST = "unread", "newest"
+"""Of a reading alone; not kept."""
 
 _TYPES = {
     "set-config": (CONFIG, "value"),
@@ -75,27 +77,26 @@ def coordinator_fact(key: bytes | None, value: bytes | None) -> Fact | None:
     if str(version) != "1":
         raise Unreadable(f"its key is of version {version!s:.20}, and 1 is known")
     known = _TYPES.get(kind)
-    if known is None or (known[0] == CONFIG and not is_needed(name)):
+    if known is None:
         return None
     if value is None:
         return Fact(known[0], name, None)
-    message: Any = _loaded(value)
-    values = message.get("values") if isinstance(message, dict) else None
+    message = _loaded(value)
+    values: object = _field(message, "values")
     if not isinstance(values, dict):
         raise Unreadable("its value has no values")
-    text = cast("dict[str, Any]", values).get(known[1])
+    text = _field(cast("object", values), known[1])
     if text is not None and not isinstance(text, str):
         raise Unreadable(f"its {known[1]} is no text")
-    return Fact(
-        known[0], name, text, long_or_none(cast("dict[str, Any]", message).get("timestamp"))
-    )
+    if known[0] == CONFIG and not is_needed(name):
+        return None
+    return Fact(known[0], name, text, long_or_none(_field(message, "timestamp")))
 
 
 def checkpoint_fact(key: bytes | None, value: bytes | None) -> Fact | None:
     """Of a record of a checkpoint topic: changelog gauge → offset, as JSON."""
-    about: Any = _loaded(key)
-    kind = about.get("type") if isinstance(about, dict) else None
-    task = cast("dict[str, Any]", about).get("taskName") if kind else None
+    about = _loaded(key)
+    kind, task = _field(about, "type"), _field(about, "taskName")
     if not isinstance(kind, str) or not isinstance(task, str):
         raise Unreadable("its key has no type and taskName")
     read = _CHECKPOINTS.get(kind)
@@ -165,6 +166,10 @@ def _loaded(text: bytes | None) -> object:
         raise Unreadable(f"it is no JSON: {error!s:.80}") from None
 
 
+def _field(found: object, name: str) -> Any:
+    return cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+
+
 def _header(value: bytes) -> dict[str, Any] | None:
     """The header alone, where it comes first, as Samza writes it: that spares most of the parsing."""
     if not value.startswith(_HEADER):
@@ -175,14 +180,14 @@ def _header(value: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _untyped(found: object) -> object:
+def _untyped(found: Any) -> Any:
     """JSON without the types that Jackson puts before each value: `["java.util.HashMap", {…}]`."""
     if isinstance(found, dict):
-        return {name: _untyped(one) for name, one in cast("dict[str, object]", found).items()}
-    pair = cast("list[object]", found) if isinstance(found, list) else []
+        return {name: _untyped(one) for name, one in cast("dict[str, Any]", found).items()}
+    pair = cast("list[Any]", found) if isinstance(found, list) else []
     if len(pair) == 2 and isinstance(pair[0], str) and pair[0].startswith("java."):
         return _untyped(pair[1])
-    return found
+    return cast("Any", found)
 
 
 def _offsets(groups: Mapping[str, Any]) -> dict[str, int | None]:
@@ -218,7 +223,8 @@ def _of_v1(ssps: Any) -> dict[str, int]:
 
 def _of_v2(checkpoint: Any) -> dict[str, int]:
     found: dict[str, int] = {}
-    for marker in (checkpoint["state-checkpoint-markers"].get(_BACKEND) or {}).values():
+    markers: dict[str, str] = checkpoint["state-checkpoint-markers"].get(_BACKEND) or {}
+    for marker in markers.values():
         told = orjson.loads(marker)
         offset = long_or_none(told["changelog-offset"])
         if offset is not None:

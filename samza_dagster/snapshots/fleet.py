@@ -8,13 +8,14 @@ anew has another id, and is read from its beginning.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
+from samza_dagster.lag import Bounds, Pace, Speeds
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -22,8 +23,9 @@ from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic, require_owner
 from samza_dagster.snapshots import facts, group
 from samza_dagster.snapshots.job import window_ms
-from samza_dagster.snapshots.job_step import Asked, job_rows
-from samza_dagster.snapshots.schemas import DATASETS, TABLES, ddl
+from samza_dagster.snapshots.job_step import Asked, job_rows, restored
+from samza_dagster.snapshots.readiness import CONTAINERS
+from samza_dagster.snapshots.schemas import DATASETS, TABLES
 from samza_dagster.snapshots.source import (
     CHECKPOINTS,
     COORDINATOR,
@@ -32,14 +34,17 @@ from samza_dagster.snapshots.source import (
     Span,
     read_facts,
 )
+from samza_dagster.snapshots.tables import Mark, Tables, local_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from samza_dagster.snapshots.tables import Tables
-
 JobId = tuple[str, str]
+At = tuple[str, int]
 _KEY = "topic_id, partition, kind, job_name, job_id, name, source"
+START_S = 10.0
+"""From the start of a container's process until it restores."""
+_SPEEDS_OF_MS = 86_400_000
 _SORTED_BY = {
     "container_locality": ("processor_id",),
     "task_locality": ("task_name",),
@@ -72,7 +77,8 @@ class FleetSnapshot:
     def rows(self, dataset: str, limit: int | None = None) -> list[dict[str, Any]]:
         """A dataset as plain dicts, in a stable order; the first `limit`. Times are aware, in UTC."""
         frame = self.frames[dataset].orderBy("job_name", "job_id", *_SORTED_BY[dataset])
-        return (frame if limit is None else frame.limit(limit)).toArrow().to_pylist()
+        untyped: Any = frame if limit is None else frame.limit(limit)
+        return untyped.toArrow().to_pylist()
 
     def unpersist(self) -> None:
         """Frees the cached frames."""
@@ -86,17 +92,18 @@ def take_fleet(
     at: datetime,
     store: Tables,
     *,
+    bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     clock: Callable[[], float] = time.monotonic,
 ) -> FleetSnapshot:
     """Takes a snapshot of these jobs, all on one Kafka cluster, and adds it to the tables.
 
-    Reads what was written since the last one that these tables hold. A job that can't be read is in `unread`;
+    `bounds` say when a standby is ready. Reads what was written since the last one that these tables hold. A job that can't be read is in `unread`;
     when none can, that is raised: `InvalidInput` for a job that was never deployed, `Refused` for one whose
     stream is another job's, `Unreachable` when no broker answers.
     """
     cluster = KafkaCluster.of(_one_cluster(jobs))
     with closing(KafkaJobTopics(cluster)) as topics:
-        return _Taking(spark, jobs, at, store, topics, clock).take()
+        return _Taking(spark, jobs, at, store, topics, bounds, clock).take()
 
 
 def _one_cluster(jobs: Sequence[Connection]) -> Connection:
@@ -120,8 +127,11 @@ class _Taking:
         at: datetime,
         store: Tables,
         topics: KafkaJobTopics,
+        bounds: Bounds,
         clock: Callable[[], float],
     ) -> None:
+        self._bounds = bounds
+        self._fresh: dict[At, Span] = {}
         self._spark, self._at, self._store, self._topics = spark, at, store, topics
         self._jobs = {(job.job_name, job.job_id): job for job in jobs}
         self._servers, self._client = jobs[0].bootstrap_servers, jobs[0].client_config
@@ -134,47 +144,47 @@ class _Taking:
     def take(self) -> FleetSnapshot:
         """Reads, judges, writes."""
         table = self._store.opened("facts")
-        kept = self._store.read(self._spark, "facts", table)
-        read_to = self._store.read_offsets(table)
+        marks = self._store.marks(table)
+        read_to = {at: mark.offset for at, mark in marks.items()}
         spans = self._spans_of_jobs(read_to)
-        kept = kept.union(self._groups())
+        kept = self._store.read(self._spark, "facts", table).union(self._groups())
         own = self._facts(spans).persist()
         self._lap("offsets")
         settings = self._settings(kept.union(own))
         self._lap("coordinator_streams")
         shared = self._spans_of_metrics(settings, read_to)
-        fresh = own.union(self._facts(shared)).persist() if shared else own
-        lost = fresh.where("kind = 'unread'").collect()
-        lost_at = {(row["topic_id"], row["partition"]) for row in lost}
-        self._unread |= {row["topic"]: row["text"] for row in lost}
+        fresh = own.union(self._facts(shared)).persist()
+        marks |= self._read_now(fresh, (*spans, *shared))
         self._lap("reports")
-        done = [one for one in (*spans, *shared) if (one.topic_id, one.partition) not in lost_at]
-        self._store.add(
-            self._spark,
-            "facts",
-            fresh.where("kind <> 'unread'").union(self._marks(done)),
-        ) if done else None
+        fresh = fresh.where(f"kind NOT IN ('{facts.UNREAD}', '{facts.NEWEST}')")
+        if spans or shared:
+            self._store.add(self._spark, "facts", fresh.union(self._marked(marks)))
         self._lap("keep")
-        frames, judged = self._judged(newest(kept.union(fresh)))
-        counts = {
-            row["dataset"]: row["count"] for row in judged.groupBy("dataset").count().collect()
-        }
+        asked = self._asked_of_workers(marks)
+        judged = self._judged(newest(kept.union(fresh)), asked).persist()
+        counted = judged.groupBy("dataset").agg({"*": "count", "unreadable": "sum"}).collect()
         self._lap("judge")
-        for dataset in DATASETS:
+        restores = self._restores(judged, asked).persist()
+        counted += restores.groupBy("dataset").agg({"*": "count", "unreadable": "sum"}).collect()
+        self._lap("forecast")
+        counts = {row["dataset"]: row["count(1)"] for row in counted}
+        every = judged.union(restores)
+        frames = {
+            name: every.where(f"dataset = '{name}'").select([c.name for c in TABLES[name]])
+            for name in (*DATASETS, "snapshots")
+        }
+        for dataset, rows in frames.items():  # those that are whole are told last
             if counts.get(dataset):
-                self._store.add(self._spark, dataset, frames[dataset], self._at)
-        self._store.add(self._spark, "snapshots", frames["snapshots"], self._at)
+                self._store.add(self._spark, dataset, rows, self._at)
         self._lap("write")
-        unreadable = frames["snapshots"].selectExpr("sum(unreadable)").first()
-        assert unreadable is not None
         return FleetSnapshot(
             self._at,
             {name: frames[name] for name in DATASETS},
             {name: counts.get(name, 0) for name in DATASETS},
-            unreadable[0] or 0,
+            sum(row["sum(unreadable)"] or 0 for row in counted),
             self._unread,
             self._seconds,
-            (judged, fresh, own),
+            (judged, restores, fresh, own),
         )
 
     def _lap(self, part: str) -> None:
@@ -182,7 +192,7 @@ class _Taking:
         self._seconds[part] = round(now - self._lap_began, 3)
         self._lap_began = now
 
-    def _spans_of_jobs(self, read_to: Mapping[tuple[str, int], int]) -> list[Span]:
+    def _spans_of_jobs(self, read_to: Mapping[At, int]) -> list[Span]:
         """What is new in coordinator streams and checkpoints, asked of the brokers for all jobs at once."""
         streams = {
             job.coordinator_stream_topic: it for it, job in self._jobs.items() if not job.zookeeper
@@ -211,10 +221,7 @@ class _Taking:
                 except SamzaDagsterError as error:
                     self._fail(it, error)
                 self._ids[group.topic_id(job)] = group.topic_id(job)
-        columns = [column.name for column in TABLES["facts"]]
-        return self._spark.createDataFrame(
-            [tuple(map(row.get, columns)) for row in rows], ddl(TABLES["facts"])
-        )
+        return local_rows(self._spark, "facts", rows)
 
     def _fail(self, job: JobId, error: SamzaDagsterError) -> None:
         """The others go on without it."""
@@ -235,8 +242,8 @@ class _Taking:
         self,
         ranges: Ranges,
         what: str,
-        jobs: Mapping[str, JobId],
-        read_to: Mapping[tuple[str, int], int],
+        jobs: Mapping[str, JobId | None],
+        read_to: Mapping[At, int],
     ) -> list[Span]:
         return [
             Span(topic, partition, start, span.end, self._ids[topic], what, jobs.get(topic))
@@ -266,7 +273,7 @@ class _Taking:
     def _spans_of_metrics(
         self,
         settings: Mapping[JobId, Mapping[str, str]],
-        read_to: Mapping[tuple[str, int], int],
+        read_to: Mapping[At, int],
     ) -> list[Span]:
         """What is new in the topics of the jobs' reporters; one that wasn't read yet, as far as it matters."""
         intervals: dict[str, int] = {}
@@ -287,36 +294,90 @@ class _Taking:
         }
         return self._spans(ranges, METRICS, dict.fromkeys(intervals), {**read_to, **since})
 
-    def _marks(self, spans: Iterable[Span]) -> DataFrame:
-        """How far each partition is read now."""
-        rows = [
-            (one.topic, one.topic_id, one.partition, one.end, self._at_ms, facts.READ, None, None, "", "", None, None)
-            for one in spans
-        ]  # fmt: skip
-        return self._spark.createDataFrame(rows, ddl(TABLES["facts"]))
+    def _read_now(self, fresh: DataFrame, spans: Sequence[Span]) -> dict[At, Mark]:
+        """How far each partition is read now; one of which a part couldn't be read isn't."""
+        lost: set[At] = set()
+        newest_ms: dict[At, int] = {}
+        for row in fresh.where(f"kind IN ('{facts.UNREAD}', '{facts.NEWEST}')").collect():
+            at = row["topic_id"], row["partition"]
+            if row["kind"] == facts.UNREAD:
+                lost.add(at)
+                self._unread[row["topic"]] = row["text"]
+            else:
+                newest_ms[at] = max(row["came_ms"], newest_ms.get(at, 0))
+        done = {(one.topic_id, one.partition): one for one in spans}
+        self._fresh = {at: one for at, one in done.items() if at not in lost}
+        return {
+            at: Mark(one.end, self._at_ms, newest_ms.get(at)) for at, one in self._fresh.items()
+        }
 
-    def _judged(self, known: DataFrame) -> tuple[dict[str, DataFrame], DataFrame]:
-        """All datasets, by one look at each job; columns that a dataset hasn't are null."""
-        asked = Asked(
+    def _marked(self, marks: Mapping[At, Mark]) -> DataFrame:
+        rows = [
+            {
+                "topic": one.topic,
+                "topic_id": one.topic_id,
+                "partition": one.partition,
+                "offset": one.end,
+                "came_ms": marks[at].read_ms,
+                "kind": facts.READ,
+                "name": "",
+                "source": "",
+                "at_ms": marks[at].newest_ms,
+            }
+            for at, one in self._fresh.items()
+        ]
+        return local_rows(self._spark, "facts", rows)
+
+    def _asked_of_workers(self, marks: Mapping[At, Mark]) -> Asked:
+        newest_ms: dict[str, int] = {}
+        names = {ident: topic for topic, ident in self._ids.items()}
+        for (ident, _), mark in marks.items():
+            if mark.newest_ms is not None and ident in names:
+                # Nothing has come since it was read: that counts by the reader's own clock.
+                now_ms = mark.newest_ms + self._at_ms - mark.read_ms
+                newest_ms[names[ident]] = max(now_ms, newest_ms.get(names[ident], 0))
+        return Asked(
             self._servers,
             dict(self._client),
             frozenset(self._jobs),
             frozenset(self._ids.values()),
             {it: why for it in self._jobs if (why := self._why_unread(it))},
             frozenset(self._unread),
+            newest_ms,
             self._at_ms,
+            self._bounds,
         )
-        rows = known.repartition(asked.parts, "job_name", "job_id").sortWithinPartitions(
+
+    def _judged(self, known: DataFrame, asked: Asked) -> DataFrame:
+        """All that one look at each job tells; columns that a dataset hasn't are null."""
+        rows: Any = known.repartition(asked.parts, "job_name", "job_id").sortWithinPartitions(
             "job_name", "job_id"
         )
-        judged = rows.mapInArrow(job_rows(asked), asked.ddl).persist()
-        frames = {
-            name: judged.where(f"dataset = '{name}'").select(
-                [column.name for column in TABLES[name]]
-            )
-            for name in (*DATASETS, "snapshots")
-        }
-        return frames, judged
+        return rows.mapInArrow(job_rows(asked), asked.ddl)
+
+    def _restores(self, judged: DataFrame, asked: Asked) -> DataFrame:
+        """What restores would take, at the speeds that were seen of those who had something to apply."""
+        columns = ("snapshot_time", "host", "apply_per_s", "write_per_s", "lag_records")
+        former = self._store.read(self._spark, "changelog_lag").select(*columns)
+        restoring = (
+            judged.where("dataset = 'changelog_lag'")
+            .select(*columns)
+            .union(former)
+            .where("lag_records > apply_per_s AND apply_per_s > write_per_s")
+            .where(f"snapshot_time > timestamp_millis({self._at_ms - _SPEEDS_OF_MS})")
+        )
+        found = restoring.selectExpr(
+            "percentile_approx(apply_per_s, 0.5) AS apply_per_s",
+            "stddev_samp(apply_per_s) AS spread",
+            "count(*) AS seen",
+        ).first()
+        assert found is not None
+        pace = None
+        if found["seen"]:
+            spread = found["spread"] or found["apply_per_s"] / 2
+            pace = Pace(found["apply_per_s"], 0.0, spread, 1, 60_000.0)
+        containers: Any = judged.where(f"dataset = '{CONTAINERS}'")
+        return containers.mapInArrow(restored(asked, Speeds(pace, START_S)), asked.ddl)
 
     def _why_unread(self, job: JobId) -> str | None:
         own = (self._jobs[job].coordinator_stream_topic, checkpoint_topic(*job))

@@ -74,7 +74,7 @@ class Job:
         kind, name, text = row["kind"], row["name"], row["text"]
         if kind == facts.UNREADABLE:
             self.unreadable += 1
-        elif kind == "unread":
+        elif kind == facts.UNREAD:
             self.unread.append(text)
         elif text is None:
             return
@@ -138,6 +138,16 @@ class Job:
     def patience_ms(self) -> int:
         """For how long a report is good: three intervals."""
         return _REPORTS_GOOD * self.report_ms
+
+    def silences_ms(self, newest_ms: Mapping[str, int]) -> dict[str, int]:
+        """Task → how long ago its newest report came, by when the newest record of any topic of its came."""
+        came = [newest_ms[topic] for topic in metrics_topics(self.config) if topic in newest_ms]
+        if not came:
+            return {}
+        reported = {
+            task: max(said.came_ms or 0 for said in all_) for task, all_ in self.reports.items()
+        }
+        return {task: max(0, max(came) - at_ms) for task, at_ms in reported.items()}
 
     def host_of(self, processor: str) -> str | None:
         """What it reported last; None: nothing, or that was deleted."""

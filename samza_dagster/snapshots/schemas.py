@@ -178,14 +178,18 @@ FACTS = (
         "kind",
         "string",
         "config, host, container, mode, changelog (of a coordinator stream), checkpoint, report, read "
-        "(how far the partition was read), unread (that it couldn't be), unreadable (kept aside)",
+        "(how far the partition was read, and when), unreadable (kept aside)",
     ),
     Column("job_name", "string", "job.name; null: of no one job"),
     Column("job_id", "string", "job.id; null: of no one job"),
     Column("name", "string", "what it is about: a setting, a processor, a task"),
     Column("source", "string", "the host of a report, the version of a checkpoint"),
     Column("text", "string", "what was said, or why it can't be read; null: deleted"),
-    Column("at_ms", "bigint", "the writer's own time, ms since the epoch; null: none given"),
+    Column(
+        "at_ms",
+        "bigint",
+        "the writer's own time, ms since the epoch; of kind read: when the last record came; null: none",
+    ),
 )
 
 TABLES: dict[str, tuple[Column, ...]] = {**DATASETS, "snapshots": SNAPSHOTS, "facts": FACTS}

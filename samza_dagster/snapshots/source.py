@@ -17,10 +17,10 @@ from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.snapshots import facts
 from samza_dagster.snapshots.facts import Fact, Unreadable
-from samza_dagster.snapshots.schemas import TABLES, Column, ddl
+from samza_dagster.snapshots.schemas import TABLES, ddl
+from samza_dagster.snapshots.tables import Batch, batch_of, local_rows
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from confluent_kafka import Consumer, Message
     from pyspark.sql import DataFrame, SparkSession
 
@@ -59,23 +59,25 @@ def read_facts(
 ) -> DataFrame:
     """The newest facts of committed records in these ranges: columns of table `facts`.
 
-    Of a range that couldn't be read to its end there is a row of kind `unread`. Read in as many parts as
+    Of a range that couldn't be read to its end there is a row of kind `unread`, of each one of metrics a
+    row of kind `newest` that says when its last record came. Read in as many parts as
     there are processors; a big partition is split.
     """
     dealt = deal(
         [one for one in spans if one.start < one.end], spark.sparkContext.defaultParallelism
     )
     if not dealt:
-        return spark.createDataFrame([], ddl(TABLES["facts"]))
+        return local_rows(spark, "facts", [])
 
-    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def read(numbers: Iterable[Batch]) -> Iterator[Batch]:
         for batch in numbers:
-            for number in batch["id"].to_pylist():
+            numbered: list[int] = batch["id"].to_pylist()
+            for number in numbered:
                 cluster = KafkaCluster(servers, client_config)
                 for rows in _Reading(cluster, dealt[number], now_ms).rows():
                     yield batch_of(TABLES["facts"], rows)
 
-    parts = spark.range(0, len(dealt), 1, len(dealt))
+    parts: Any = spark.range(0, len(dealt), 1, len(dealt))
     return parts.mapInArrow(read, ddl(TABLES["facts"]))
 
 
@@ -98,25 +100,6 @@ def deal(spans: Sequence[Span], parts: int) -> list[list[Span]]:
     return dealt
 
 
-def batch_of(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
-    """Rows as Spark takes them from a worker; what isn't in a row is null, times are ms since the epoch."""
-    import pyarrow as pa
-
-    kinds = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "int": pa.int32(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "timestamp": pa.timestamp("ms", tz="UTC"),
-    }
-    filled = {c.name: pa.array([row.get(c.name) for row in rows], kinds[c.type]) for c in columns}
-    for column in columns:
-        if column.type == "timestamp":
-            filled[column.name] = filled[column.name].cast(pa.timestamp("us", tz="UTC"))
-    return pa.RecordBatch.from_pydict(filled)
-
-
 class _Reading:
     """One consumer's way through its ranges."""
 
@@ -124,6 +107,7 @@ class _Reading:
         self._cluster, self._now_ms = cluster, now_ms
         self._pending = {(one.topic, one.partition): one for one in spans}
         self._newest: dict[Key, deque[dict[str, Any]]] = {}
+        self._last: dict[Span, tuple[int, int]] = {}
 
     def rows(self) -> Iterator[list[dict[str, Any]]]:
         """All facts; many times, where there are many."""
@@ -145,7 +129,8 @@ class _Reading:
                     yield self._emptied()
         finally:
             consumer.close()
-        yield self._emptied()
+        newest = Fact(facts.NEWEST, "", "")
+        yield [*self._emptied(), *(_row(one, None, newest, *at) for one, at in self._last.items())]
 
     def _emptied(self) -> list[dict[str, Any]]:
         rows = [row for kept in self._newest.values() for row in kept]
@@ -181,6 +166,7 @@ class _Reading:
         try:
             facts.refuse_future(came_ms, self._now_ms)
             if span.what == METRICS:
+                self._last[span] = (offset, came_ms)
                 fact = facts.report_fact(value)
             elif span.what == COORDINATOR:
                 fact = facts.coordinator_fact(key, value)
@@ -200,7 +186,7 @@ class _Reading:
         kept.append(_row(span, job, fact, offset, came_ms))
 
     def _unread(self, span: Span) -> dict[str, Any]:
-        fact = Fact("unread", "", str(self._cluster.unread(span.topic, span.partition)))
+        fact = Fact(facts.UNREAD, "", str(self._cluster.unread(span.topic, span.partition)))
         return _row(span, span.job, fact, span.start, self._now_ms)
 
 

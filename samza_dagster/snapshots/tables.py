@@ -13,23 +13,34 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from samza_dagster.snapshots.facts import READ
 from samza_dagster.snapshots.schemas import TABLES, Column, ddl
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-    from deltalake import DeltaTable, Schema
+    from deltalake import Schema
     from pyspark.sql import DataFrame, SparkSession
 
 UNCOMMITTED_FOR = timedelta(days=1)
 """Files that are in no table are kept that long: a write that is under way may still commit them."""
+
+
+class Mark(NamedTuple):
+    """How far a partition was read: the next offset; when that was; when its last record had come.
+
+    Both in ms since the epoch, by the reader's clock and by the brokers'.
+    """
+
+    offset: int
+    read_ms: int
+    newest_ms: int | None
 
 
 @dataclass(frozen=True)
@@ -54,7 +65,7 @@ class Tables:
         written = self._written(spark, table, rows, at)
         self._commit(table, "append", written)
 
-    def replace(self, spark: SparkSession, table: str, read: DeltaTable, rows: DataFrame) -> None:
+    def replace(self, spark: SparkSession, table: str, read: Any, rows: DataFrame) -> None:
         """Puts rows in the place of those that were `read`; what others have added since stays.
 
         Raises `CommitFailedError` when another has put rows in the place of the same ones.
@@ -65,8 +76,8 @@ class Tables:
         removed = [RemoveAction(path, True, now_ms, size) for path, size in _files(read)]
         self._commit(table, "append", [*self._written(spark, table, rows, None), *removed], read)
 
-    def opened(self, table: str) -> DeltaTable:
-        """The table as it is now; an empty one is made where there is none."""
+    def opened(self, table: str) -> Any:
+        """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is none."""
         from deltalake import DeltaTable
 
         return DeltaTable.create(
@@ -76,45 +87,41 @@ class Tables:
             storage_options=dict(self.storage_options),
         )
 
-    def read(self, spark: SparkSession, table: str, opened: DeltaTable | None = None) -> DataFrame:
+    def read(self, spark: SparkSession, table: str, opened: Any | None = None) -> DataFrame:
         """All rows of a table, or of one that was opened before, with the columns of `TABLES`."""
         paths = [path for path, _ in _files(opened or self.opened(table))]
-        reader = spark.read.schema(ddl(TABLES[table]))
         if not paths:
-            return spark.createDataFrame([], ddl(TABLES[table]))
+            return local_rows(spark, table, [])
+        reader = spark.read.schema(ddl(TABLES[table]))
         return reader.parquet(*(f"{self.location(table)}/{path}" for path in paths))
 
-    def read_offsets(self, opened: DeltaTable) -> dict[tuple[str, int], int]:
-        """Topic id and partition → the next offset that is to be read, of an opened table `facts`."""
-        import pyarrow.compute as pc
-
-        marks: Any = opened.to_pyarrow_dataset().to_table(
-            columns=["topic_id", "partition", "offset"], filter=pc.field("kind") == READ
-        )
-        found: dict[tuple[str, int], int] = {}
-        for row in marks.to_pylist():
-            at = row["topic_id"], row["partition"]
-            found[at] = max(row["offset"], found.get(at, 0))
+    def marks(self, opened: Any) -> dict[tuple[str, int], Mark]:
+        """Topic id and partition → how far it was read, of an opened table `facts`."""
+        pc: Any = import_module("pyarrow.compute")
+        columns = ["topic_id", "partition", "offset", "came_ms", "at_ms"]
+        rows: Any = opened.to_pyarrow_dataset()
+        found: dict[tuple[str, int], Mark] = {}
+        for row in rows.to_table(columns=columns, filter=pc.field("kind") == READ).to_pylist():
+            mark, at = (
+                Mark(row["offset"], row["came_ms"], row["at_ms"]),
+                (row["topic_id"], row["partition"]),
+            )
+            found[at] = max(mark, found.get(at, mark))
         return found
 
-    def last(self, table: str, jobs: Sequence[tuple[str, str]] = ()) -> pa.Table:
-        """The rows of each job's newest snapshot, without Spark; of these jobs when named."""
-        import pyarrow.compute as pc
-
-        known = self.opened(table).to_pyarrow_table()
+    def last(self, table: str, jobs: Collection[tuple[str, str]] = ()) -> Any:
+        """The rows of each job's newest whole snapshot, as a `pyarrow.Table` and without Spark; of these jobs when named."""
+        pc: Any = import_module("pyarrow.compute")
+        stamp = ["job_name", "job_id", "snapshot_time"]
+        whole: Any = self.opened("snapshots").to_pyarrow_table(columns=stamp)
+        newest = whole.group_by(stamp[:2]).aggregate([(stamp[2], "max")]).rename_columns(stamp)
         if jobs:
-            wanted = pc.is_in(_job_names(known), value_set=_arrow([f"{n}\0{i}" for n, i in jobs]))
-            known = known.filter(wanted)
-        newest = known.append_column("_job", _job_names(known)).group_by("_job")
-        times = newest.aggregate([("snapshot_time", "max")])
-        by_job = dict(
-            zip(*(times[name].to_pylist() for name in ("_job", "snapshot_time_max")), strict=True)
-        )
-        at = _arrow(
-            [by_job[job] for job in _job_names(known).to_pylist()],
-            known.schema.field("snapshot_time").type,
-        )
-        return known.filter(pc.equal(known["snapshot_time"], at))
+            wanted = [(row["job_name"], row["job_id"]) in jobs for row in newest.to_pylist()]
+            newest = newest.filter(wanted)
+        times = pc.unique(newest[stamp[2]]).to_pylist()
+        rows: Any = self.opened(table).to_pyarrow_dataset()
+        near = rows.to_table(filter=pc.field(stamp[2]).isin(times))
+        return near.join(newest, keys=stamp, join_type="left semi")
 
     def tidy(self, keep: timedelta, now: datetime) -> dict[str, int]:
         """Drops snapshots older than `keep`, joins small files, removes those of nobody; rows dropped, by dataset.
@@ -153,26 +160,53 @@ class Tables:
             for name, size, modified_ms in _listed(spark, place)
         ]
 
-    def _commit(
-        self, table: str, mode: str, actions: list[Any], opened: DeltaTable | None = None
-    ) -> None:
+    def _commit(self, table: str, mode: str, actions: list[Any], opened: Any | None = None) -> None:
         if actions:
             (opened or self.opened(table)).create_write_transaction(actions, mode, _schema(table))
 
 
+def local_rows(spark: SparkSession, table: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
+    """A few rows known here, as those of a table; no worker is asked for them."""
+    pa: Any = import_module("pyarrow")
+    untyped: Any = spark
+    return untyped.createDataFrame(pa.Table.from_batches([batch_of(TABLES[table], rows)]))
+
+
 def _listed(spark: SparkSession, place: str) -> list[tuple[str, int, int]]:
     """Name, bytes and time in ms of the Parquet files that Spark has written there."""
-    context = spark.sparkContext
-    jvm, settings = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 - the only way to Hadoop's file systems
+    context: Any = spark.sparkContext
+    jvm, settings = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 - the one way to Hadoop's file systems
     path = jvm.org.apache.hadoop.fs.Path(place)
     found = path.getFileSystem(settings).listStatus(path)
     files = [(one.getPath().getName(), one.getLen(), one.getModificationTime()) for one in found]
     return [one for one in files if one[0].endswith(".parquet")]
 
 
-def _files(opened: DeltaTable) -> list[tuple[str, int]]:
+def _files(opened: Any) -> list[tuple[str, int]]:
     actions: Any = opened.get_add_actions(flatten=True)
     return list(zip(*(actions[name].to_pylist() for name in ("path", "size_bytes")), strict=True))
+
+
+Batch = Any
+"""A `pyarrow.RecordBatch`; pyarrow has no types."""
+
+
+def batch_of(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> Batch:
+    """Rows as Spark takes them from a worker; what isn't in a row is null, times are ms since the epoch."""
+    pa: Any = import_module("pyarrow")
+    kinds = {
+        "string": pa.string(),
+        "bigint": pa.int64(),
+        "int": pa.int32(),
+        "double": pa.float64(),
+        "boolean": pa.bool_(),
+        "timestamp": pa.timestamp("ms", tz="UTC"),
+    }
+    filled = {c.name: pa.array([row.get(c.name) for row in rows], kinds[c.type]) for c in columns}
+    for column in columns:
+        if column.type == "timestamp":
+            filled[column.name] = filled[column.name].cast(pa.timestamp("us", tz="UTC"))
+    return pa.RecordBatch.from_pydict(filled)
 
 
 _DELTA_TYPES = {"bigint": "long", "int": "integer"}
@@ -188,15 +222,3 @@ def _schema(table: str) -> Schema:
         return Field(column.name, kind, nullable=True, metadata={"comment": column.doc})
 
     return Schema([typed(column) for column in TABLES[table]])
-
-
-def _job_names(rows: pa.Table) -> pa.Array:
-    import pyarrow.compute as pc
-
-    return pc.binary_join_element_wise(rows["job_name"], rows["job_id"], "\0")
-
-
-def _arrow(values: list[Any], kind: pa.DataType | None = None) -> pa.Array:
-    import pyarrow as pa
-
-    return pa.array(values, kind)
