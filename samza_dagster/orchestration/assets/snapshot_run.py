@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
@@ -234,11 +233,11 @@ def lag_history(
     found: list[tuple[datetime, Mapping[str, int]]] = []
     for record in instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records:
         event = record.asset_materialization
-        lags = event.metadata.get(LAGS) if event is not None else None
-        if lags is not None:
-            data: Any = lags.value
-            at = datetime.fromtimestamp(record.timestamp).astimezone()
-            found.append((at, json.loads(data) if isinstance(data, str) else data))
+        told = event.metadata if event is not None else {}
+        if LAGS in told and "snapshot_time" in told:
+            data: Any = told[LAGS].value
+            at = datetime.fromtimestamp(float(str(told["snapshot_time"].value)), UTC)
+            found.append((at, data))
     return sorted(found, key=lambda one: one[0])
 
 
