@@ -36,7 +36,7 @@ OUTAGE_MS = 60_000
 KILL_S = 0.5
 """Within which the kernel has ended a process group after SIGKILL, on a busy machine."""
 
-PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "settings.md"
 
 
 def test_the_page_names_every_setting_with_its_default() -> None:
