@@ -53,21 +53,36 @@ class Reading(Protocol):
     get: Callable[[], tuple[bytes | None, Stat]]
 
 
-class ZooKeeper(Protocol):
-    """A session. Its methods raise kazoo's `NoNodeError`, `NodeExistsError`, `BadVersionError`, ….
+class Nodes(Protocol):
+    """What is read and written. Its methods raise kazoo's `NoNodeError`, `NodeExistsError`, `BadVersionError`, ….
 
     `last_zxid` is the newest transaction that the server had seen when it last answered.
     """
 
-    last_zxid: int
+    @property
+    def last_zxid(self) -> int: ...  # noqa: D102
+
     get: Callable[..., tuple[bytes | None, Stat]]
     get_async: Callable[[str], Reading]
     get_children: Callable[..., list[str]]
     exists: Callable[..., Stat | None]
-    create: Callable[..., Any]
-    set: Callable[..., Stat]
-    delete: Callable[..., object]
     sync: Callable[[str], object]
+
+    @property
+    def create(self) -> Callable[..., Any]: ...  # noqa: D102
+    @property
+    def set(self) -> Callable[..., Stat]: ...  # noqa: D102
+    @property
+    def delete(self) -> Callable[..., object]: ...  # noqa: D102
+
+
+class ZooKeeper(Nodes, Protocol):
+    """A session, by `client_id` its number and password; below `chroot`, with `default_acl` for what it makes."""
+
+    client_id: tuple[int, bytes] | None
+    chroot: str
+    default_acl: list[Any] | None
+    transaction: Callable[[], Any]
     add_listener: Callable[[Callable[[str], object]], None]
     stop: Callable[[], None]
     close: Callable[[], None]
@@ -133,7 +148,7 @@ def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper
     return cast("ZooKeeper", client)
 
 
-def make_path(zookeeper: ZooKeeper, path: str) -> None:
+def make_path(zookeeper: Nodes, path: str) -> None:
     """Makes the node and those above it where they are missing, with null as their data.
 
     kazoo's `ensure_path` writes the empty string, which Samza's leader takes for a version and dies of.
@@ -151,7 +166,7 @@ def make_path(zookeeper: ZooKeeper, path: str) -> None:
         return
 
 
-def tree_of(zookeeper: ZooKeeper, path: str) -> Tree:
+def tree_of(zookeeper: Nodes, path: str) -> Tree:
     """A copy of all below `path`, not yet started."""
     from kazoo.recipe.cache import TreeCache
 
