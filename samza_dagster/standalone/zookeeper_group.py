@@ -148,7 +148,9 @@ class ZooKeeperGroup:
         return sequence
 
     def registration(self, sequence: str) -> str:
-        """Names a registration for good: sequences begin anew with a group's nodes. After `prepare`."""
+        """Names a registration for good: sequences begin anew with a group's nodes."""
+        if not self._born_ms and (stat := self._zookeeper.exists(self._paths.root)) is not None:
+            self._born_ms = stat.ctime
         return f"{self._born_ms}-{sequence}"
 
     def registered(self) -> Set[str]:
