@@ -48,6 +48,7 @@ def _prose(text: str) -> str:
 
 def cli() -> str:
     """Each command of `samza-dagster`, and `place-container`."""
+    from samza_dagster.cli.lag import lag
     from samza_dagster.cli.main import cli as root
     from samza_dagster.cli.place_container import place_container
 
@@ -58,8 +59,10 @@ def cli() -> str:
         "Exit status: 0 done, 1 failed, 2 bad usage or request, 3 timed out, 4 unreachable,"
         " 130 interrupted.",
     ]
+    of_a_job = [row for row in _rows(lag) if row[0] != "`--json`"]
+    parts += ["## Options of a job", "Most commands have them.", _table(("option", ""), of_a_job)]
     for path, command in [*_commands(root, "samza-dagster"), ("place-container", place_container)]:
-        parts.append(_command(path, command))
+        parts.append(_command(path, command, of_a_job))
     return _page("Commands", *parts)
 
 
@@ -74,14 +77,23 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Comman
             yield f"{path} {name}", command
 
 
-def _command(path: str, command: click.Command) -> str:
-    context = click.Context(command, info_name=path, max_content_width=200)
+def _command(path: str, command: click.Command, of_a_job: Sequence[tuple[str, str]]) -> str:
+    """Its help, and its options; those of a job stand at the top of the page."""
+    context = click.Context(command, info_name=path)
     usage = " ".join(command.collect_usage_pieces(context))
-    records = [param.get_help_record(context) for param in command.params]
-    rows = [(f"`{names}`", text) for names, text in filter(None, records)]
+    rows = _rows(command)
+    if set(of_a_job) <= set(rows):
+        rows = [row for row in rows if row not in of_a_job]
+        rows.append(("", "and the [options of a job](#options-of-a-job)"))
     options = _table(("option", ""), rows) if rows else ""
     told = (f"## {path}", _help_text(command), f"```text\n{path} {usage}\n```", options)
     return "\n\n".join(part for part in told if part)
+
+
+def _rows(command: click.Command) -> list[tuple[str, str]]:
+    context = click.Context(command)
+    records = [param.get_help_record(context) for param in command.params]
+    return [(f"`{names}`", text) for names, text in filter(None, records)]
 
 
 def _help_text(command: click.Command) -> str:
@@ -249,7 +261,36 @@ def _given(field: Any) -> Any:
     return field.default_value if field.default_provided else None
 
 
-# Metrics, datasets, decisions
+# Settings, metrics, datasets, decisions
+
+
+def settings() -> str:
+    """What the coordinator makes of a job's config."""
+    from samza_dagster.coordinator.job_settings import OURS, SAMZAS, Described
+
+    def rows(described: Iterable[Described]) -> str:
+        return _table(
+            ("setting (older name, read too)", "default", "bounds", "effect"),
+            [
+                (f"`{each.key}`", f"`{each.shown_default}`", each.bounds, each.effect)
+                for each in described
+            ],
+        )
+
+    return _page(
+        "Settings of a job",
+        "A job is configured by its `job.properties`, the file that Samza reads. This page says what the **coordinator** makes of a"
+        " setting. A value out of bounds is refused at the start, by name.",
+        "Another value of a setting that containers read is a **new deployment**: new run id, every container is stopped and started anew."
+        " A `samza.dagster.…` setting is read by the coordinator alone: it counts from the coordinator's next start, and no container"
+        " notices (`samza.dagster.fencing` apart).",
+        "More on [groupers](assignment.md), [fencing](../security.md), [leases](../operations/coordinator.md#leases), and what"
+        " [standalone processors](../howto/standalone.md) read.",
+        f"## Samza's own settings\n\n{rows(SAMZAS)}",
+        f"## The coordinator's own settings\n\n{rows(OURS)}",
+        "A **shorter lease** is granted at once, and waited for only when those of the leader before have run out: until then the longer"
+        " one counts.",
+    )
 
 
 def metrics() -> str:
@@ -307,6 +348,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/cli.md": cli,
     "reference/component.md": component,
     "reference/dagster.md": dagster,
+    "reference/settings.md": settings,
     "reference/metrics.md": metrics,
     "reference/datasets.md": datasets,
     "decisions/index.md": decisions,
