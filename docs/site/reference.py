@@ -117,6 +117,7 @@ def _help_text(command: click.Command) -> str:
 
 def component() -> str:
     """Its attributes, and those of each block."""
+    from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
     from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
     from samza_dagster.orchestration.component import TYPE, SamzaJobComponent
     from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
@@ -135,6 +136,7 @@ def component() -> str:
         ("`lag_slo`", LagSlo),
         ("`lag_slo.objectives`, each", LagObjective),
         ("`invariants`", Invariants),
+        ("`snapshots`", Snapshots),
         ("`bounces`, each", ScheduledBounce),
         ("`bounces[].settings`", RollingBounceConfig),
         ("`bounces[].blackouts`, each", BlackoutWindow),

@@ -9,9 +9,9 @@ from typing import Any
 import dagster as dg
 import pytest
 from playwright.sync_api import Browser
+from samza_dagster.orchestration.assets.snapshots import snapshot_assets
 
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
-from samza_dagster.orchestration.assets.snapshots import snapshot_assets
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import MOST_BYTES

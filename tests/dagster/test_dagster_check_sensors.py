@@ -15,7 +15,7 @@ from samza_dagster.client.views import JobView
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.assets.readiness import (
     ReadinessConfig,
-    standby_readiness,
+    readiness_now,
 )
 from samza_dagster.orchestration.watch import lag_objectives
 from samza_dagster.orchestration.watch.check_tick import CheckTick, invariants_tick, lag_slo_tick
@@ -215,10 +215,10 @@ def test_readiness_is_a_forecast_for_each_standby(stage: Stage) -> None:
     world = stage.world
     world.behind = {"0-0": None, "1-0": 0, "2-0": 5_000}
     result = dg.materialize(
-        [standby_readiness()],
+        [readiness_now()],
         instance=stage.instance,
         resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
-        run_config=dg.RunConfig(ops={"standby_readiness": ReadinessConfig(samples=2, every_s=0)}),
+        run_config=dg.RunConfig(ops={"readiness_now": ReadinessConfig(samples=2, every_s=0)}),
     )
     (event,) = result.get_asset_materialization_events()
     told = event.materialization.metadata
@@ -258,10 +258,10 @@ def test_a_forecast_says_every_half_minute_when_it_looks_next(
     clock = Clock()
     monkeypatch.setattr("samza_dagster.orchestration.assets.readiness_now.time", clock)
     result = dg.materialize(
-        [standby_readiness()],
+        [readiness_now()],
         instance=stage.instance,
         resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
-        run_config=dg.RunConfig(ops={"standby_readiness": ReadinessConfig(samples=3, every_s=70)}),
+        run_config=dg.RunConfig(ops={"readiness_now": ReadinessConfig(samples=3, every_s=70)}),
     )
     told = [entry.message for entry in stage.instance.all_logs(result.run_id)]
     assert clock.now_s == 1_800_000_140.0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.resource import SamzaClientResource, client_settings
+from samza_dagster.orchestration.resource import SamzaClientResource, settings_with_secrets
 
 if TYPE_CHECKING:
     from samza_dagster.snapshots import Tables
@@ -56,7 +56,7 @@ class SnapshotStore(dg.ConfigurableResource[object]):
         home = os.environ.get("DAGSTER_HOME")
         base = Path(home) if home else Path.home() / ".samza_dagster"
         uri = self.uri or str(base / "snapshots")
-        return Tables(uri, client_settings({}, self.storage_options_env))
+        return Tables(uri, settings_with_secrets("storage_options", {}, self.storage_options_env))
 
     def take(
         self, samza: SamzaClientResource, spark_config: Mapping[str, Any] | None = None
