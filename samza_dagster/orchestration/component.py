@@ -21,6 +21,7 @@ from samza_dagster.orchestration.assets.datasets import (
     snapshot_schedules,
     tidy_job,
 )
+from samza_dagster.orchestration.assets.fleet import fleet_job, fleet_overview
 from samza_dagster.orchestration.assets.readiness import (
     outside_checks_now,
     readiness_job,
@@ -210,6 +211,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             *self._own(placing),
             snapshot_assets_job(self.tag, self.prefix),
             tidy_job(self.tag, self.snapshots, self.prefix),
+            fleet_job(self.tag, self.prefix),
             readiness_job(self.tag, self.prefix),
         ]
 
@@ -275,6 +277,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             snapshot_assets(prefix, self.snapshots),
             placement_history_spec(about, prefix, partitions),
             bounce_history_spec(about, prefix, partitions),
+            fleet_overview(prefix),
             readiness_now(prefix, partitions),
             outside_checks_now(self.lag_slo, self.invariants.standbys, prefix),
         ]

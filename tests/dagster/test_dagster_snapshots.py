@@ -22,6 +22,7 @@ from samza_dagster.orchestration.assets.datasets import (
     snapshot_schedules,
     tidy_job,
 )
+from samza_dagster.orchestration.assets.fleet import fleet_overview
 from samza_dagster.orchestration.assets.snapshot_run import lines
 from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
@@ -87,7 +88,7 @@ def materialize(
     *lags: str, yarn: str = "", instance: dg.DagsterInstance | None = None, minutes: int = 0
 ) -> dg.ExecuteInProcessResult:
     definitions = dg.Definitions(
-        assets=[snapshot_assets()],
+        assets=[snapshot_assets(), fleet_overview()],
         jobs=[snapshot_assets_job("demo/1")],
         resources={
             "samza": SamzaClientResource(

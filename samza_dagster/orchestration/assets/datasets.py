@@ -11,6 +11,7 @@ from typing import Any
 
 import dagster as dg
 
+from samza_dagster.orchestration.assets.fleet import OVERVIEW
 from samza_dagster.orchestration.assets.snapshot_settings import TIDY_CRON, Snapshots
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP, HISTORY
@@ -121,7 +122,7 @@ def placement_history_spec(
 
 def snapshot_assets_job(job: str, prefix: str = "") -> Any:
     """`snapshot_assets`: all of them in one run, with one Spark session and one snapshot time."""
-    taken = [asset_key(prefix, name) for name in DATASETS]
+    taken = [asset_key(prefix, name) for name in (*DATASETS, OVERVIEW)]
     lag = dg.AssetCheckKey(asset_key(prefix, CHANGELOG_LAG), LAG_CHECK)
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]
         named(prefix, SNAPSHOT_JOB),
@@ -131,7 +132,8 @@ def snapshot_assets_job(job: str, prefix: str = "") -> Any:
         executor_def=dg.in_process_executor,
         tags=job_tags(job, SNAPSHOT_JOB),
         description="Takes one snapshot with Spark: where each container and task runs, how far each"
-        " replica is behind, and what a host's death would cost. Changes nothing in a Samza job.",
+        " replica is behind, and what a host's death would cost; and looks at each job once, for"
+        " `fleet_overview`. Changes nothing in a Samza job.",
     )
 
 

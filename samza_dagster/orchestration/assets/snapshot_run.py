@@ -233,7 +233,7 @@ def lag_history(
     found: list[tuple[datetime, Mapping[str, int]]] = []
     for record in instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records:
         event = record.asset_materialization
-        told = event.metadata if event is not None else {}
+        told: Mapping[str, Any] = event.metadata if event is not None else {}
         if LAGS in told and "snapshot_time" in told:
             data: Any = told[LAGS].value
             at = datetime.fromtimestamp(float(str(told["snapshot_time"].value)), UTC)

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from samza_dagster.orchestration.versioned import Versioned
 
 if TYPE_CHECKING:
-    from samza_dagster.lag import Heard
     from samza_dagster.client import ReplicaLag
+    from samza_dagster.lag import Heard
 
 NAMED = 3
 IN_RUN_GAP_MS = 15_000
