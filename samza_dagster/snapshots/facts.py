@@ -113,7 +113,7 @@ def checkpoint_fact(key: bytes | None, value: bytes | None) -> Fact | None:
 
 
 def report_fact(value: bytes | None) -> Fact | None:
-    """Of a record of a metrics topic: process, changelog gauge → offset, store → bytes a record, as JSON."""
+    """Of a record of a metrics topic: who reports, changelog gauge → offset, store → bytes a record, as JSON."""
     if value is None:
         raise Unreadable("it has no value")
     if len(value) > HUGE_BYTES:
@@ -121,7 +121,9 @@ def report_fact(value: bytes | None) -> Fact | None:
     header = _header(value)
     if header is not None and not str(header.get("source", "")).startswith(_STANDBY):
         return None if "job-name" in header and "source" in header else _refused_header()
-    snapshot: Any = _untyped(_loaded(value))
+    snapshot: Any = _loaded(value)
+    if not isinstance(_field(snapshot, "header"), dict):
+        snapshot = _untyped(snapshot)
     try:
         header, groups = snapshot["header"], snapshot["metrics"]
         source, job = header["source"], (header["job-name"], str(header["job-id"]))

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
@@ -76,9 +78,12 @@ class FleetSnapshot:
 
     def rows(self, dataset: str, limit: int | None = None) -> list[dict[str, Any]]:
         """A dataset as plain dicts, in a stable order; the first `limit`. Times are aware, in UTC."""
-        frame = self.frames[dataset].orderBy("job_name", "job_id", *_SORTED_BY[dataset])
-        untyped: Any = frame if limit is None else frame.limit(limit)
-        return untyped.toArrow().to_pylist()
+        keys = ("job_name", "job_id", *_SORTED_BY[dataset])
+        frame: Any = self.frames[dataset]
+        if limit is not None:
+            frame = frame.orderBy(*keys).limit(limit)
+        found: list[dict[str, Any]] = frame.toArrow().to_pylist()
+        return sorted(found, key=lambda row: [(row[key] is not None, row[key]) for key in keys])
 
     def unpersist(self) -> None:
         """Frees the cached frames."""
@@ -173,9 +178,10 @@ class _Taking:
             name: every.where(f"dataset = '{name}'").select([c.name for c in TABLES[name]])
             for name in (*DATASETS, "snapshots")
         }
-        for dataset, rows in frames.items():  # those that are whole are told last
-            if counts.get(dataset):
-                self._store.add(self._spark, dataset, rows, self._at)
+        filled = [dataset for dataset in DATASETS if counts.get(dataset)]
+        with ThreadPoolExecutor() as side_by_side:
+            list(side_by_side.map(partial(self._add, frames), filled))
+        self._add(frames, "snapshots")  # now they are whole
         self._lap("write")
         return FleetSnapshot(
             self._at,
@@ -186,6 +192,9 @@ class _Taking:
             self._seconds,
             (judged, restores, fresh, own),
         )
+
+    def _add(self, frames: Mapping[str, DataFrame], dataset: str) -> None:
+        self._store.add(self._spark, dataset, frames[dataset], self._at)
 
     def _lap(self, part: str) -> None:
         now = self._clock()

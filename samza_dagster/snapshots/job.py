@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -93,18 +93,7 @@ class Job:
             said = Said(_SOURCES[row["source"]], order, row["came_ms"], json.loads(text))
             self.checkpoints.setdefault(name, []).append(said)
         elif kind == facts.REPORT:
-            order, told = (row["came_ms"], row["offset"]), json.loads(text)
-            said = Said(
-                "metrics",
-                order,
-                row["at_ms"],
-                told["offsets"],
-                row["source"],
-                told["process"],
-                row["came_ms"],
-                told["record_bytes"],
-            )
-            self.reports.setdefault(name, []).append(said)
+            self.reports.setdefault(name, []).extend(_reports(row["source"], text))
 
     @property
     def deployment_id(self) -> str | None:
@@ -159,6 +148,21 @@ class Job:
         if modes:
             return STANDBY if modes == {STANDBY} else ACTIVE
         return STANDBY if is_standby(processor) else ACTIVE
+
+
+def _reports(host: str, text: str) -> Iterator[Said]:
+    """Of a row of `facts`: the newest of a replica from one host, as they were read together."""
+    for came_ms, offset, at_ms, told in json.loads(text):
+        yield Said(
+            "metrics",
+            (came_ms, offset),
+            at_ms,
+            told["offsets"],
+            host,
+            told["process"],
+            came_ms,
+            told["record_bytes"],
+        )
 
 
 def window_ms(report_ms: int) -> int:

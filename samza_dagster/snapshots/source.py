@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 KEPT_REPORTS = 12
-"""The newest of a replica that are kept: its pace is told by no more (`lag.readiness.PACED_BY`)."""
+"""The newest of a replica that are kept, in one row: its pace is told by no more (`lag.readiness.PACED_BY`)."""
 COORDINATOR, CHECKPOINTS, METRICS = "coordinator stream", "checkpoints", "metrics"
 _LEAST_SPLIT = 20_000
 _AT_ONCE = 5_000
@@ -106,7 +106,8 @@ class _Reading:
     def __init__(self, cluster: KafkaCluster, spans: Sequence[Span], now_ms: int) -> None:
         self._cluster, self._now_ms = cluster, now_ms
         self._pending = {(one.topic, one.partition): one for one in spans}
-        self._newest: dict[Key, deque[dict[str, Any]]] = {}
+        self._newest: dict[Key, dict[str, Any]] = {}
+        self._reports: dict[Key, deque[str]] = {}
         self._last: dict[Span, tuple[int, int]] = {}
 
     def rows(self) -> Iterator[list[dict[str, Any]]]:
@@ -133,8 +134,11 @@ class _Reading:
         yield [*self._emptied(), *(_row(one, None, newest, *at) for one, at in self._last.items())]
 
     def _emptied(self) -> list[dict[str, Any]]:
-        rows = [row for kept in self._newest.values() for row in kept]
+        for about, reports in self._reports.items():
+            self._newest[about]["text"] = f"[{','.join(reports)}]"
+        rows = list(self._newest.values())
         self._newest.clear()
+        self._reports.clear()
         return rows
 
     def _take(self, consumer: Consumer, messages: Sequence[Message]) -> None:
@@ -179,11 +183,10 @@ class _Reading:
             return
         job = fact.job or span.job
         about = (span.topic, str(span.partition), fact.kind, *(job or ()), fact.name, fact.source)
-        kept = self._newest.get(about)
-        if kept is None:
-            most = KEPT_REPORTS if fact.kind == facts.REPORT else 1
-            kept = self._newest[about] = deque(maxlen=most)
-        kept.append(_row(span, job, fact, offset, came_ms))
+        self._newest[about] = _row(span, job, fact, offset, came_ms)
+        if fact.kind == facts.REPORT:
+            told = f"[{came_ms},{offset},{fact.at_ms},{fact.text}]"
+            self._reports.setdefault(about, deque(maxlen=KEPT_REPORTS)).append(told)
 
     def _unread(self, span: Span) -> dict[str, Any]:
         fact = Fact(facts.UNREAD, "", str(self._cluster.unread(span.topic, span.partition)))

@@ -136,7 +136,7 @@ def snapshot_row(case: Case, *reports: Row) -> Row:
 
 def reported(applied: int, host: str, came_ms: int = CAME_MS) -> Row:
     told = {"process": host, "offsets": {GAUGE: applied}, "record_bytes": {}}
-    return fact("report", TASK, json.dumps(told), host, came_ms)
+    return fact("report", TASK, json.dumps([[came_ms, came_ms, 7, told]]), host, came_ms)
 
 
 @cases
