@@ -16,6 +16,7 @@ from samza_dagster.metadata.resource_manager import Application, Cluster, Node
 from samza_dagster.orchestration.assets.datasets import (
     DATASETS,
     FED_BY,
+    described,
     late_pyspark,
     snapshot_assets,
     snapshot_assets_job,
@@ -158,6 +159,9 @@ def test_where_logs_are_files_a_picture_is_told_by_its_address(tmp_path: Path) -
         path = f"{result.run_id}/pictures/lag_over_time"
         assert shown == f"![lag over time](/logs/{path}/svg)"
         file: Any = instance.compute_log_manager
+        newest = "newest-changelog_lag/pictures/lag_over_time"
+        assert f"(/logs/{newest}/svg)" in described("", "changelog_lag")
+        assert Path(file.get_captured_local_path(newest.split("/"), "svg")).exists()
         assert (
             Path(file.get_captured_local_path(path.split("/"), "svg"))
             .read_text()

@@ -46,6 +46,13 @@ FED_BY: Mapping[str, Sequence[str]] = {
     LOSS: (FORECAST, READINESS),
     VIOLATIONS: (LOCALITY, TASKS),
 }
+PICTURES: Mapping[str, str] = {
+    LOCALITY: "map",
+    CHANGELOG_LAG: "lag_over_time",
+    FORECAST: "minutes_to_recover",
+    LOSS: "if_a_host_dies",
+}
+"""What is drawn of a dataset: among the metadata of each snapshot, and of the newest in the description."""
 LAG_CHECK = "standby_lag_within_limit"
 
 
@@ -76,11 +83,11 @@ def snapshot_assets(prefix: str = "", settings: Snapshots | None = None) -> dg.A
                 asset_key(prefix, name),
                 deps=[asset_key(prefix, each) for each in FED_BY.get(name, ())],
                 group_name=GROUP,
-                description=f"{text}\n\nA Delta table; a row is of one snapshot of one Samza job.",
+                description=described(prefix, name),
                 kinds={"pyspark", "kafka", "deltalake"},
                 freshness_policy=fresh,
             )
-            for name, text in DATASETS.items()
+            for name in DATASETS
         ],
         check_specs=[
             dg.AssetCheckSpec(
@@ -90,6 +97,22 @@ def snapshot_assets(prefix: str = "", settings: Snapshots | None = None) -> dg.A
             )
         ],
     )(take)
+
+
+def described(prefix: str, dataset: str) -> str:
+    """What a dataset holds, below its newest picture: the page of an asset begins with it."""
+    text = f"{DATASETS[dataset]}\n\nA Delta table; a row is of one snapshot of one Samza job."
+    name = PICTURES.get(dataset)
+    if name is None:
+        return text
+    # Not by the gallery's module: it draws, and most runs have nothing to draw.
+    address = f"/logs/{owner_of(prefix, dataset)}/pictures/{name}/svg"
+    return f"![No picture of it here yet: it comes with a snapshot]({address})\n\n{text}"
+
+
+def owner_of(prefix: str, dataset: str) -> str:
+    """Whose the newest picture of a dataset is."""
+    return "-".join(("newest", *asset_key(prefix, dataset).path))
 
 
 def late_pyspark(settings: Snapshots) -> dg.ResourceDefinition:

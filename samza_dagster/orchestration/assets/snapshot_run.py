@@ -19,6 +19,7 @@ from samza_dagster.orchestration.assets.datasets import (
     READINESS,
     TASKS,
     VIOLATIONS,
+    owner_of,
 )
 from samza_dagster.orchestration.assets.snapshot_store import Rows, SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
@@ -87,7 +88,7 @@ def taken_now(
         taken = store.take(samza, spark_config)
     for what, why in taken.unread.items():
         context.log.warning(f"{what} isn't known: {why}")
-    hang, limit = Gallery(context.instance, context.run_id).hang, policies.lag_limit
+    limit = policies.lag_limit
     history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
     history.append((taken.at, standby_lags(taken.rows[CHANGELOG_LAG])))
     for dataset in DATASETS:
@@ -96,6 +97,12 @@ def taken_now(
         by_yarn: Mapping[str, Any] = {}
         if dataset == LOCALITY and not samza.is_several:
             by_yarn = yarn_metadata(samza, {row["processor_id"]: row["host"] for row in rows})
+        own = Gallery(context.instance, context.run_id)
+        newest = Gallery(context.instance, owner_of(samza.prefix, dataset))
+
+        def hang(svg: str, name: str, galleries: tuple[Gallery, ...] = (newest, own)) -> Any:
+            return [gallery.hang(svg, name) for gallery in galleries][-1]
+
         checks = [lag_check(rows, limit, samza.prefix)] if dataset == CHANGELOG_LAG else []
         yield dg.MaterializeResult(
             asset_key=samza.asset_key(dataset),

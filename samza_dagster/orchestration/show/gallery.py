@@ -29,6 +29,11 @@ def embedded(svg: str, name: str) -> dg.MarkdownMetadataValue:
     return dg.MetadataValue.md(picture(svg, name.replace("_", " ")))
 
 
+def shown_at(owner: str, name: str, said: str) -> str:
+    """Markdown of an owner's picture; what is `said` is seen while there is none."""
+    return f"![{said}](/logs/{owner}/{FOLDER}/{name}/svg)"
+
+
 class Gallery:
     """The pictures of one owner: a run by its id, or an event by a name of its own."""
 
@@ -44,6 +49,7 @@ class Gallery:
             return embedded(svg, name)
         file = Path(self._file_of([self._owner, FOLDER, name], "svg"))
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(svg, encoding="utf-8")
-        said = name.replace("_", " ")
-        return dg.MetadataValue.md(f"![{said}](/logs/{self._owner}/{FOLDER}/{name}/svg)")
+        draft = file.with_suffix(".draft")
+        draft.write_text(svg, encoding="utf-8")
+        draft.replace(file)  # a page that is drawn meanwhile has the former one, or this one
+        return dg.MetadataValue.md(shown_at(self._owner, name, name.replace("_", " ")))
