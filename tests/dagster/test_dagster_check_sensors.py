@@ -18,9 +18,11 @@ from samza_dagster.orchestration.assets.readiness import (
     readiness_now,
 )
 from samza_dagster.orchestration.watch import lag_objectives
+from samza_dagster.orchestration.watch.check_events import due
 from samza_dagster.orchestration.watch.check_tick import CheckTick, invariants_tick, lag_slo_tick
 from samza_dagster.orchestration.watch.failover_tick import Tick
-from samza_dagster.orchestration.watch.findings import NOT_JUDGED, CheckMemory
+from samza_dagster.orchestration.watch.findings import NOT_JUDGED, CheckMemory, looked
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 from samza_dagster.orchestration.watch.names import OBJECTIVE
 from samza_dagster.orchestration.watch.policy import Mode, Rules
 from samza_dagster.orchestration.watch.sensors import lag_slo_sensor
@@ -346,3 +348,25 @@ def test_what_lag_slo_does_not_follow_is_said_and_fails_nothing(
     stage.world.behind |= {"0-0": 0, "1-0": 0, "2-0": 0}
     over = stage.tick(times=3)[OBJECTIVE]
     assert over.description == "nothing found; over: not followed"
+
+
+def test_a_check_is_told_again_once_its_asset_is_materialized() -> None:
+    """The UI takes one whose word is older than its asset for not evaluated."""
+    (result,) = looked(CheckMemory("demo/1"), {}, {"same_host": Hysteresis(looks=1)}, 1_000)[1]
+    checks = {"same_host": "container_locality"}
+    now_ms = time.time_ns() // 1_000_000
+
+    def told(memory: CheckMemory, at_ms: int) -> tuple[CheckMemory, int]:
+        memory, events = due(memory, (result,), checks, instance, at_ms, 3_600_000)
+        for event in events:
+            instance.report_runless_asset_event(event)
+        return memory, len(events)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        memory, first = told(CheckMemory("demo/1"), now_ms)
+        memory, quiet = told(memory, now_ms + 1)
+        instance.report_runless_asset_event(dg.AssetMaterialization("container_locality"))
+        later_ms = time.time_ns() // 1_000_000 + 60_000
+        memory, again = told(memory, later_ms)
+        _, once = told(memory, later_ms + 1)
+    assert (first, quiet, again, once) == (1, 0, 1, 0)
