@@ -49,6 +49,7 @@ _COMMANDS = {
     "doctor": _Command(
         "Check that the brokers allow what a job's config asks for.", extra="coordinator"
     ),
+    "completion": _Command("Print the script that completes commands in a shell."),
     "coordinator": _Command("Run the job coordinator.", "samza_dagster.cli.main:coordinator"),
     "agent": _Command("Run the agent of a host, or make one file of it."),
     "processor": _Command(
