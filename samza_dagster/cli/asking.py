@@ -6,7 +6,6 @@ import time
 import uuid as uuid_module
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -257,15 +256,10 @@ def _asking(
     timeout: float,
     dry_run: bool,
     as_json: bool,
-    bootstrap_servers: str | None,
-    config: Path | None,
-    job_name: str | None,
-    job_id: str | None,
-    yarn_resource_manager: str | None,
-    zookeeper: str | None,
+    **target: str | None,
 ) -> Asking:
-    target = Target(bootstrap_servers, config, job_name, job_id, yarn_resource_manager, zookeeper)
-    return Asking(target, uuid or str(uuid_module.uuid4()), wait, timeout, dry_run, as_json)
+    asked_as = uuid or str(uuid_module.uuid4())
+    return Asking(Target.of(**target), asked_as, wait, timeout, dry_run, as_json)
 
 
 asking_options = gathered(

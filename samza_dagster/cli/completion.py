@@ -43,12 +43,12 @@ def completion(shell: str) -> None:
 
 def _offered(context: click.Context, names: Callable[[JobView], Collection[str]]) -> list[str]:
     """What the job has; nothing where it isn't known in time, as nobody would read why."""
-    given = {name: context.params.get(name) for name in Target.__dataclass_fields__}
+    given = {name: context.params.get(name) for name in Target.model_fields}
     found: list[str] = []
 
     def ask() -> None:
         try:
-            with Target(**given).client() as client:
+            with Target.of(**given).client() as client:
                 found.extend(sorted(names(client.known_view())))
         except Exception:
             return

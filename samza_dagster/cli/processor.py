@@ -15,6 +15,7 @@ from samza_dagster.coordinator.fencing.group_fence import GroupFence
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.job_process import (
     JobFiles,
+    JobProcess,
     config_option,
     job_files,
     stop_at_signals,
@@ -25,6 +26,7 @@ from samza_dagster.coordinator.limits import parks_starts
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster
 from samza_dagster.metadata.connection import read_properties
+from samza_dagster.metadata.settings import variable
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
@@ -41,6 +43,7 @@ from samza_dagster.standalone.zookeeper_placement import placement_store
 
 _zookeeper = click.option(
     "--zookeeper",
+    envvar=variable("zookeeper"),
     metavar="HOST:PORT,…",
     help="Where ZooKeeper is [config: job.coordinator.zk.connect].",
 )
@@ -82,7 +85,7 @@ def settings_of(config: dict[str, str]) -> Settings:
     )
 
 
-@processor.command("run")
+@processor.command("run", cls=JobProcess, section="processor")
 @job_files
 @_zookeeper
 @click.option("--processor-id", required=True, help="Its id, which no other of the group has.")

@@ -52,7 +52,7 @@ def watched(show: Callable[[], bool], every: float) -> None:
     if not console.is_terminal:
         _repeat(lambda first: _shown(show, first), every)
         return
-    with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
+    with Live(console=console, auto_refresh=False) as live:
 
         def draw(first: bool) -> bool:
             page = io.StringIO()

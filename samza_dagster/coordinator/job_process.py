@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +12,52 @@ import click
 
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.metadata.connection import Connection, read_properties
+from samza_dagster.metadata.settings import (
+    configuration,
+    described,
+    table_of,
+    variable,
+)
 
 config_option = click.option(
-    "--config", type=click.Path(path_type=Path), required=True, help="The job's config."
+    "--config",
+    envvar=variable("config"),
+    type=click.Path(path_type=Path),
+    required=True,
+    help=described("config"),
 )
+
+
+class JobProcess(click.Command):
+    """A command whose flags may stand in the environment, and in a table of the configuration file.
+
+    The table is named as `section`, the variables `SAMZA_DAGSTER_<SECTION>_<FLAG>`; what clients have, too,
+    is named as theirs, and stands in front of the tables.
+    """
+
+    def __init__(self, *args: Any, section: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._section = section
+        for parameter in self.params:
+            if isinstance(parameter, click.Option):
+                parameter.show_envvar = True
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """With what the file says as defaults."""
+        return super().make_context(
+            info_name,
+            args,
+            parent,
+            auto_envvar_prefix=variable(self._section),
+            default_map=table_of(self._section, [p.name for p in self.params]),
+            **extra,
+        )
 
 
 class JobFiles(NamedTuple):
@@ -31,7 +72,7 @@ class JobFiles(NamedTuple):
         """Reads the two files, and logs from now on; raises `InvalidInput` that names the setting."""
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
         return cls(
-            Connection.from_properties(config, os.environ),
+            configuration({"config": config}).connection(),
             read_properties(config, "the job's config"),
             LaunchTemplate.read(launch),
         )
