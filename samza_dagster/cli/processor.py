@@ -109,6 +109,7 @@ def settings_of(config: dict[str, str]) -> Settings:
 def run_command(
     config: Path,
     launch: Path,
+    log_format: str,
     zookeeper: str | None,
     processor_id: str,
     location: str,
@@ -122,7 +123,9 @@ def run_command(
       samza-dagster processor run --config job.properties --launch launch.json \\
         --zookeeper zk-1:2181 --processor-id p1 --directory /var/lib/samza-p1
     """
-    connection, properties, template = JobFiles.read(config, launch)
+    connection, properties, template = JobFiles.read(
+        config, launch, log_format, part="processor", processor=processor_id
+    )
     hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
     settings = settings_of(properties)
     systems = deployment.input_topics(properties)

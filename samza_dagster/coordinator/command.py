@@ -88,6 +88,7 @@ def read_token(path: Path) -> str:
 def run_command(
     config: Path,
     launch: Path,
+    log_format: str,
     token_file: Path,
     url_file: Path,
     listen: str,
@@ -113,7 +114,7 @@ def run_command(
       samza-dagster coordinator run --config job.properties --launch launch.json \\
         --token-file token --url-file coordinator.url --adopt
     """
-    files = JobFiles.read(config, launch)
+    files = JobFiles.read(config, launch, log_format, part="coordinator")
     connection = files.connection
     if yarn_resource_manager is not None:
         connection = replace(connection, yarn_resource_manager=yarn_resource_manager)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 import click
 
+from samza_dagster.agent.logs import FORMATS, log_as, process_is
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.metadata.connection import Connection, read_properties
 from samza_dagster.metadata.settings import (
@@ -68,25 +68,38 @@ class JobFiles(NamedTuple):
     launch: LaunchTemplate
 
     @classmethod
-    def read(cls, config: Path, launch: Path) -> JobFiles:
-        """Reads the two files, and logs from now on; raises `InvalidInput` that names the setting."""
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    def read(cls, config: Path, launch: Path, log_format: str, **ids: str) -> JobFiles:
+        """Reads the two files, and logs from now on; raises `InvalidInput` that names the setting.
+
+        `ids` are what each line of JSON says this process is, beside the job.
+        """
+        log_as(log_format, ids)
+        connection = configuration({"config": config}).connection()
+        process_is(job=connection.own_name)
         return cls(
-            configuration({"config": config}).connection(),
+            connection,
             read_properties(config, "the job's config"),
             LaunchTemplate.read(launch),
         )
 
 
 def job_files(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `--config` and `--launch`."""
+    """The options `--config`, `--launch` and `--log-format`."""
+    log_format = click.option(
+        "--log-format",
+        envvar=variable("log_format"),
+        type=click.Choice(FORMATS),
+        default=FORMATS[0],
+        show_default=True,
+        help="Of the log on stderr; JSON has the ids of job, request, group and container in fields.",
+    )
     launch = click.option(
         "--launch",
         type=click.Path(path_type=Path),
         required=True,
         help="How a container is started.",
     )
-    return config_option(launch(command))
+    return config_option(launch(log_format(command)))
 
 
 def stop_at_signals(stop: Callable[[], None]) -> None:
