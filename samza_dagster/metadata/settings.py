@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from samza_dagster.directories import CONFIG_FILE_VARIABLE, config_file
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.connection import Connection, client_config_of
 
 _PREFIX = "SAMZA_DAGSTER_"
 _OF_A_JOB = ("bootstrap_servers", "job_name", "job_id")
@@ -97,6 +97,10 @@ class Configuration:
     def value(self, name: str) -> str:
         """Empty for a setting that nothing says."""
         return self.said[name].value if name in self.said else ""
+
+    def client_settings(self) -> dict[str, str]:
+        """Of the file that `client_config` names; empty without one."""
+        return client_config_of(_surroundings(self.said))
 
     def connection(self) -> Connection:
         """The connection to the job. Raises `InvalidInput` that names what is missing or wrong."""

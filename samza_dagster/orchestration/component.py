@@ -13,6 +13,8 @@ from dagster.components.resolved.errors import ResolutionException
 from pydantic import ValidationError
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.connection import DEFAULT_JOB_ID
+from samza_dagster.metadata.settings import configuration, variable
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.assets.snapshots import (
     placement_history_spec,
@@ -67,7 +69,8 @@ TYPE = "samza_dagster.SamzaJobComponent"
 class SamzaJobComponent(dg.Component, dg.Resolvable):
     """The jobs, sensors and assets of one Samza job, or of several.
 
-    Connection values may come from the environment: `{{ env('NAME', 'default') }}`.
+    Connection values that the YAML leaves out come from the environment and the configuration file,
+    as the commands take them; any may be said as `{{ env('NAME', 'default') }}`.
     Secrets never stand in the YAML: `client_config_env` names the environment
     variable that holds each. In place of `app_name` and `app_id`, `jobs` are several Samza jobs of
     one cluster: each `<name>/<id>` (`<name>` alone: id 1) or a pattern, as `orders-*/*`, of those
@@ -81,9 +84,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     `build_*` methods give; override any of them.
     """
 
-    bootstrap_servers: str
+    bootstrap_servers: str = ""
     app_name: str | int = ""
-    app_id: str | int = "1"
+    app_id: str | int = ""
     jobs: list[str] = field(default_factory=list[str])
     client_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
     client_config_env: dict[str, str] = field(default_factory=dict[str, str])
@@ -106,6 +109,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         Also for a name or an id of a job that is empty or too long.
         """
         refuse_secrets(self.client_config)
+        self._fill()
         if bool(self.zookeeper) != self.is_standalone:
             raise InvalidInput(
                 "the component's deployment",
@@ -131,6 +135,33 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 f"prefix {self.prefix!r}",
                 seen="Dagster's names have letters, digits and underscores",
                 fix="a letter, then at most 39 of these",
+            )
+
+    def _fill(self) -> None:
+        """What the YAML leaves out, as environment and configuration file say it.
+
+        Raises `InvalidInput` when nothing names the brokers.
+        """
+        names_job = bool(self.jobs or self.app_name)
+        said = configuration(
+            {
+                "bootstrap_servers": self.bootstrap_servers,
+                "yarn_resource_manager": self.yarn_resource_manager,
+                "zookeeper": self.zookeeper,
+            }
+        ).value
+        self.bootstrap_servers = said("bootstrap_servers")
+        self.yarn_resource_manager = said("yarn_resource_manager")
+        if self.is_standalone:
+            self.zookeeper = said("zookeeper")
+        if not names_job:
+            self.app_name, self.app_id = said("job_name"), self.app_id or said("job_id")
+        self.app_id = self.app_id or DEFAULT_JOB_ID
+        if not self.bootstrap_servers:
+            raise InvalidInput(
+                "bootstrap_servers of the component",
+                seen=f"neither its YAML nor {variable('bootstrap_servers')} names them",
+                fix="bootstrap_servers: host:9092",
             )
 
     @property
