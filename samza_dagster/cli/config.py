@@ -54,12 +54,16 @@ def show(target: Target, as_json: bool) -> None:
     }
     lacks: InvalidInput | None = None
     client: dict[str, str] = {}
+    zookeeper: dict[str, str] = {}
     try:
-        client = redacted(found.connection().client_config)
+        connection = found.connection()
+        client = redacted(connection.client_config)
+        zookeeper = redacted(connection.zookeeper_config)
     except InvalidInput as error:
         lacks = error
     if as_json:
-        print_json({"settings": settings, "client": client, **_places(), "lacks": _told(lacks)})
+        clients = {"client": client, "zookeeper": zookeeper}
+        print_json({"settings": settings, **clients, **_places(), "lacks": _told(lacks)})
     else:
         print_table(
             "Settings",
@@ -67,8 +71,9 @@ def show(target: Target, as_json: bool) -> None:
             [(n, one["value"], one["said_by"], one["description"]) for n, one in settings.items()],
             spare=("what it is",),
         )
-        if client:
-            print_table("Settings of Kafka's clients", ("setting", "value"), sorted(client.items()))
+        for title, of in (("Kafka's clients", client), ("ZooKeeper's", zookeeper)):
+            if of:
+                print_table(f"Settings of {title}", ("setting", "value"), sorted(of.items()))
         print_table("Places", ("what", "where"), list(_places().items()))
     if lacks is not None:
         raise lacks

@@ -85,14 +85,10 @@ def setting(name: str) -> Callable[[Any], Any]:
     return click.option(flag(name), metavar=title, help=text)
 
 
-def _but(*names: str) -> list[Callable[[Any], Any]]:
-    return [setting(name) for name in JobSettings.model_fields if name not in names]
-
-
-TARGET_OPTIONS = _but()
+TARGET_OPTIONS = [setting(name) for name in JobSettings.model_fields]
 target_options = gathered("target", Target.of, *TARGET_OPTIONS)
 """Adds the options of the job; the command gets them as `target`."""
-BOOTSTRAP_OPTIONS = _but("job_name", "job_id", "yarn_resource_manager", "zookeeper")
+BOOTSTRAP_OPTIONS = [setting(name) for name in ("bootstrap_servers", "config", "client_config")]
 """The brokers and the login there."""
 prefix_option = click.option(
     "--prefix",

@@ -26,7 +26,7 @@ from samza_dagster.coordinator.limits import parks_starts
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster
 from samza_dagster.metadata.connection import read_properties
-from samza_dagster.metadata.settings import variable
+from samza_dagster.metadata.settings import configuration, variable
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
@@ -45,7 +45,8 @@ _zookeeper = click.option(
     "--zookeeper",
     envvar=variable("zookeeper"),
     metavar="HOST:PORT,…",
-    help="Where ZooKeeper is [config: job.coordinator.zk.connect].",
+    help="Where ZooKeeper is; without, job.coordinator.zk.connect of the config says so. How to log in "
+    "there is in the file that SAMZA_DAGSTER_ZOOKEEPER_CONFIG names.",
 )
 
 
@@ -126,7 +127,6 @@ def run_command(
     connection, properties, template = JobFiles.read(
         config, launch, log_format, part="processor", processor=processor_id
     )
-    hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
     settings = settings_of(properties)
     systems = deployment.input_topics(properties)
     cluster = KafkaCluster.of(connection)
@@ -137,7 +137,13 @@ def run_command(
     fence = fencing.principals and GroupFence(fencing.principals, cluster, directory.resolve())
     here = location_id(location)
     fencing.require()
-    session = connect(ZooKeeperAddress(hosts, settings.session_ms / 1_000))
+    session = connect(
+        ZooKeeperAddress(
+            zookeeper or connection.zookeeper,
+            settings.session_ms / 1_000,
+            connection.zookeeper_config,
+        )
+    )
     paths = GroupPaths.of(properties)
     publish_config(placement_store(session, paths), fencing.config)
     failures: list[str] = []
@@ -216,7 +222,7 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
     properties = read_properties(config, "the job's config")
     hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
     paths = GroupPaths.of(properties)
-    session = connect(ZooKeeperAddress(hosts))
+    session = connect(ZooKeeperAddress(hosts, settings=configuration().zookeeper_settings()))
     try:
         report = group_report(ZooKeeperGroup(session, paths, lambda: None).view(None))
     finally:

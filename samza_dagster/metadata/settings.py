@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from samza_dagster.directories import CONFIG_FILE_VARIABLE, config_file
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.connection import Connection, client_config_of
+from samza_dagster.metadata.connection import Connection, client_config_of, zookeeper_config_of
 
 _PREFIX = "SAMZA_DAGSTER_"
 _OF_A_JOB = ("bootstrap_servers", "job_name", "job_id")
@@ -63,6 +63,11 @@ class JobSettings(BaseModel):
         description="Where ZooKeeper is (host:2181; several with commas, a chroot behind them) that"
         " coordinates a standalone job; in a job's properties job.coordinator.zk.connect.",
     )
+    zookeeper_config: str = Field(
+        default="",
+        title="FILE",
+        description="A properties file of how to log in at ZooKeeper: TLS, SASL, ACLs.",
+    )
 
 
 def described(name: str) -> str:
@@ -101,6 +106,10 @@ class Configuration:
     def client_settings(self) -> dict[str, str]:
         """Of the file that `client_config` names; empty without one."""
         return client_config_of(_surroundings(self.said))
+
+    def zookeeper_settings(self) -> dict[str, str]:
+        """Of the file that `zookeeper_config` names; empty without one."""
+        return zookeeper_config_of(_surroundings(self.said))
 
     def connection(self) -> Connection:
         """The connection to the job. Raises `InvalidInput` that names what is missing or wrong."""
