@@ -166,7 +166,9 @@ def _serve_metrics(settings: AgentSettings, supervisor: Supervisor, link: Coordi
     try:
         metrics.serve(
             settings.metrics_listen,
-            lambda: metrics.render(settings.host, metrics.metrics_of(supervisor, link)),
+            lambda: metrics.render(
+                settings.host, metrics.metrics_of(metrics.seen(supervisor, link))
+            ),
         )
     except OSError as error:
         LOG.warning("no metrics at %s:%s: %s", *settings.metrics_listen, error)

@@ -6,10 +6,11 @@ import threading
 import time
 from collections import Counter
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Callable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 from samza_dagster.agent.incarnation import DEAD, FAILED, LAUNCHING, RUNNING, STOPPING
 from samza_dagster.agent.link import CoordinatorLink
+from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.supervisor import Supervisor
 from samza_dagster.version import __version__
 
@@ -22,23 +23,51 @@ _MIB = 1024 * 1024
 class Metric(NamedTuple):
     """A family: its samples are pairs of labels beside `host` and a value."""
 
-    name: str
+    family: str
     kind: str
     text: str
     samples: List[Tuple[str, float]]
 
+    @property
+    def name(self) -> str:
+        """Of its samples."""
+        return _PREFIX + self.family + {"counter": "_total", "info": "_info"}.get(self.kind, "")
 
-def metrics_of(
+
+class Seen(NamedTuple):
+    """An agent at one time; seconds are None where nobody knows them."""
+
+    ledger: ResourceLedger
+    states: Dict[str, int]
+    parked: int
+    ended: Dict[bool, int]
+    lease_left_s: Optional[float] = None
+    silent_s: Optional[float] = None
+    highest_epoch: int = 0
+    syncs: int = 0
+    failed_syncs: int = 0
+
+
+def seen(
     supervisor: Supervisor, link: CoordinatorLink, monotonic: Callable[[], float] = time.monotonic
-) -> List[Metric]:
-    """All of them at one time."""
+) -> Seen:
+    """The agent now."""
     with supervisor.roster.changed:
-        states = Counter(found.state for found in supervisor.roster.incarnations.values())
-        parked = len(supervisor.roster.lot.parked)
-        resources = supervisor.holdings.ledger.resources()
-        left_s = supervisor.lease.left_s()
-        ended = dict(supervisor.watch.ended)
-    silent_s = None if link.heard_at is None else max(0.0, monotonic() - link.heard_at)
+        return Seen(
+            supervisor.holdings.ledger,
+            Counter(found.state for found in supervisor.roster.incarnations.values()),
+            len(supervisor.roster.lot.parked),
+            dict(supervisor.watch.ended),
+            supervisor.lease.left_s(),
+            None if link.heard_at is None else max(0.0, monotonic() - link.heard_at),
+            link.highest_epoch,
+            link.syncs,
+            link.failed_syncs,
+        )
+
+
+def metrics_of(look: Seen) -> List[Metric]:
+    """Every family, those without a sample too. Pure."""
 
     def gauge(name: str, text: str, value: Optional[float]) -> Metric:
         return Metric(name, "gauge", text, [] if value is None else [("", value)])
@@ -50,39 +79,39 @@ def metrics_of(
             "gauge",
             "incarnations on record by state; parked: launched ahead of its start",
             [
-                *(('state="{}"'.format(state), states[state]) for state in _STATES),
-                ('state="parked"', parked),
+                *(('state="{}"'.format(state), look.states.get(state, 0)) for state in _STATES),
+                ('state="parked"', look.parked),
             ],
         ),
         Metric(
             "container_ends",
             "counter",
             "incarnations that ended, by whether that was asked for",
-            [('asked="{}"'.format(k), ended.get(k == "yes", 0)) for k in ("yes", "no")],
+            [('asked="{}"'.format(k), look.ended.get(k == "yes", 0)) for k in ("yes", "no")],
         ),
         gauge(
-            "memory_bytes", "memory that the host has for containers", resources["memory_mb"] * _MIB
+            "memory_bytes", "memory that the host has for containers", look.ledger.memory_mb * _MIB
         ),
-        gauge("free_memory_bytes", "memory that nobody holds", resources["free_memory_mb"] * _MIB),
-        gauge("cores", "cores that the host has for containers", resources["cores"]),
-        gauge("free_cores", "cores that nobody holds", resources["free_cores"]),
+        gauge("free_memory_bytes", "memory that nobody holds", look.ledger.free_memory_mb * _MIB),
+        gauge("cores", "cores that the host has for containers", look.ledger.cores),
+        gauge("free_cores", "cores that nobody holds", look.ledger.free_cores),
         gauge(
             "lease_left_seconds",
             "until the containers of this host end, unless a coordinator renews their lease",
-            left_s,
+            look.lease_left_s,
         ),
         gauge(
             "coordinator_silence_seconds",
             "since a coordinator's last answer that could be used",
-            silent_s,
+            look.silent_s,
         ),
-        gauge("leader_epoch", "the highest epoch that a coordinator has shown", link.highest_epoch),
-        Metric("syncs", "counter", "answers of a coordinator that were taken", [("", link.syncs)]),
+        gauge("leader_epoch", "the highest epoch that a coordinator has shown", look.highest_epoch),
+        Metric("syncs", "counter", "answers of a coordinator that were taken", [("", look.syncs)]),
         Metric(
             "failed_syncs",
             "counter",
             "asks of a coordinator without an answer that could be used",
-            [("", link.failed_syncs)],
+            [("", look.failed_syncs)],
         ),
     ]
 
@@ -90,18 +119,17 @@ def metrics_of(
 def render(host: str, metrics: List[Metric]) -> bytes:
     """The page; a family without a sample is left out."""
     lines: List[str] = []
-    suffix = {"counter": "_total", "info": "_info"}
     for metric in metrics:
         if not metric.samples:
             continue
-        name = _PREFIX + metric.name
+        family = _PREFIX + metric.family
         lines += [
-            "# HELP {} {}".format(name, metric.text),
-            "# TYPE {} {}".format(name, metric.kind),
+            "# HELP {} {}".format(family, metric.text),
+            "# TYPE {} {}".format(family, metric.kind),
         ]
         for labels, value in metric.samples:
             every = ",".join(filter(None, ('host="{}"'.format(host), labels)))
-            lines.append("{}{}{{{}}} {}".format(name, suffix.get(metric.kind, ""), every, value))
+            lines.append("{}{{{}}} {}".format(metric.name, every, value))
     return ("\n".join([*lines, "# EOF"]) + "\n").encode("utf-8")
 
 

@@ -8,10 +8,10 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import print_json, print_table
+from samza_dagster.configuration import JobSettings, described, flag, variable
 from samza_dagster.directories import artifacts_directory, config_file, data_directory
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import redacted
-from samza_dagster.metadata.settings import JobSettings, described, flag, variable
 
 
 @click.group()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from samza_dagster.metadata.settings import (
+from samza_dagster.configuration import (
     Configuration,
     JobSettings,
     configuration,
@@ -17,6 +17,7 @@ from samza_dagster.metadata.settings import (
     flag,
     variable,
 )
+from samza_dagster.metadata.connection import DEFAULT_JOB_ID
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -90,6 +91,16 @@ target_options = gathered("target", Target.of, *TARGET_OPTIONS)
 """Adds the options of the job; the command gets them as `target`."""
 BOOTSTRAP_OPTIONS = [setting(name) for name in ("bootstrap_servers", "config", "client_config")]
 """The brokers and the login there."""
+
+
+def _named_job(job_name: str | None, job_id: str | None) -> str:
+    said = Target.of(job_name=job_name, job_id=job_id).configuration().value
+    name = said("job_name")
+    return f"{name}/{said('job_id') or DEFAULT_JOB_ID}" if name else ""
+
+
+job_options = gathered("job", _named_job, setting("job_name"), setting("job_id"))
+"""Adds which job is meant where no cluster is asked; the command gets `<name>/<id>`, empty without."""
 prefix_option = click.option(
     "--prefix",
     default="",

@@ -10,6 +10,7 @@ from samza_dagster.agent.protocol import Launch
 from samza_dagster.assignment import by_locality, grouper_of, replicas_from_config
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json, print_table
+from samza_dagster.configuration import configuration, variable
 from samza_dagster.coordinator import deployment
 from samza_dagster.coordinator.fencing.group_fence import GroupFence
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
@@ -26,7 +27,6 @@ from samza_dagster.coordinator.limits import parks_starts
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster
 from samza_dagster.metadata.connection import read_properties
-from samza_dagster.metadata.settings import configuration, variable
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers

@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 
 from samza_dagster.cluster.agents import LocalAgents
+from samza_dagster.configuration import variable
 from samza_dagster.coordinator.job_process import JobFiles, JobProcess, job_files, stop_at_signals
 from samza_dagster.coordinator.leadership import Leadership, Settings
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.settings import variable
 
 
 def _address(text: str) -> tuple[str, int]:

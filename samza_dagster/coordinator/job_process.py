@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import click
 
 from samza_dagster.agent.logs import FORMATS, log_as, process_is
-from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.metadata.connection import Connection, read_properties
-from samza_dagster.metadata.settings import (
+from samza_dagster.configuration import (
     configuration,
     described,
     table_of,
     variable,
 )
+from samza_dagster.coordinator.launch import LaunchTemplate
+from samza_dagster.metadata.connection import Connection, read_properties
 
 config_option = click.option(
     "--config",

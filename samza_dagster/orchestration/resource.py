@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import dagster as dg
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
+from samza_dagster.configuration import configuration, described
 from samza_dagster.errors import InvalidInput
 from samza_dagster.interrupts import ignored_interrupts_come_again
-from samza_dagster.metadata.settings import configuration, described
 from samza_dagster.orchestration.asking import release
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key

@@ -39,7 +39,9 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     supervisor, link = linked(tmp_path_factory.mktemp("agent"))
     link.heard_at = 0.0
     supervisor.lease.left_s = lambda: 5.0  # type: ignore[method-assign]
-    pages.append(agent_metrics.render("h", agent_metrics.metrics_of(supervisor, link)))
+    pages.append(
+        agent_metrics.render("h", agent_metrics.metrics_of(agent_metrics.seen(supervisor, link)))
+    )
     return {
         sample.name: set(sample.labels)
         for page in pages

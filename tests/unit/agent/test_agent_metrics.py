@@ -34,7 +34,9 @@ def samples(page: bytes) -> dict[tuple[str, ...], float]:
 
 
 def page_of(supervisor: Supervisor, link: Any, now: float = 0.0) -> dict[tuple[str, ...], float]:
-    return samples(metrics.render("host-1", metrics.metrics_of(supervisor, link, lambda: now)))
+    return samples(
+        metrics.render("host-1", metrics.metrics_of(metrics.seen(supervisor, link, lambda: now)))
+    )
 
 
 def test_before_a_coordinator_has_answered_neither_lease_nor_silence_is_told(

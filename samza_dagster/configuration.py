@@ -14,13 +14,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from samza_dagster.directories import CONFIG_FILE_VARIABLE, config_file
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.connection import Connection, client_config_of, zookeeper_config_of
+
+if TYPE_CHECKING:
+    from samza_dagster.metadata.connection import Connection
 
 _PREFIX = "SAMZA_DAGSTER_"
 _OF_A_JOB = ("bootstrap_servers", "job_name", "job_id")
@@ -105,14 +107,20 @@ class Configuration:
 
     def client_settings(self) -> dict[str, str]:
         """Of the file that `client_config` names; empty without one."""
+        from samza_dagster.metadata.connection import client_config_of
+
         return client_config_of(_surroundings(self.said))
 
     def zookeeper_settings(self) -> dict[str, str]:
         """Of the file that `zookeeper_config` names; empty without one."""
+        from samza_dagster.metadata.connection import zookeeper_config_of
+
         return zookeeper_config_of(_surroundings(self.said))
 
     def connection(self) -> Connection:
         """The connection to the job. Raises `InvalidInput` that names what is missing or wrong."""
+        from samza_dagster.metadata.connection import Connection
+
         for name in ("bootstrap_servers", "job_name"):
             if not self.value(name):
                 raise InvalidInput(
@@ -157,6 +165,8 @@ def configuration(
 
 def _of_properties(said: Mapping[str, Said]) -> dict[str, Said]:
     """What the job's properties say that nothing as strong says."""
+    from samza_dagster.metadata.connection import Connection
+
     path, _, rank = said["config"]
     read = Connection.from_properties(path, _surroundings(said))
     found = {name: Said(getattr(read, name), path, rank) for name in _OF_A_JOB}

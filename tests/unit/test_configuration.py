@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.directories import artifacts_directory, config_file, sandboxes_directory
-from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.settings import (
+from samza_dagster.configuration import (
     Configuration,
     JobSettings,
     configuration,
@@ -16,6 +14,8 @@ from samza_dagster.metadata.settings import (
     table_of,
     variable,
 )
+from samza_dagster.directories import artifacts_directory, config_file, sandboxes_directory
+from samza_dagster.errors import InvalidInput
 
 pytestmark = pytest.mark.unit
 
