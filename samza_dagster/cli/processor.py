@@ -162,6 +162,7 @@ def run_command(
         directory.resolve(),
         stores_dir,
         here,
+        processor_id=processor_id,
         config=fencing.config,
         launch_of=launch_of,
         on_failure=fail,
@@ -177,7 +178,7 @@ def run_command(
         location=here,
         settings=settings,
         grouper=JobPlan(counts, systems, replicas, grouper_of(properties, by_locality)).model,
-        work=work,
+        containers=work,
         stores_of=lambda locality: local_stores(stores_dir, properties, locality, here),
         fence=fence,
     )

@@ -24,15 +24,7 @@ from samza_dagster.simulation.standalone_requests import request_of
 from samza_dagster.simulation.standalone_server import Server
 from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import (
-    ALL_MODES,
-    Barrier,
-    BarrierState,
-    GroupView,
-    Member,
-    modes_of,
-    part,
-)
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
@@ -48,6 +40,7 @@ _SAMZAS_STOP_MS = -SETTINGS.session_ms * 2 // 3
 _DRIFT = 0.01
 _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
+_AT_WORK_WITHIN_MS = 2_000
 _LATE_MS = 400
 _CALM_MS = 90_000
 _WORK = commands.StartWork | commands.StopWork
@@ -59,13 +52,14 @@ class Violation(AssertionError):
 
 @dataclass
 class _Process:
-    """A processor's process and its containers. `run` is what runs, `ends_ms` when that of a mode will have ended."""
+    """A processor's process and its containers by id: those that run, when one will have ended, when it will be at work."""
 
     state: Processor
     rate: float
     offset_ms: int
-    run: ContainerModel | None = None
-    ends_ms: dict[TaskMode, int] = field(default_factory=dict[TaskMode, int])
+    run: dict[str, ContainerModel] = field(default_factory=dict[str, ContainerModel])
+    ends_ms: dict[str, int] = field(default_factory=dict[str, int])
+    at_work_ms: dict[str, int] = field(default_factory=dict[str, int])
     lease_ms: int = 0
     paused_until_ms: int = 0
     cut_off_until_ms: int = 0
@@ -198,17 +192,14 @@ class StandaloneWorld:
         self._ghosts = [(run, ends) for run, ends in self._ghosts if self.now_ms < ends]
         for process in self._processes:
             if self._has_pauses and self.now_ms >= process.lease_ms:
-                process.run = None  # the warden's, whatever the process does
-            ended = frozenset(m for m, ends_ms in process.ends_ms.items() if self.now_ms >= ends_ms)
-            process.run = part(process.run, ALL_MODES - ended)
+                process.run.clear()  # the warden's, whatever the process does
+            for ended in [each for each, ms in process.ends_ms.items() if self.now_ms >= ms]:
+                process.run.pop(ended, None)
 
     def _turn(self, process: _Process) -> None:
         if self.now_ms < process.paused_until_ms:
             return
-        ended = modes_of(process.state.work) - modes_of(process.run)
-        for mode in ended:
-            process.ends_ms.pop(mode, None)
-            process.state = rules.stopped(process.state, frozenset({mode}))
+        self._tell_of_containers(process)
         for seen in self._readings(process):
             view = seen
             if seen is not None and process.is_samzas:
@@ -229,6 +220,19 @@ class StandaloneWorld:
                     process.state = before  # as the runner does
                     break
                 self._carry_out(process, command)
+
+    def _tell_of_containers(self, process: _Process) -> None:
+        state, now_ms = process.state, process.clock(self.now_ms)
+        ended = {each.processor_id for each in state.work.running} - process.run.keys()
+        if ended:
+            state = rules.stopped(state, frozenset(ended))
+        for each in [e for e, ms in process.at_work_ms.items() if self.now_ms >= ms]:
+            state = rules.at_work(state, each, now_ms)
+            del process.at_work_ms[each]
+        for each in ended:
+            process.ends_ms.pop(each, None)
+            process.at_work_ms.pop(each, None)
+        process.state = state
 
     def _readings(self, process: _Process) -> Iterator[GroupView | None]:
         """One that was asked for earlier, when it arrives; else None, and the next is asked for."""
@@ -259,8 +263,9 @@ class StandaloneWorld:
     def _carry_out(self, process: _Process, command: commands.Command) -> None:
         server, sequence = self._server, process.state.sequence
         if isinstance(command, commands.StopWork):
-            for mode in sorted(command.modes):
-                process.ends_ms[mode] = self.now_ms + self.random.randrange(_STOPS_WITHIN_MS)
+            self._judge_stop(process, command)
+            for each in sorted(command.containers):
+                process.ends_ms[each] = self.now_ms + self.random.randrange(_STOPS_WITHIN_MS)
         elif isinstance(command, commands.Register):
             made = f"{server.next_sequence:010d}"
             server.next_sequence += 1
@@ -275,18 +280,26 @@ class StandaloneWorld:
                 server.end(sequence)
             self._processes.remove(process)
         elif isinstance(command, commands.StartWork):
-            started = part(command.work, command.modes)
-            if modes_of(started) & modes_of(process.run):
-                raise self._broken("containers start once", process.state.processor_id)
-            parts = [each.tasks for each in (process.run, started) if each is not None]
-            tasks = {name: task for each in parts for name, task in each.items()}
-            process.run = command.work.model_copy(update={"tasks": tasks})
-            placement = server.placement
-            placement.started_ms[process.state.processor_id] = self.now_ms
-            placement.started_at |= dict.fromkeys(command.work.tasks, process.state.location)
-            server.locality |= dict.fromkeys(command.work.tasks, process.state.location)
+            self._start(process, command)
+        elif isinstance(command, commands.Expect):
+            pass
         elif sequence in server.heard_ms:
             self._write(process, command)
+
+    def _start(self, process: _Process, command: commands.StartWork) -> None:
+        server, location = self._server, process.state.location
+        for each in command.containers:
+            if each.processor_id in process.run:
+                raise self._broken("containers start once", each.processor_id)
+            process.run[each.processor_id] = each
+            at_work_ms = self.now_ms + self.random.randrange(_AT_WORK_WITHIN_MS)
+            process.at_work_ms[each.processor_id] = at_work_ms
+            server.placement.started_ms[process.state.processor_id] = self.now_ms
+            server.placement.started_at |= dict.fromkeys(each.tasks, location)
+            server.locality |= dict.fromkeys(each.tasks, location)
+
+    def _judge_stop(self, process: _Process, command: commands.StopWork) -> None:
+        """A container of active tasks that all stay ends for a reason: a restart, or as one of too many."""
 
     def _write(self, process: _Process, command: commands.Command) -> None:
         server = self._server
@@ -328,20 +341,21 @@ class StandaloneWorld:
     def _crash(self, process: _Process) -> None:
         """The process is gone; its containers end when its warden sees that. It may come back at once."""
         self._processes.remove(process)
-        if process.run is not None:
-            self._ghosts.append((process.run, self.now_ms + self.random.randrange(200)))
+        for each in process.run.values():
+            self._ghosts.append((each, self.now_ms + self.random.randrange(200)))
         if self.random.random() < 0.7:
             self._join(process.state.processor_id)
 
     def _leave(self, process: _Process) -> None:
         """A planned leave: stops its work, then deletes its node."""
         sequence = process.state.sequence
-        if sequence in self._server.heard_ms and process.run is None:
+        if sequence in self._server.heard_ms and not process.run:
             self._server.end(sequence)
             self._processes.remove(process)
 
     def _running(self) -> Iterator[ContainerModel]:
-        yield from (process.run for process in self._processes if process.run is not None)
+        for process in self._processes:
+            yield from process.run.values()
         yield from (run for run, _ in self._ghosts)
 
     def _judge(self) -> None:
@@ -354,8 +368,8 @@ class StandaloneWorld:
         places = {
             (task, process.state.location)
             for process in self._processes
-            if process.run is not None
-            for task in process.run.tasks
+            for run in process.run.values()
+            for task in run.tasks
         }
         for task, place in places:
             if (f"Standby-{task}-0", place) in places:

@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from samza_dagster.model import ContainerModel, JobModel, TaskMode
+from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse
-
-ALL_MODES = frozenset(TaskMode)
-NO_WORK: Mapping[str, ContainerModel] = {}
 
 
 class BarrierState(StrEnum):
@@ -128,15 +125,3 @@ def processor_of(model: JobModel | None, task: str) -> str | None:
     """The processor to which a model gives a task, active or standby; None: to nobody."""
     containers = model.containers if model is not None else {}
     return next((pid for pid, each in containers.items() if task in each.tasks), None)
-
-
-def part(work: ContainerModel | None, modes: frozenset[TaskMode]) -> ContainerModel | None:
-    """The tasks of these modes alone; None: it has none."""
-    tasks = {} if work is None else work.tasks
-    kept = {name: task for name, task in tasks.items() if task.task_mode in modes}
-    return None if work is None or not kept else work.model_copy(update={"tasks": kept})
-
-
-def modes_of(work: ContainerModel | None) -> frozenset[TaskMode]:
-    """Active, standby or both."""
-    return frozenset() if work is None else frozenset(t.task_mode for t in work.tasks.values())
