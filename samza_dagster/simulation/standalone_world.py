@@ -4,7 +4,8 @@ Every processor has a clock of its own, which runs too fast or too slow. Reading
 late; processors pause, are cut off, crash, come back under their id, leave; writes fail, some of them
 though they were carried out. Somebody asks for tasks to be placed and processors to be restarted.
 What is judged, after everything that happens: no active task has two owners, versions and agreed versions
-only grow, nobody runs what no agreed version gave it, and what `standalone_requests` judges of requests.
+only grow, nobody runs what no agreed version gave it, a version ends no container whose active tasks all stay, a processor
+has few containers, each task in one of them, and what `standalone_requests` judges of requests.
 At the end of a history, when nothing fails any more: each task has its owner, each request its end.
 
 With Samza's own processors in the group these follow the same rules but for requests, which they leave, hold
@@ -43,7 +44,8 @@ _STOPS_WITHIN_MS = 900
 _AT_WORK_WITHIN_MS = 2_000
 _LATE_MS = 400
 _CALM_MS = 90_000
-_WORK = commands.StartWork | commands.StopWork
+_UNFAILING = commands.Register | commands.StopWork | commands.Expect
+"""These write nothing, or it may be repeated; the others' writes fail."""
 
 
 class Violation(AssertionError):
@@ -60,6 +62,7 @@ class _Process:
     run: dict[str, ContainerModel] = field(default_factory=dict[str, ContainerModel])
     ends_ms: dict[str, int] = field(default_factory=dict[str, int])
     at_work_ms: dict[str, int] = field(default_factory=dict[str, int])
+    was_ended: bool = False
     lease_ms: int = 0
     paused_until_ms: int = 0
     cut_off_until_ms: int = 0
@@ -104,7 +107,11 @@ class StandaloneWorld:
         self._beside_samza = beside_samza
         self._server = Server(SETTINGS.session_ms)
         self._processes: list[_Process] = []
-        self._settings = replace(SETTINGS, debounce_ms=self.random.choice([0, 0, 500, 2_000]))
+        self._settings = replace(
+            SETTINGS,
+            debounce_ms=self.random.choice([0, 0, 500, 2_000]),
+            containers=self.random.choice([1, 2, 3]),
+        )
         self._has_pauses = self.random.random() < 0.5
         """Only a warden's lease ends what a paused process runs; without pauses there is none."""
         self._has_failing_writes = self.random.random() < 0.3
@@ -181,6 +188,10 @@ class StandaloneWorld:
         owned = [task for run in self._running() for task in _actives(run)]
         if sorted(owned) != sorted(self._tasks):
             raise self._broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
+        for process in self._processes:
+            count = sum(each.mode is TaskMode.ACTIVE for each in process.run.values())
+            if count > process.state.settings.containers:
+                raise self._broken("few containers when all is calm", f"{count}")
         leader = self._server.view(self.now_ms).leader
         left = self._server.placement.open_ones()
         if left and leader is not None and leader.holds_standbys:
@@ -204,7 +215,7 @@ class StandaloneWorld:
             view = seen
             if seen is not None and process.is_samzas:
                 view = replace(seen, requests=(), responses={}, pins={}, restarts={})
-            before, process.seen = process.state, view or process.seen
+            before, process.seen = process.state, view or GroupView()
             state, told = self._step(before, view, process.clock(self.now_ms), self._grouper)
             process.state = state
             for command in told:
@@ -214,8 +225,8 @@ class StandaloneWorld:
                 if fault < 0.001:
                     self._crash(process)
                     break
-                if fault < 0.01 and not isinstance(command, commands.Register):
-                    if fault < 0.005 and not isinstance(command, _WORK):
+                if fault < 0.01 and not isinstance(command, _UNFAILING):
+                    if fault < 0.005 and not isinstance(command, commands.StartWork):
                         self._carry_out(process, command)
                     process.state = before  # as the runner does
                     break
@@ -225,7 +236,9 @@ class StandaloneWorld:
         state, now_ms = process.state, process.clock(self.now_ms)
         ended = {each.processor_id for each in state.work.running} - process.run.keys()
         if ended:
+            process.was_ended |= not ended <= process.ends_ms.keys()
             state = rules.stopped(state, frozenset(ended))
+        process.was_ended &= bool(process.run)
         for each in [e for e, ms in process.at_work_ms.items() if self.now_ms >= ms]:
             state = rules.at_work(state, each, now_ms)
             del process.at_work_ms[each]
@@ -299,7 +312,20 @@ class StandaloneWorld:
             server.locality |= dict.fromkeys(each.tasks, location)
 
     def _judge_stop(self, process: _Process, command: commands.StopWork) -> None:
-        """A container of active tasks that all stay ends for a reason: a restart, or as one of too many."""
+        """A version that isn't agreed on yet ends no container whose active tasks all stay, but one of too many."""
+        barrier, given = process.seen.barrier, process.seen.work_of(process.state.processor_id)
+        actives = [each for each in process.run.values() if each.mode is TaskMode.ACTIVE]
+        if barrier is None or barrier.state is not BarrierState.NEW or process.was_ended:
+            return
+        too_many = len(actives) > process.state.settings.containers
+        if given is None or process.state.sequence is None or too_many:
+            return
+        for each in actives:
+            if (
+                each.processor_id in command.containers
+                and each.tasks.items() <= given.tasks.items()
+            ):
+                raise self._broken("tasks that stay go on", each.processor_id)
 
     def _write(self, process: _Process, command: commands.Command) -> None:
         server = self._server
@@ -359,6 +385,11 @@ class StandaloneWorld:
         yield from (run for run, _ in self._ghosts)
 
     def _judge(self) -> None:
+        for process in self._processes:
+            going_on = [e for e in process.run.values() if e.processor_id not in process.ends_ms]
+            count = sum(each.mode is TaskMode.ACTIVE for each in going_on)
+            if count > process.state.settings.containers + 1:
+                raise self._broken("few containers", f"{count} of {process.state.processor_id}")
         owned: set[str] = set()
         for run in self._running():
             for task in _actives(run):

@@ -24,7 +24,7 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class StopWork:
-    """End these containers of this processor, by their ids; `stopped` says when they have ended."""
+    """End these containers of this processor, by their ids; `stopped` says when one has ended."""
 
     containers: frozenset[str]
 

@@ -157,12 +157,11 @@ class Containers:
         for execution_id in parked:
             self._supervisor.release(execution_id)
 
-    def stop(self, containers: Collection[str], stopped: Callable[[], None]) -> None:
-        """Tells these to end, and doesn't wait; `stopped` is called when they have."""
+    def stop(self, containers: Collection[str], stopped: Callable[[str], None]) -> None:
+        """Tells these to end, and doesn't wait; `stopped` is called with the id of each that has."""
         with self._supervisor.roster.changed:
-            told = [self._started.pop(each) for each in containers if each in self._started]
-        ids = [each.execution_id for each in told]
-        threading.Thread(target=self._stop_these, args=(ids, stopped), daemon=True).start()
+            told = {each: self._started.pop(each).execution_id for each in containers}
+        threading.Thread(target=self._stop_these, args=(told, stopped), daemon=True).start()
 
     def close(self) -> None:
         """Ends what still runs, then what serves it."""
@@ -177,24 +176,25 @@ class Containers:
         self._server.shutdown()
         self._server.server_close()
 
-    def _stop_these(self, ids: list[str], stopped: Callable[[], None]) -> None:
-        supervisor = self._supervisor
-        for execution_id in ids:
+    def _stop_these(self, told: dict[str, str], stopped: Callable[[str], None]) -> None:
+        """Of each container its execution id."""
+        supervisor, roster = self._supervisor, self._supervisor.roster
+        for execution_id in told.values():
             supervisor.stop(execution_id)
-        roster = supervisor.roster
-        with roster.changed:
-            while any(each.execution_id in ids for each in roster.live()):
-                roster.changed.wait()
-        for execution_id in ids:
-            supervisor.forget(execution_id)
-        stopped()
+        while told:
+            with roster.changed:
+                live = {each.execution_id for each in roster.live()}
+                ended = [own for own, execution_id in told.items() if execution_id not in live]
+                if not ended:
+                    roster.changed.wait()
+            for own in ended:
+                supervisor.forget(told.pop(own))
+                stopped(own)
 
     def _end_all(self) -> None:
         with self._supervisor.roster.changed:
             ids = list(self._supervisor.roster.incarnations)
-        ended = threading.Event()
-        self._stop_these(ids, ended.set)
-        ended.wait()
+        self._stop_these({each: each for each in ids}, lambda _: None)
 
     def _see_changes(self) -> None:
         roster = self._supervisor.roster

@@ -45,13 +45,14 @@ def divided(
 def merged(
     processor_id: str, containers: Containers, most: int, taken: Collection[str]
 ) -> Containers:
-    """One container in the place of the two with the fewest active tasks, where more than `most` have some."""
+    """So that at most so many have active tasks: those with the fewest become one."""
     actives = [each for each in containers if each.mode is TaskMode.ACTIVE]
-    if len(actives) <= max(most, 1):
+    actives.sort(key=lambda each: (-len(each.tasks), each.processor_id))
+    few = actives[max(most, 1) - 1 :]
+    if len(few) < 2:
         return containers
-    two = sorted(actives, key=lambda each: (len(each.tasks), each.processor_id))[:2]
-    others = tuple(each for each in containers if each not in two)
-    tasks = {**two[0].tasks, **two[1].tasks}
+    others = tuple(each for each in containers if each not in few)
+    tasks = {name: task for each in few for name, task in each.tasks.items()}
     return (*others, *_new(processor_id, [tasks], {*taken, *_ids(containers)}))
 
 

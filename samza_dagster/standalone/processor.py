@@ -241,7 +241,10 @@ def _as_member(
 def _joined(state: Processor, group: GroupView) -> tuple[Processor, tuple[Command, ...]]:
     """It joins the barrier once nothing runs any more that the version takes away."""
     given = group.work_of(state.processor_id)
-    state = replace(state, work=state.work.by(group.version, state.processor_id, given))
+    state = replace(
+        state,
+        work=state.work.by(group.version, state.processor_id, given, state.settings.containers),
+    )
     if state.work.gives_up(given):
         return state, ()
     return replace(state, joined=group.version), (JoinBarrier(group.version),)
@@ -252,11 +255,12 @@ def _agreed(state: Processor, group: GroupView) -> tuple[Processor, tuple[Comman
     restart = group.restarts.get(state.processor_id, state.restarted)
     work = state.work if restart == state.restarted else state.work.without()
     given = group.work_of(state.processor_id)
-    work = work.by(group.version, state.processor_id, given)
+    most = state.settings.containers
+    work = work.by(group.version, state.processor_id, given, most)
     state = replace(state, work=work, restarted=restart)
     if state.joined < group.version:
         return state, ()
-    work = work.agreed(state.processor_id, state.settings.containers)
+    work = work.agreed(state.processor_id, most)
     state = replace(state, work=work)
     running = Running(group.version, state.restarted, work.silent_ms)
     if not work.is_settled or running == state.running:

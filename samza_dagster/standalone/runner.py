@@ -43,8 +43,8 @@ class ContainerControl(Protocol):
         """Starts containers, and doesn't wait; `at_work` is called with the id of one that processes its tasks."""
         ...
 
-    def stop(self, containers: frozenset[str], stopped: Callable[[], None]) -> None:
-        """Tells these to end, and doesn't wait; `stopped` is called when they have."""
+    def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
+        """Tells these to end, and doesn't wait; `stopped` is called with the id of each that has."""
         ...
 
 
@@ -132,8 +132,10 @@ class ProcessorRunner:
         return state
 
     def _stop(self, command: commands.StopWork) -> None:
-        ids = command.containers
-        self._containers.stop(ids, lambda: self._note(partial(rules.stopped, containers=ids)))
+        self._containers.stop(command.containers, self._note_stopped)
+
+    def _note_stopped(self, container: str) -> None:
+        self._note(partial(rules.stopped, containers=frozenset({container})))
 
     def _note_at_work(self, container: str) -> None:
         now_ms = _now_ms()

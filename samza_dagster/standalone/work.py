@@ -71,11 +71,15 @@ class Work:
             tasks.get(name) != task for each in self.running for name, task in each.tasks.items()
         )
 
-    def by(self, version: int, processor_id: str, given: ContainerModel | None) -> Work:
-        """It means to run what this version gives its processor; that is chosen once for a version."""
+    def by(self, version: int, processor_id: str, given: ContainerModel | None, most: int) -> Work:
+        """It means to run what this version gives its processor; that is chosen once for a version.
+
+        At most so many containers have active tasks, and one that it gets.
+        """
         if self.version == version:
             return self
-        own = tuple(each for each in self.wanted if each.processor_id not in self.awaited)
+        before = tuple(each for each in self.wanted if each.processor_id not in self.awaited)
+        own = merged(processor_id, before, most, _ids(self.running))
         tasks = {} if given is None else given.tasks
         wanted = divided(processor_id, own, tasks, _ids(self.running))
         staying = {name for each in _actives(own) for name in each.tasks}
