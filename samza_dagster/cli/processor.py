@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -78,8 +79,18 @@ def settings_of(config: dict[str, str]) -> Settings:
         consensus_ms=time_ms("job.coordinator.zk.consensus.timeout.ms", defaults.consensus_ms),
         session_ms=session_ms,
         probe_ms=time_ms("samza.dagster.standalone.probe.ms", defaults.probe_ms),
+        containers=containers_of(config),
         stop_ms=session_ms // 3,
     )
+
+
+def containers_of(config: Mapping[str, str]) -> int:
+    """Its bound of containers with active tasks. Raises `InvalidInput` for anything but a number from 1 on."""
+    key = "samza.dagster.standalone.active.containers"
+    value = config.get(key, str(Settings().containers)).strip()
+    if not value.isascii() or not value.isdigit() or int(value) < 1:
+        raise InvalidInput(f"{key} in the job's config", seen=repr(value), fix="1 or more")
+    return int(value)
 
 
 @processor.command("run")

@@ -53,8 +53,9 @@ class Pin(NamedTuple):
 class Running(NamedTuple):
     """What a processor says of itself once it runs what a version gives it.
 
-    `restart` is the newest request by which it has restarted its containers. `silent_ms` is how long
-    its active tasks were without a container when it was last started; None before the second start.
+    `restart` is the newest request by which it has restarted its containers. `silent_ms` is how long active tasks
+    that this version or restart left there were without a container that had checked in: 0 where theirs
+    ran on, None before any task has stayed.
     """
 
     version: int
