@@ -92,10 +92,8 @@ def who_comes_back(rig: Rig, before: dict[str, str]) -> tuple[str, ...]:
 
 def a_task_is_moved_away(rig: Rig, before: dict[str, str]) -> tuple[str, ...]:
     """From a processor that keeps another one, to the one that has the fewest."""
-    counts = Counter(dict.fromkeys(IDS, 0)) + Counter()
-    counts.update(before.values())
-    giver, _ = counts.most_common(1)[0]
-    getter = min(IDS, key=lambda pid: counts[pid])
+    counts = Counter(before.values())
+    giver, getter = max(IDS, key=counts.__getitem__), min(IDS, key=counts.__getitem__)
     rig.place(next(task for task, pid in before.items() if pid == giver), f"host-{getter}")
     return IDS
 
