@@ -109,7 +109,9 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0].partition("-")[0] for name in names}
     assert tops == {"samza_dagster"}
-    assert {"samza_dagster/sandbox/artifacts.toml", "samza_dagster/java/WarmStart.java"} <= set(names)
+    assert {"samza_dagster/sandbox/artifacts.toml", "samza_dagster/java/WarmStart.java"} <= set(
+        names
+    )
     assert wheel.stat().st_size < LARGEST_WHEEL
 
 
