@@ -34,7 +34,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants operators release-check docs lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants operators release-check docs lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -149,6 +149,9 @@ test-deploy: $(STAMP) ## Dagster's processes killed during runs of each placemen
 
 test-browser: $(STAMP) java ## Chromium against the real UI over real Samza containers (3 minutes)
 	@$(BIN)/python -m pytest tests/browser -q -m browser --durations=5
+
+test-packaging: $(STAMP) java ## the wheel in empty environments, with nothing and with each extra, by what the registry has today (2 minutes)
+	@$(BIN)/python -m pytest tests/packaging -q -m packaging --durations=5
 
 simulate: $(STAMP) ## 5,000,000 events that change the state (of EVENTS in all), in virtual worlds under every judge
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/simulation.json))
