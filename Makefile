@@ -29,6 +29,7 @@ BROKERS ?= 1
 EXPECT_OVERLAPS ?=
 # Where a target leaves its figures: RESULT, or the file that it has below this.
 RESULTS := benchmarks/results
+NOT_INSTALLED = { echo "Python packages couldn't be installed, see above. Check the network, the proxy (HTTPS_PROXY), the registry (PIP_INDEX_URL; of uv UV_DEFAULT_INDEX) and the room on the disk (2 GB), then run it again: what arrived stays."; exit 4; }
 export DAGSTER_DISABLE_TELEMETRY := yes
 export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
@@ -43,8 +44,8 @@ $(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing. Install it (Debian: apt-get install python3-venv)."; exit 2; }
 	@echo "Setting up $(VENV) (once) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
-	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt || $(NOT_INSTALLED)
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt || $(NOT_INSTALLED)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(BIN)/python -m compileall -q samza_dagster
 	@touch $@
