@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from samza_dagster.lag import NewestReadiness
 from samza_dagster.orchestration.bounce.back import not_itself
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.loop import CanaryVerdict
@@ -94,7 +95,9 @@ class CanaryWatch:
                     None, f"{row.processor} hasn't committed progress since it was back"
                 )
         mine = {row.processor: row.mode for row in canary}
-        for replica in self._client.lag() if patience.lag_s else ():
+        replicas = self._client.lag() if patience.lag_s else ()
+        newest = self._client.readiness(replicas) if replicas else NewestReadiness()
+        for replica in replicas:
             mode = mine.get(replica.processor_id)
             if mode is None:
                 continue
@@ -103,7 +106,8 @@ class CanaryWatch:
                 return CanaryVerdict(
                     None, f"how far {replica.processor_id} is behind isn't known: {why}"
                 )
-            if replica.lag is not None and replica.lag > patience.lag_limit:
+            limit = newest.limit(replica.processor_id, patience.lag_limit, patience.lag_limit_s)
+            if replica.lag is not None and replica.lag > limit:
                 return CanaryVerdict(
                     None, f"{replica.processor_id} is {replica.lag} records behind"
                 )

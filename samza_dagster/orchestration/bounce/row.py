@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from samza_dagster.lag import NewestReadiness
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import Stand
-from samza_dagster.orchestration.plans.bounce import BouncePlan
+from samza_dagster.orchestration.plans.bounce import BouncePlan, Patience
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
@@ -59,10 +60,18 @@ def planned(plan: BouncePlan, processor_id: str) -> Bounced:
 
 @dataclass(frozen=True)
 class Lags:
-    """Lag of every replica by processor, as it was read at `at_ms` by the reader's clock."""
+    """Lag of every replica by processor, as it was read at `at_ms` by the reader's clock.
+
+    `newest` is the published readiness that their paces are known by.
+    """
 
     at_ms: int
     of: Mapping[str, Sequence[ReplicaLag]]
+    newest: NewestReadiness = field(default_factory=NewestReadiness)
+
+    def limit(self, processor: str, patience: Patience) -> int:
+        """How many records it may be behind."""
+        return self.newest.limit(processor, patience.lag_limit, patience.lag_limit_s)
 
 
 @dataclass(frozen=True)
