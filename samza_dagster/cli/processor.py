@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -24,7 +25,7 @@ from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.coordinator.limits import parks_starts
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata import KafkaCluster
-from samza_dagster.metadata.connection import read_properties
+from samza_dagster.metadata.connection import ZOOKEEPER, read_properties, zookeeper_config_of
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
@@ -42,7 +43,8 @@ from samza_dagster.standalone.zookeeper_placement import placement_store
 _zookeeper = click.option(
     "--zookeeper",
     metavar="HOST:PORT,…",
-    help="Where ZooKeeper is [config: job.coordinator.zk.connect].",
+    help="Where ZooKeeper is [config: job.coordinator.zk.connect]. How to log in there is in the file that "
+    "SAMZA_DAGSTER_ZOOKEEPER_CONFIG names.",
 )
 
 
@@ -120,7 +122,6 @@ def run_command(
         --zookeeper zk-1:2181 --processor-id p1 --directory /var/lib/samza-p1
     """
     connection, properties, template = JobFiles.read(config, launch)
-    hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
     settings = settings_of(properties)
     systems = deployment.input_topics(properties)
     cluster = KafkaCluster.of(connection)
@@ -131,7 +132,13 @@ def run_command(
     fence = fencing.principals and GroupFence(fencing.principals, cluster, directory.resolve())
     here = location_id(location)
     fencing.require()
-    session = connect(ZooKeeperAddress(hosts, settings.session_ms / 1_000))
+    session = connect(
+        ZooKeeperAddress(
+            zookeeper or connection.zookeeper,
+            settings.session_ms / 1_000,
+            connection.zookeeper_config,
+        )
+    )
     paths = GroupPaths.of(properties)
     publish_config(placement_store(session, paths), fencing.config)
     failures: list[str] = []
@@ -208,9 +215,11 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
       samza-dagster processor status --config job.properties --json
     """
     properties = read_properties(config, "the job's config")
-    hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
+    hosts = (
+        zookeeper or properties.get("job.coordinator.zk.connect") or os.environ.get(ZOOKEEPER, "")
+    )
     paths = GroupPaths.of(properties)
-    session = connect(ZooKeeperAddress(hosts))
+    session = connect(ZooKeeperAddress(hosts, settings=zookeeper_config_of(os.environ)))
     try:
         report = group_report(ZooKeeperGroup(session, paths, lambda: None).view(None))
     finally:

@@ -1,7 +1,7 @@
 """A group of standalone processors in virtual time: production's `processor.step` over a ZooKeeper that fails.
 
 Every processor has a clock of its own, which runs too fast or too slow. Readings are of one time and arrive
-late; processors pause, are cut off, crash, come back under their id, leave; writes fail, some of them
+late; processors pause, in the middle of what they write too, are cut off, crash, come back under their id, leave; writes fail, some of them
 though they were carried out. Somebody asks for tasks to be placed and processors to be restarted.
 What is judged, after everything that happens: no active task has two owners, versions and agreed versions
 only grow, nobody runs what no agreed version gave it, and what `standalone_requests` judges of requests.
@@ -49,6 +49,7 @@ _DRIFT = 0.01
 _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
 _LATE_MS = 400
+_PAUSED_IN_A_STEP = 0.02
 _CALM_MS = 90_000
 _WORK = commands.StartWork | commands.StopWork
 
@@ -70,6 +71,7 @@ class _Process:
     paused_until_ms: int = 0
     cut_off_until_ms: int = 0
     reading: tuple[int, GroupView] | None = None
+    left: tuple[Processor, tuple[commands.Command, ...]] | None = None
     seen: GroupView = field(default_factory=GroupView)
 
     @property
@@ -87,7 +89,10 @@ def production() -> tuple[Grouper, frozenset[str]]:
 
 
 class StandaloneWorld:
-    """One history. `step` is production's, or a planted bug. `beside_samza`: every other processor is Samza's own."""
+    """One history. `step` is production's, or a planted bug. `beside_samza`: every other processor is Samza's own.
+
+    `is_fenced`: what a processor writes without its node is refused, as `GuardedSession` does.
+    """
 
     def __init__(
         self,
@@ -98,6 +103,7 @@ class StandaloneWorld:
         *,
         follows_pins: bool = True,
         beside_samza: bool = False,
+        is_fenced: bool = True,
     ) -> None:
         self.random = random.Random(seed)  # noqa: S311 - a history, no secret
         self.seed = seed
@@ -108,6 +114,7 @@ class StandaloneWorld:
         self._step = step
         self._follows_pins = follows_pins
         self._beside_samza = beside_samza
+        self._is_fenced = is_fenced
         self._server = Server(SETTINGS.session_ms)
         self._processes: list[_Process] = []
         self._settings = replace(SETTINGS, debounce_ms=self.random.choice([0, 0, 500, 2_000]))
@@ -205,6 +212,10 @@ class StandaloneWorld:
     def _turn(self, process: _Process) -> None:
         if self.now_ms < process.paused_until_ms:
             return
+        if process.left is not None:
+            (before, told), process.left = process.left, None
+            self._carry_out_all(process, before, told)
+            return
         ended = modes_of(process.state.work) - modes_of(process.run)
         for mode in ended:
             process.ends_ms.pop(mode, None)
@@ -216,19 +227,44 @@ class StandaloneWorld:
             before, process.seen = process.state, view or process.seen
             state, told = self._step(before, view, process.clock(self.now_ms), self._grouper)
             process.state = state
-            for command in told:
-                if process not in self._processes:
-                    break
-                fault = self.random.random() if self._has_failing_writes else 1
-                if fault < 0.001:
-                    self._crash(process)
-                    break
-                if fault < 0.01 and not isinstance(command, commands.Register):
-                    if fault < 0.005 and not isinstance(command, _WORK):
-                        self._carry_out(process, command)
-                    process.state = before  # as the runner does
-                    break
+            self._carry_out_all(process, before, told)
+
+    def _carry_out_all(
+        self, process: _Process, before: Processor, told: tuple[commands.Command, ...]
+    ) -> None:
+        """As the runner does: what fails is decided anew. A pause may come in between."""
+        for number, command in enumerate(told):
+            if process not in self._processes:
+                return
+            if self._is_paused_now(process):
+                process.left = (before, told[number:])
+                return
+            fault = self.random.random() if self._has_failing_writes else 1
+            if fault < 0.001:
+                self._crash(process)
+                return
+            is_lost = fault < 0.01 and not isinstance(command, commands.Register)
+            is_refused = self._is_fenced and self._is_gone(process, command)
+            if not is_refused and (
+                not is_lost or (fault < 0.005 and not isinstance(command, _WORK))
+            ):
                 self._carry_out(process, command)
+            if is_lost or is_refused:
+                process.state = before
+                return
+
+    def _is_paused_now(self, process: _Process) -> bool:
+        is_so = (
+            self._has_pauses and not process.is_samzas and self.random.random() < _PAUSED_IN_A_STEP
+        )
+        if is_so:
+            process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
+        return is_so
+
+    def _is_gone(self, process: _Process, command: commands.Command) -> bool:
+        """Its node is gone, without which it writes nothing."""
+        is_write = not isinstance(command, commands.Register | commands.StopWork | commands.GiveUp)
+        return is_write and process.state.sequence not in self._server.heard_ms
 
     def _readings(self, process: _Process) -> Iterator[GroupView | None]:
         """One that was asked for earlier, when it arrives; else None, and the next is asked for."""
@@ -285,7 +321,7 @@ class StandaloneWorld:
             placement.started_ms[process.state.processor_id] = self.now_ms
             placement.started_at |= dict.fromkeys(command.work.tasks, process.state.location)
             server.locality |= dict.fromkeys(command.work.tasks, process.state.location)
-        elif sequence in server.heard_ms:
+        else:
             self._write(process, command)
 
     def _write(self, process: _Process, command: commands.Command) -> None:

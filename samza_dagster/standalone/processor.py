@@ -206,12 +206,13 @@ def without_work(
 def _with_samza(state: Processor, group: GroupView, now_ms: int) -> Processor:
     """Takes note of which of Samza's own processors are there, and when one may have left.
 
-    One that registers doesn't know what those were for whom the newest version was made, and who are gone.
+    One that registers doesn't know what those were for whom the newest version was made, and who are gone:
+    whoever had its own id before among them.
     """
     samza = frozenset(m.sequence for m in group.members if not m.holds_standbys)
     has_left = bool(state.samza - samza)
     if state.found is None:
-        ids = {member.processor_id for member in group.members}
+        ids = {m.processor_id for m in group.members if m.sequence != state.sequence}
         has_left = group.model is not None and not group.model.containers.keys() <= ids
         state = replace(state, found=group.version)
     return replace(state, samza=samza, samza_left_ms=now_ms if has_left else state.samza_left_ms)

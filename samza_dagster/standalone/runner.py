@@ -10,7 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from samza_dagster.agent.lease import Now, read_clocks
-from samza_dagster.errors import ActionFailed, Unreachable
+from samza_dagster.errors import ActionFailed, Fenced, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper
 from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.standalone import commands
@@ -155,7 +155,7 @@ class ProcessorRunner:
         try:
             for command in told:
                 self._carry_out(command)
-        except Unreachable as error:  # all of them may be repeated, so it begins again there
+        except (Unreachable, Fenced) as error:  # all may be repeated, so it begins again there
             _log.warning("%s", error)
             self._state = before
             return

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from samza_dagster.agent.lease import Now
 from samza_dagster.assignment import by_locality
+from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
 from samza_dagster.model import ContainerModel, JobModel, TaskMode
@@ -25,6 +27,7 @@ from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 from samza_dagster.standalone.zookeeper_placement import placement_store
 from tests.rig.pace import PACE
+from tests.rig.secured_zookeeper import PASSWORD, USER, SecuredZooKeeper
 from tests.rig.standalone_groups import dealt
 from tests.rig.waiting import until
 
@@ -34,6 +37,7 @@ TASKS = tuple(f"Partition {number}" for number in range(6))
 SETTINGS = Settings(debounce_ms=300, consensus_ms=3_000, session_ms=2_000, stop_ms=500)
 DEADLINE_S = 20 * PACE
 DEALT: Grouper = partial(dealt, TASKS)
+NO_LOGIN: Mapping[str, str] = {}
 
 
 @dataclass
@@ -88,9 +92,14 @@ class Started:
     """A processor in a thread, with a session of its own."""
 
     def __init__(
-        self, hosts: str, processor_id: str, owners: Owners, grouper: Grouper = DEALT
+        self,
+        hosts: str,
+        processor_id: str,
+        owners: Owners,
+        grouper: Grouper = DEALT,
+        login: Mapping[str, str] = NO_LOGIN,
     ) -> None:
-        address = ZooKeeperAddress(hosts, session_s=SETTINGS.session_ms / 1_000)
+        address = ZooKeeperAddress(hosts, SETTINGS.session_ms / 1_000, login)
         self.session: ZooKeeper = connect(address)
         self.runner = ProcessorRunner(
             self.session,
@@ -119,6 +128,12 @@ PATHS = GroupPaths.of({"job.name": "orders_eu", "app.name": "orders"})
 def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ZooKeeperServer]:
     with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Generator[SecuredZooKeeper]:
+    with SecuredZooKeeper(tmp_path) as secured:
+        yield secured
 
 
 def all_tasks_at(*ids: str) -> Callable[[dict[str, frozenset[str]]], bool]:
@@ -168,14 +183,29 @@ def test_processors_come_lead_and_go_and_no_task_has_two_owners(server: ZooKeepe
 
 
 def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(
-    server: ZooKeeperServer,
+    secured: SecuredZooKeeper,
 ) -> None:
-    """Asked and answered by Samza's placement messages; what is refused says why."""
+    """Asked and answered by Samza's placement messages; what is refused says why.
+
+    By TLS and a login, whose nodes nobody else may read or write.
+    """
+    login = {
+        "security.protocol": "SASL_SSL",
+        "sasl.username": USER,
+        "sasl.password": PASSWORD,
+        "ssl.ca.location": str(secured.certificate),
+        "acl": f"sasl:{USER}:cdrwa",
+    }
     owners = Owners()
     plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
-    group = [Started(server.hosts, pid, owners, plan) for pid in ("p1", "p2")]
+    group = [Started(secured.secure_hosts, pid, owners, plan, login) for pid in ("p1", "p2")]
     owners.wait_until(lambda now: sorted(len(tasks) for tasks in now.values()) == [2, 2])
-    session = connect(ZooKeeperAddress(server.hosts))
+    stranger = connect(ZooKeeperAddress(secured.hosts))
+    with pytest.raises(InvalidInput, match=r"NoAuthError.*sasl\.username"):
+        ZooKeeperGroup(stranger, PATHS, lambda: None).view(None)
+    stranger.stop()
+    stranger.close()
+    session = connect(ZooKeeperAddress(secured.secure_hosts, settings=login))
     messages = ContainerPlacementMetadataStore(placement_store(session, PATHS))
 
     def answer(name: str, destination: str) -> PlacementResponse:
