@@ -1,6 +1,6 @@
 """How far a replica is behind, and when a standby is ready: pure rules, the same for all who ask."""
 
-from samza_dagster.lag.back_test import Past, PastError, back_test, ready_at_ms
+from samza_dagster.lag.back_test import Kept, Past, PastError, back_test, pasts, ready_at_ms
 from samza_dagster.lag.choice import GOOD_FOR_MS, soonness
 from samza_dagster.lag.clocks import HostClock, clocks, newest_reports
 from samza_dagster.lag.course import Course, Report, course
@@ -60,6 +60,7 @@ __all__ = [
     "Heard",
     "HostClock",
     "HostLoss",
+    "Kept",
     "LostContainer",
     "NewestReadiness",
     "Pace",
@@ -89,6 +90,7 @@ __all__ = [
     "newest_reports",
     "of_standby",
     "pace",
+    "pasts",
     "published",
     "ready_at_ms",
     "records_behind",
