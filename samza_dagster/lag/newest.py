@@ -15,7 +15,7 @@ from typing import Any
 
 from samza_dagster.lag.forecast import Forecast, Pace, forecast, last_of
 from samza_dagster.lag.readiness import StandbyReadiness
-from samza_dagster.lag.steadiness import Stand
+from samza_dagster.lag.stand import Stand
 
 VERSION = 1
 LONGEST_GOOD_MS = 3_600_000

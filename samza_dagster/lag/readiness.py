@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from samza_dagster.lag.back_test import ready_at_ms
-from samza_dagster.lag.course import Report, course
 from samza_dagster.lag.forecast import Errors, Forecast, Pace, forecast, last_of, pace
-from samza_dagster.lag.steadiness import Bounds, Stand, Steadiness, of_standby, steadiness
+from samza_dagster.lag.past import ready_at_ms
+from samza_dagster.lag.reports import Report, course
+from samza_dagster.lag.stand import Bounds, Stand, Steadiness, of_standby, steadiness
 
 PACED_BY = 12
 """The newest reports of a replica that its pace is told by."""

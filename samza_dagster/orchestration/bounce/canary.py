@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from samza_dagster.lag import NewestReadiness
 from samza_dagster.orchestration.bounce.back import not_itself
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.loop import CanaryVerdict
@@ -96,7 +95,7 @@ class CanaryWatch:
                 )
         mine = {row.processor: row.mode for row in canary}
         replicas = self._client.lag() if patience.lag_s else ()
-        newest = self._client.readiness(replicas) if replicas else NewestReadiness()
+        newest = self._client.readiness(replicas)
         for replica in replicas:
             mode = mine.get(replica.processor_id)
             if mode is None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samza_dagster.lag import NewestReadiness
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.plans.bounce import BouncePlan, Patience
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
+    from samza_dagster.lag import NewestReadiness
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,17 @@ def planned(plan: BouncePlan, processor_id: str) -> Bounced:
 class Lags:
     """Lag of every replica by processor, as it was read at `at_ms` by the reader's clock.
 
-    `newest` is the published readiness that their paces are known by.
+    `newest` is the published readiness that their paces are known by, if there is any.
     """
 
     at_ms: int
     of: Mapping[str, Sequence[ReplicaLag]]
-    newest: NewestReadiness = field(default_factory=NewestReadiness)
+    newest: NewestReadiness | None = None
 
     def limit(self, processor: str, patience: Patience) -> int:
         """How many records it may be behind."""
+        if self.newest is None:
+            return patience.lag_limit
         return self.newest.limit(processor, patience.lag_limit, patience.lag_limit_s)
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused, some_of
-from samza_dagster.lag import NewestReadiness
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import one_more_of
 from samza_dagster.orchestration.moves import (
@@ -28,6 +27,7 @@ from samza_dagster.orchestration.waits.conditions import behind
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
     from samza_dagster.client.legal_hosts import Placing
+    from samza_dagster.lag import NewestReadiness
 
 RELOCATE, SWAP, MOVE, VIA_NEW = "relocate", "swap", "move", "via-new-standby"
 _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
@@ -68,7 +68,7 @@ class KnownLags:
     lags: Mapping[str, int | None]
     lag_limit: int
     lag_limit_s: float = 0.0
-    newest: NewestReadiness = field(default_factory=NewestReadiness)
+    newest: NewestReadiness | None = None
 
     def is_stateful(self, processor_id: str) -> bool:
         """It has a store with a changelog."""
@@ -77,7 +77,9 @@ class KnownLags:
     def is_warm(self, processor_id: str) -> bool:
         """Its lag is known and small."""
         lag = self.lags.get(processor_id)
-        limit = self.newest.limit(processor_id, self.lag_limit, self.lag_limit_s)
+        limit = self.lag_limit
+        if self.newest is not None:
+            limit = self.newest.limit(processor_id, limit, self.lag_limit_s)
         return lag is not None and lag <= limit
 
 

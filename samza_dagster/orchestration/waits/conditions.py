@@ -16,11 +16,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from samza_dagster.lag import Heard, NewestReadiness, heard
+from samza_dagster.lag import Heard, heard
 from samza_dagster.orchestration.versioned import Versioned
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ReplicaLag
+    from samza_dagster.lag import NewestReadiness
 
 NAMED = 3
 IN_RUN_GAP_MS = 15_000
@@ -114,13 +115,13 @@ def reasons_unknown(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
 class Reported:
     """What replicas' newest reports tell, by processor: its lag, what marks them as new, why it isn't known.
 
-    `newest` is the published readiness that their paces are known by.
+    `newest` is the published readiness that their paces are known by, if there is any.
     """
 
     lags: Mapping[str, int | None]
     marks: Mapping[str, int]
     reasons: Mapping[str, str]
-    newest: NewestReadiness = field(default_factory=NewestReadiness)
+    newest: NewestReadiness | None = None
 
     @classmethod
     def read(cls, client: PlacementClient) -> Reported:
@@ -138,11 +139,12 @@ class Reported:
             if one.observed_at_ms is not None:
                 mark = f"{one.execution_id} {one.observed_at_ms}".encode()
                 marks[one.processor_id] = zlib.crc32(mark, marks.get(one.processor_id, 0))
-        newest = newest or NewestReadiness()
         return cls(lags_by_processor(replicas), marks, reasons_unknown(replicas), newest)
 
     def limit(self, wait: Wait, one: str) -> int:
         """How many records one of those that are waited for may be behind."""
+        if self.newest is None:
+            return wait.limit
         return self.newest.limit(one, wait.limit, wait.limit_s)
 
 
@@ -207,7 +209,8 @@ def told(wait: Wait, watched: Watched, now: Reported) -> str:
     for one in wait.who:
         held_ms = watched.steady_ms(one)
         steady = "" if held_ms is None else f", steady for {held_ms / 1000:.0f} s"
-        unused = f" ({now.newest.unused[one]}: it isn't used)" if one in now.newest.unused else ""
+        why = "" if now.newest is None else now.newest.unused.get(one, "")
+        unused = f" ({why}: it isn't used)" if why else ""
         limit = now.limit(wait, one)
         pace = f" (≤ {limit:,}, {wait.limit_s:g} s of its pace)" if limit > wait.limit else unused
         parts.append(f"{one} {behind(now.lags.get(one), now.reasons.get(one, ''))}{pace}{steady}")

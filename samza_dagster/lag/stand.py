@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from samza_dagster.lag.course import Course
 from samza_dagster.lag.forecast import Applied, apply_rate, stalled_for_ms, stands_since, trend
+from samza_dagster.lag.reports import Course
 
 LEAST_SAMPLES = 3
 """Of two samples one may be anything, and nothing would show it."""
