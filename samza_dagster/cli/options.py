@@ -120,7 +120,7 @@ TARGET_OPTIONS = (
         "--zookeeper",
         metavar="HOST:PORT,…",
         help="Where ZooKeeper is, of a standalone job; in a config job.coordinator.zk.connect says so "
-        "[env: SAMZA_DAGSTER_ZOOKEEPER].",
+        "[env: SAMZA_DAGSTER_ZOOKEEPER; a login is in the file named by SAMZA_DAGSTER_ZOOKEEPER_CONFIG].",
     ),
 )
 target_options = gathered("target", Target, *TARGET_OPTIONS)

@@ -77,7 +77,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     standby to; where the coordinator chooses by itself it isn't bound. They count as known, too,
     where no container was yet. `yarn_resource_manager` is YARN's web address, where Samza's own AM
     runs the job. With `deployment: standalone` it is a job of processors that the ZooKeeper at `zookeeper`
-    coordinates: what is moved is a task, from location to location, and what is restarted a processor. `bounces` are rolling bounces by the clock. `build_defs` puts together what the
+    coordinates: what is moved is a task, from location to location, and what is restarted a processor;
+    `zookeeper_config` and `zookeeper_config_env` say how to log in there. `bounces` are rolling bounces by the clock. `build_defs` puts together what the
     `build_*` methods give; override any of them.
     """
 
@@ -91,6 +92,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     yarn_resource_manager: str = ""
     deployment: Literal["cluster", "standalone"] = "cluster"
     zookeeper: str = ""
+    zookeeper_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
+    zookeeper_config_env: dict[str, str] = field(default_factory=dict[str, str])
     policies: PlacementPolicies = field(default_factory=PlacementPolicies)
     auto_failover: AutoFailover = field(default_factory=AutoFailover)
     lag_slo: LagSlo = field(default_factory=LagSlo)
@@ -105,7 +108,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
         Also for a name or an id of a job that is empty or too long.
         """
-        refuse_secrets(self.client_config)
+        refuse_secrets("client_config", self.client_config)
+        refuse_secrets("zookeeper_config", self.zookeeper_config)
         if bool(self.zookeeper) != self.is_standalone:
             raise InvalidInput(
                 "the component's deployment",
@@ -276,6 +280,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             client_config_env=self.client_config_env,
             yarn_resource_manager=self.yarn_resource_manager,
             zookeeper=self.zookeeper,
+            zookeeper_config={name: str(value) for name, value in self.zookeeper_config.items()},
+            zookeeper_config_env=self.zookeeper_config_env,
             hosts=self.hosts,
             prefix=self.prefix,
         )

@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.interrupts import ignored_interrupts_come_again
@@ -30,21 +30,21 @@ _SECRET = re.compile(
 )
 
 
-def refuse_secrets(plain: Mapping[str, object]) -> None:
-    """Raises `InvalidInput` for a secret among settings that the Dagster UI shows."""
+def refuse_secrets(config: str, plain: Mapping[str, object]) -> None:
+    """Raises `InvalidInput` for a secret among settings that the Dagster UI shows; `config` is their name."""
     for name in plain:
         if _SECRET.search(name):
             raise InvalidInput(
-                f"client_config setting {name}",
+                f"{config} setting {name}",
                 seen="a secret in plain config, which the Dagster UI shows",
-                fix=f"client_config_env: {{{name}: NAME_OF_AN_ENVIRONMENT_VARIABLE}}",
+                fix=f"{config}_env: {{{name}: NAME_OF_AN_ENVIRONMENT_VARIABLE}}",
             )
 
 
-def client_settings(
-    plain: Mapping[str, str], from_environment: Mapping[str, str]
+def settings_with_secrets(
+    config: str, plain: Mapping[str, str], from_environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """librdkafka settings, the secret ones read from the environment now.
+    """The settings, the secret ones read from the environment now.
 
     Raises `InvalidInput` for a variable that isn't set.
     """
@@ -53,7 +53,7 @@ def client_settings(
         value = os.environ.get(variable)
         if value is None:
             raise InvalidInput(
-                f"client_config_env setting {name}",
+                f"{config}_env setting {name}",
                 seen=f"environment variable {variable} is not set",
                 fix=f"set {variable} where the code server and its runs start",
             )
@@ -101,6 +101,15 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         description="Where ZooKeeper is (host:2181; several with commas, a chroot behind them) that"
         " coordinates a standalone job. Empty: the job runs in a cluster.",
     )
+    zookeeper_config: dict[str, str] = Field(
+        default={},
+        description="How to log in at ZooKeeper (security.protocol, sasl.username, ssl.ca.location, …),"
+        " no secrets.",
+    )
+    zookeeper_config_env: dict[str, str] = Field(
+        default={},
+        description="Setting of zookeeper_config → environment variable that holds its (secret) value.",
+    )
     whole_processors: bool = Field(
         default=False,
         description="Of a standalone job: its processors are asked for, which restart with all their"
@@ -120,11 +129,11 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         description="Prefix of the job's asset keys, where a code location has several jobs.",
     )
 
-    @field_validator("client_config")
+    @field_validator("client_config", "zookeeper_config")
     @classmethod
-    def _without_secrets(cls, plain: dict[str, str]) -> dict[str, str]:
+    def _without_secrets(cls, plain: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         """No `ValueError`: Pydantic's own error would show the value."""
-        refuse_secrets(plain)
+        refuse_secrets(str(info.field_name), plain)
         return plain
 
     _client: PlacementClient | None = PrivateAttr(default=None)
@@ -169,7 +178,12 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
     def settings(self) -> dict[str, str]:
         """librdkafka settings beside the bootstrap servers; secrets from the environment."""
-        return client_settings(self.client_config, self.client_config_env)
+        return settings_with_secrets("client_config", self.client_config, self.client_config_env)
+
+    def zookeeper_settings(self) -> dict[str, str]:
+        """How to log in at ZooKeeper; secrets from the environment."""
+        plain, from_environment = self.zookeeper_config, self.zookeeper_config_env
+        return settings_with_secrets("zookeeper_config", plain, from_environment)
 
     def connection(self) -> Connection:
         """The connection that clients and snapshots are made with. Raises `InvalidInput`."""
@@ -183,6 +197,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
             client_config=self.settings(),
             yarn_resource_manager=self.yarn_resource_manager,
             zookeeper=self.zookeeper,
+            zookeeper_config=self.zookeeper_settings(),
         )
 
     def each(self) -> list[Self]:
@@ -202,8 +217,10 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         """The jobs that have a coordinator stream, or a group, each as `<name>/<id>`. Raises `Unreachable`."""
         if self.zookeeper:
             from samza_dagster.client.group_session import known_jobs
+            from samza_dagster.metadata.zookeeper import ZooKeeperAddress
 
-            return known_jobs(self.zookeeper)
+            settings = self.zookeeper_settings()
+            return known_jobs(ZooKeeperAddress(self.zookeeper, settings=settings))
         from samza_dagster.metadata.deployed_jobs import deployed_jobs
 
         return deployed_jobs(self.bootstrap_servers, self.settings())
