@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.directories import data_directory
 from samza_dagster.orchestration.resource import SamzaClientResource, settings_with_secrets
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class SnapshotStore(dg.ConfigurableResource[object]):
         from samza_dagster.snapshots import Tables
 
         home = os.environ.get("DAGSTER_HOME")
-        base = Path(home) if home else Path.home() / ".samza_dagster"
+        base = Path(home) if home else data_directory()
         uri = self.uri or str(base / "snapshots")
         return Tables(uri, settings_with_secrets("storage_options", {}, self.storage_options_env))
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from samza_dagster.lag.course import Course
 from samza_dagster.lag.forecast import Applied, apply_rate, stalled_for_ms, stands_since, trend
+from samza_dagster.lag.reports import Course
 
 LEAST_SAMPLES = 3
 """Of two samples one may be anything, and nothing would show it."""
@@ -172,8 +172,8 @@ def _proven(
     span_s = (window[-1].at_ms - window[0].at_ms) / 1000
     if len(window) < LEAST_SAMPLES or span_s < bounds.window_s:
         why = (
-            f"{told}, by {len(window)} reports over {span_s:.0f} s: {LEAST_SAMPLES} over"
-            f" {bounds.window_s:g} s show that it stays so"
+            f"{told}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"
+            f" {LEAST_SAMPLES} over {bounds.window_s:g} s show that it stays so"
         )
         return Steadiness(Stand.UNPROVEN, why, lag_s, growth)
     return Steadiness(Stand.READY, f"{told} for {span_s:.0f} s", lag_s, growth)

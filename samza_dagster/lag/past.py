@@ -27,6 +27,20 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """What was kept of a replica at one snapshot, which `made_ms` is the newest report of.
+
+    `ready_since_ms` is when this process was within the bound first, as far as its reports of then
+    tell (`ReplicaReadiness`); None: it wasn't.
+    """
+
+    made_ms: int
+    process: str
+    forecast: Forecast | None
+    ready_since_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class PastError:
     """How good the forecasts were of which it can be told.
 
@@ -56,6 +70,23 @@ def ready_at_ms(samples: Sequence[Applied], since_ms: int, goal: float = 0.0) ->
             share = (before.behind - goal) / (before.behind - now.behind)
             return round(before.at_ms + share * (now.at_ms - before.at_ms))
     return None
+
+
+def pasts(kept: Sequence[Kept]) -> list[Past]:
+    """What came of each forecast of one replica; `kept` is all of it, in order of time.
+
+    Of another process nothing follows: one that was moved or lost its disk began anew.
+    """
+    found: list[Past] = []
+    for number, one in enumerate(kept):
+        if one.forecast is None:
+            continue
+        later = [other for other in kept[number + 1 :] if other.process == one.process]
+        ready = (o.ready_since_ms for o in later if o.ready_since_ms is not None)
+        came_ms = min((ms - one.made_ms for ms in ready if ms >= one.made_ms), default=None)
+        open_ms = max((other.made_ms - one.made_ms for other in later), default=0)
+        found.append(Past(one.forecast, came_ms, open_ms))
+    return found
 
 
 def back_test(kept: Iterable[Past]) -> PastError:
