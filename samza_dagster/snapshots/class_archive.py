@@ -125,7 +125,7 @@ def _run_a_small_job(draft: str) -> None:
         tables.add(spark, "facts", facts, datetime.now(UTC))
         kept = tables.read(spark, "facts", tables.opened("facts"))
         known = newest(kept.union(facts)).repartition(1, "job_name", "job_id")
-        sorted_by_job = known.sortWithinPartitions("job_name", "job_id")
+        sorted_by_job: Any = known.sortWithinPartitions("job_name", "job_id")
         judged = sorted_by_job.mapInArrow(same, ddl(TABLES["facts"])).persist()
         judged.groupBy("kind").count().collect()
         of_one_kind: Any = judged.where("kind = 'config'").orderBy("job_name")

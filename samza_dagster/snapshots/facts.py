@@ -14,9 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, cast
 
-import orjson
-
+from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.model.numbers import long_or_none
+
+try:
+    import orjson
+except ImportError as error:
+    raise MissingPrerequisite(
+        "a snapshot of a fleet", seen=str(error), fix="pip install 'samza_dagster[spark]'"
+    ) from error
 
 CONFIG, HOST, CONTAINER, MODE, CHANGELOG = "config", "host", "container", "mode", "changelog"
 CHECKPOINT, REPORT = "checkpoint", "report"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -46,7 +46,9 @@ At = tuple[str, int]
 _KEY = "topic_id, partition, kind, job_name, job_id, name, source"
 START_S = 10.0
 """From the start of a container's process until it restores."""
-_SPEEDS_OF_MS = 86_400_000
+FOLDED_AT = 40
+"""Files of table `facts`, of which each snapshot adds some."""
+_DAY_MS = 86_400_000
 _SORTED_BY = {
     "container_locality": ("processor_id",),
     "task_locality": ("task_name",),
@@ -152,7 +154,8 @@ class _Taking:
         marks = self._store.marks(table)
         read_to = {at: mark.offset for at, mark in marks.items()}
         spans = self._spans_of_jobs(read_to)
-        kept = self._store.read(self._spark, "facts", table).union(self._groups())
+        in_table = self._store.read(self._spark, "facts", table)
+        kept = in_table.union(self._groups())
         own = self._facts(spans).persist()
         self._lap("offsets")
         settings = self._settings(kept.union(own))
@@ -164,6 +167,8 @@ class _Taking:
         fresh = fresh.where(f"kind NOT IN ('{facts.UNREAD}', '{facts.NEWEST}')")
         if spans or shared:
             self._store.add(self._spark, "facts", fresh.union(self._marked(marks)))
+        if len(table.file_uris()) > FOLDED_AT:
+            self._fold(table, in_table)
         self._lap("keep")
         asked = self._asked_of_workers(marks)
         judged = self._judged(newest(kept.union(fresh)), asked).persist()
@@ -337,6 +342,17 @@ class _Taking:
         ]
         return local_rows(self._spark, "facts", rows)
 
+    def _fold(self, table: Any, in_table: DataFrame) -> None:
+        """Of what was read by former snapshots, what counts still, in the place of all of it."""
+        from deltalake.exceptions import CommitFailedError
+
+        counts = newest(in_table).where(
+            f"NOT (kind = '{facts.REPORT}' AND came_ms < {self._at_ms - _DAY_MS})"
+            f" AND (text IS NOT NULL OR kind = '{facts.READ}')"
+        )
+        with suppress(CommitFailedError):  # another snapshot is at it
+            self._store.replace(self._spark, "facts", table, counts)
+
     def _asked_of_workers(self, marks: Mapping[At, Mark]) -> Asked:
         newest_ms: dict[str, int] = {}
         names = {ident: topic for topic, ident in self._ids.items()}
@@ -373,7 +389,7 @@ class _Taking:
             .select(*columns)
             .union(former)
             .where("lag_records > apply_per_s AND apply_per_s > write_per_s")
-            .where(f"snapshot_time > timestamp_millis({self._at_ms - _SPEEDS_OF_MS})")
+            .where(f"snapshot_time > timestamp_millis({self._at_ms - _DAY_MS})")
         )
         found = restoring.selectExpr(
             "percentile_approx(apply_per_s, 0.5) AS apply_per_s",

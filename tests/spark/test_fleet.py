@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.metadata import Connection
-from samza_dagster.snapshots import FleetSnapshot, Tables, take_fleet
+from samza_dagster.snapshots import FleetSnapshot, Tables, fleet, take_fleet
 from tests.rig.fleets import Answer, Fault, Fleet, Report, Shape, answers, reports, spoiled
 from tests.rig.fleets.fleet import BEGAN_MS, STORE
 from tests.spark.conftest import Topics, at, entry
@@ -157,6 +157,21 @@ def test_what_is_no_snapshot_is_kept_aside_with_its_offset(story: Story) -> None
         (0, place) for place in range(len(SPOILED))
     }
     assert all(row["text"] for row in aside)
+
+
+def test_what_no_longer_counts_is_folded_away(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left in the table tells the same, and how far each partition was read."""
+    monkeypatch.setattr(fleet, "FOLDED_AT", 1)
+    before = story.tables.marks(story.tables.opened("facts"))
+    rows = story.take(END_MS).rows("changelog_lag")
+    assert rows == story.second.rows("changelog_lag")
+    folded = story.tables.opened("facts")
+    assert len(folded.file_uris()) < 5
+    assert story.tables.marks(folded) == before
+    monkeypatch.setattr(fleet, "FOLDED_AT", 1_000)
+    assert story.take(END_MS).rows("changelog_lag") == rows
 
 
 def test_a_topic_made_anew_is_read_from_its_beginning(story: Story) -> None:
