@@ -36,10 +36,23 @@ def seconds(text: str) -> float:
     is_flag=True,
     help="Instead of messages: logins and rules of dead containers at the brokers.",
 )
+@click.option(
+    "--unregistered-ended",
+    is_flag=True,
+    help="With --logins, of a standalone group: you know that no processor runs any more, or is frozen, "
+    "that isn't registered.",
+)
 @click.option("--dry-run", is_flag=True, help="List them and remove nothing.")
 @json_option
 @target_options
-def gc(target: Target, older_than: str, logins: bool, dry_run: bool, as_json: bool) -> None:
+def gc(
+    target: Target,
+    older_than: str,
+    logins: bool,
+    unregistered_ended: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """Remove placement messages that nobody needs any more, from both topics.
 
     Answers that are final and old enough, with their requests, and every request of
@@ -51,6 +64,8 @@ def gc(target: Target, older_than: str, logins: bool, dry_run: bool, as_json: bo
     With --logins, what samza.dagster.fencing=broker has left at the brokers of a job that has
     other fencing now, or was ended: logins and rules of containers that were seen dead. Others
     are listed as kept. The login is the coordinator's (SAMZA_DAGSTER_CLIENT_CONFIG).
+    A standalone processor removes its own when it ends, or starts again in its directory; those of one that
+    never comes back are removed with --unregistered-ended.
 
     \b
     Examples:
@@ -59,8 +74,10 @@ def gc(target: Target, older_than: str, logins: bool, dry_run: bool, as_json: bo
       samza-dagster gc --older-than 1h --json
     """
     if logins:
-        _logins(target, dry_run=dry_run, as_json=as_json)
+        _logins(target, unregistered_ended, dry_run=dry_run, as_json=as_json)
         return
+    if unregistered_ended:
+        raise InvalidInput("--unregistered-ended", seen="no --logins", fix="gc --logins as well")
     with target.client() as client:
         with busy("Reading both topics …"):
             found = client.unneeded(older_than_s=seconds(older_than))
@@ -77,13 +94,15 @@ def gc(target: Target, older_than: str, logins: bool, dry_run: bool, as_json: bo
     )
 
 
-def _logins(target: Target, *, dry_run: bool, as_json: bool) -> None:
+def _logins(target: Target, has_unregistered_ended: bool, *, dry_run: bool, as_json: bool) -> None:
     from samza_dagster.coordinator.clock import wall_clock_ms
     from samza_dagster.coordinator.fencing import left_logins
 
     connection = target.connection()
     with busy("Asking the brokers …"):
-        found = left_logins.find(connection, wall_clock_ms())
+        found = left_logins.find(
+            connection, wall_clock_ms(), has_unregistered_ended=has_unregistered_ended
+        )
         if not dry_run:
             left_logins.remove(connection, found)
     dead = [login for login in found if login.dead]
@@ -97,6 +116,6 @@ def _logins(target: Target, *, dry_run: bool, as_json: bool) -> None:
     print_table(
         f"Logins and rules of {len(dead)} containers {'would be' if dry_run else 'were'} removed",
         ("container", "principal", ""),
-        [(login.execution_id, login.principal, "dead") for login in dead]
-        + [(login.execution_id, login.principal, "kept: not seen dead") for login in kept],
+        [(login.execution_id, login.principal, login.seen) for login in dead]
+        + [(login.execution_id, login.principal, f"kept: {login.seen}") for login in kept],
     )

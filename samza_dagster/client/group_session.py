@@ -12,9 +12,9 @@ from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 from samza_dagster.standalone.zookeeper_placement import placement_store
 
 
-def known_jobs(zookeeper: str) -> list[str]:
+def known_jobs(zookeeper: ZooKeeperAddress) -> list[str]:
     """The jobs that have a group there, each as `<name>/<id>`. Raises `Unreachable`."""
-    session = connect(ZooKeeperAddress(zookeeper), ANSWER_S)
+    session = connect(zookeeper, ANSWER_S)
     try:
         return known_groups(session)
     finally:
@@ -29,7 +29,8 @@ class GroupSession:
     """
 
     def __init__(self, connection: Connection) -> None:
-        self._session = connect(ZooKeeperAddress(connection.zookeeper), ANSWER_S)
+        address = ZooKeeperAddress(connection.zookeeper, settings=connection.zookeeper_config)
+        self._session = connect(address, ANSWER_S)
         try:
             paths = find_group(self._session, connection.job_name, connection.job_id)
         except BaseException:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from samza_dagster.lag.course import Report, course
 from samza_dagster.lag.forecast import Errors, Forecast, Pace, forecast, last_of, pace
-from samza_dagster.lag.steadiness import Bounds, Stand, Steadiness, of_standby, steadiness
+from samza_dagster.lag.past import ready_at_ms
+from samza_dagster.lag.reports import Report, course
+from samza_dagster.lag.stand import Bounds, Stand, Steadiness, of_standby, steadiness
 
 PACED_BY = 12
 """The newest reports of a replica that its pace is told by."""
@@ -41,6 +42,8 @@ class ReplicaReadiness:
 
     `left` is in offsets, `lag_s` what a takeover would wait for them; `ready` is the time until
     `lag_s` is within the bound while the changelog is written on. `pace` is None where none is known.
+    `ready_since_ms` is when this process was within the bound first, by the times of the reports that
+    are known: what a back-test of former forecasts asks (`Kept`).
     """
 
     task: str
@@ -52,6 +55,7 @@ class ReplicaReadiness:
     lag_s: float | None
     pace: Pace | None
     ready: Forecast | None
+    ready_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +81,11 @@ def replica_readiness(
     is_known = verdict.stand not in (Stand.UNKNOWN, Stand.SILENT)
     left = known.samples[-1].behind if is_known else None
     its_pace = pace(known.samples[-PACED_BY:]) if is_known else None
-    ready = None
+    ready = since_ms = None
     if left is not None:
         ready = forecast(left, its_pace, ready_s=bounds.seconds, errors=errors)
+        goal = bounds.seconds * its_pace.apply_per_s if its_pace is not None else 0.0
+        since_ms = ready_at_ms(known.samples, known.samples[0].at_ms, goal)
     return ReplicaReadiness(
         task=replica.task,
         store=replica.store,
@@ -90,6 +96,7 @@ def replica_readiness(
         lag_s=verdict.lag_s,
         pace=its_pace,
         ready=ready,
+        ready_since_ms=since_ms,
     )
 
 

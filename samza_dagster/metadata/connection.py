@@ -16,6 +16,7 @@ JOB_NAME = "SAMZA_DAGSTER_JOB_NAME"
 JOB_ID = "SAMZA_DAGSTER_JOB_ID"
 CLIENT_CONFIG = "SAMZA_DAGSTER_CLIENT_CONFIG"
 ZOOKEEPER = "SAMZA_DAGSTER_ZOOKEEPER"
+ZOOKEEPER_CONFIG = "SAMZA_DAGSTER_ZOOKEEPER_CONFIG"
 RESOURCE_MANAGER = "SAMZA_DAGSTER_YARN_RESOURCE_MANAGER"
 DEFAULT_JOB_ID = "1"
 _RESERVED = frozenset(
@@ -50,7 +51,8 @@ class Connection:
     None of their values appears in `repr`. `yarn_resource_manager` is where YARN's web address is,
     of a job that Samza's own Application Master runs; several, separated by commas, where YARN is
     highly available. Empty: what YARN knows isn't asked for. `zookeeper` is where ZooKeeper is that
-    coordinates a standalone job; empty: a cluster's coordinator runs it.
+    coordinates a standalone job; empty: a cluster's coordinator runs it. `zookeeper_config` says how to
+    log in there, as `client_config` does for Kafka.
     """
 
     bootstrap_servers: str
@@ -59,6 +61,7 @@ class Connection:
     client_config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     yarn_resource_manager: str = ""
     zookeeper: str = ""
+    zookeeper_config: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
         servers = [server.strip() for server in self.bootstrap_servers.split(",")]
@@ -118,7 +121,8 @@ class Connection:
         """From `SAMZA_DAGSTER_BOOTSTRAP_SERVERS`, `…_JOB_NAME`, `…_JOB_ID` (default 1).
 
         `SAMZA_DAGSTER_CLIENT_CONFIG` may name a properties file of librdkafka settings, and
-        `SAMZA_DAGSTER_YARN_RESOURCE_MANAGER` YARN's web address, `SAMZA_DAGSTER_ZOOKEEPER` ZooKeeper's.
+        `SAMZA_DAGSTER_YARN_RESOURCE_MANAGER` YARN's web address, `SAMZA_DAGSTER_ZOOKEEPER` ZooKeeper's;
+        `SAMZA_DAGSTER_ZOOKEEPER_CONFIG` may name a properties file of how to log in there.
         Raises `InvalidInput` that names the variable.
         """
         source = os.environ if environment is None else environment
@@ -136,6 +140,7 @@ class Connection:
             client_config=client_config_of(source),
             yarn_resource_manager=source.get(RESOURCE_MANAGER, ""),
             zookeeper=source.get(ZOOKEEPER, ""),
+            zookeeper_config=zookeeper_config_of(source),
         )
 
     @classmethod
@@ -181,6 +186,7 @@ class Connection:
             yarn_resource_manager=(environment or {}).get(RESOURCE_MANAGER, ""),
             zookeeper=(environment or {}).get(ZOOKEEPER)
             or properties.get("job.coordinator.zk.connect", ""),
+            zookeeper_config=zookeeper_config_of(environment or {}),
         )
 
 
@@ -188,6 +194,12 @@ def client_config_of(environment: Mapping[str, str]) -> dict[str, str]:
     """The librdkafka settings in the file that `SAMZA_DAGSTER_CLIENT_CONFIG` names; empty without."""
     path = environment.get(CLIENT_CONFIG)
     return read_properties(Path(path), CLIENT_CONFIG) if path else {}
+
+
+def zookeeper_config_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """How to log in at ZooKeeper, from the file that `SAMZA_DAGSTER_ZOOKEEPER_CONFIG` names; empty without."""
+    path = environment.get(ZOOKEEPER_CONFIG)
+    return read_properties(Path(path), ZOOKEEPER_CONFIG) if path else {}
 
 
 def read_properties(path: Path, asked: str) -> dict[str, str]:

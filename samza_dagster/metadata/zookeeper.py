@@ -5,12 +5,20 @@ kazoo's own say little. What it raises becomes one of this package's errors at t
 
 from __future__ import annotations
 
+import logging
+import sys
+import threading
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, Unreachable
+from samza_dagster.metadata.zookeeper_settings import (
+    LOGIN_SETTINGS,
+    check_settings,
+    kazoo_options,
+)
 
 if TYPE_CHECKING:
     from kazoo.client import KazooClient
@@ -20,7 +28,6 @@ SESSION_S = 30.0
 CONNECT_S = 15.0
 _ANSWER_OF_SESSION = 1 / 6
 """After this part of a session's time a call has failed: kazoo alone waits for a connection without end."""
-_DECIDED_HERE = frozenset({"hosts", "timeout", "read_only", "handler", "client_id"})
 
 
 class Stat(Protocol):
@@ -46,21 +53,36 @@ class Reading(Protocol):
     get: Callable[[], tuple[bytes | None, Stat]]
 
 
-class ZooKeeper(Protocol):
-    """A session. Its methods raise kazoo's `NoNodeError`, `NodeExistsError`, `BadVersionError`, ….
+class Nodes(Protocol):
+    """What is read and written. Its methods raise kazoo's `NoNodeError`, `NodeExistsError`, `BadVersionError`, ….
 
     `last_zxid` is the newest transaction that the server had seen when it last answered.
     """
 
-    last_zxid: int
+    @property
+    def last_zxid(self) -> int: ...  # noqa: D102
+
     get: Callable[..., tuple[bytes | None, Stat]]
     get_async: Callable[[str], Reading]
     get_children: Callable[..., list[str]]
     exists: Callable[..., Stat | None]
-    create: Callable[..., Any]
-    set: Callable[..., Stat]
-    delete: Callable[..., object]
     sync: Callable[[str], object]
+
+    @property
+    def create(self) -> Callable[..., Any]: ...  # noqa: D102
+    @property
+    def set(self) -> Callable[..., Stat]: ...  # noqa: D102
+    @property
+    def delete(self) -> Callable[..., object]: ...  # noqa: D102
+
+
+class ZooKeeper(Nodes, Protocol):
+    """A session, by `client_id` its number and password; below `chroot`, with `default_acl` for what it makes."""
+
+    client_id: tuple[int, bytes] | None
+    chroot: str
+    default_acl: list[Any] | None
+    transaction: Callable[[], Any]
     add_listener: Callable[[Callable[[str], object]], None]
     stop: Callable[[], None]
     close: Callable[[], None]
@@ -80,33 +102,26 @@ class Tree(Protocol):
 class ZooKeeperAddress:
     """Where ZooKeeper is: `host:port`, several separated by commas, with a chroot (`…/samza`) or without.
 
-    `options` are kazoo's own, for those that log in or encrypt, passed on as they are: `auth_data`,
-    `default_acl`, `sasl_options`, `use_ssl`, `ca`, `certfile`, `keyfile`, …. None of their values
-    appears in `repr`.
+    `settings` say how to log in and encrypt there (`zookeeper_settings`). None of their values appears in `repr`.
     """
 
     hosts: str
     session_s: float = SESSION_S
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
+    settings: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
         if not self.hosts.strip() or self.hosts.startswith("/"):
             raise InvalidInput(
                 "zookeeper of a connection", seen=repr(self.hosts), fix="host:2181, or several"
             )
-        for name in sorted(_DECIDED_HERE & self.options.keys()):
-            raise InvalidInput(
-                f"zookeeper's options: {name}",
-                seen="a setting that is decided here",
-                fix=f"leave {name} out",
-            )
+        check_settings(self.settings)
 
 
 def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper:
     """A session that lives until `stop`, over lost connections, and is renewed when it expires.
 
-    A call that has no answer within a sixth of the session's time fails.
-    Raises `Unreachable` when no server answers in time, `MissingPrerequisite` without kazoo.
+    A call that has no answer within a sixth of the session's time fails. Raises `Unreachable` when no
+    server answers in time, `InvalidInput` for a login that is refused, `MissingPrerequisite` without kazoo.
     """
     try:
         from kazoo.client import KazooClient
@@ -116,22 +131,24 @@ def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper
             seen=str(error),
             fix="pip install 'samza_dagster[zookeeper]'",
         ) from error
+    asked, attempts = f"a session with ZooKeeper at {address.hosts}", _Attempts()
     client = KazooClient(
         hosts=address.hosts,
         timeout=address.session_s,
         handler=_bounded(address.session_s * _ANSWER_OF_SESSION),
-        **address.options,
+        logger=cast("Any", attempts),
+        **kazoo_options(address.settings),
     )
     try:
-        with reached(f"a session with ZooKeeper at {address.hosts}"):
-            client.start(timeout=cast("Any", within_s))
+        with reached(asked):
+            _start(client, attempts, within_s)
     except BaseException:
         _end(client)
         raise
     return cast("ZooKeeper", client)
 
 
-def make_path(zookeeper: ZooKeeper, path: str) -> None:
+def make_path(zookeeper: Nodes, path: str) -> None:
     """Makes the node and those above it where they are missing, with null as their data.
 
     kazoo's `ensure_path` writes the empty string, which Samza's leader takes for a version and dies of.
@@ -149,7 +166,7 @@ def make_path(zookeeper: ZooKeeper, path: str) -> None:
         return
 
 
-def tree_of(zookeeper: ZooKeeper, path: str) -> Tree:
+def tree_of(zookeeper: Nodes, path: str) -> Tree:
     """A copy of all below `path`, not yet started."""
     from kazoo.recipe.cache import TreeCache
 
@@ -158,22 +175,63 @@ def tree_of(zookeeper: ZooKeeper, path: str) -> Tree:
 
 @contextmanager
 def reached(asked: str) -> Generator[None]:
-    """Makes what kazoo raises an `Unreachable` that says what was asked."""
-    from kazoo.exceptions import KazooException
+    """Makes what kazoo raises an `Unreachable` that says what was asked.
+
+    Where ZooKeeper answers, and refuses, it is an `InvalidInput`: to ask again is of no use.
+    """
+    from kazoo import exceptions as kazoo
     from kazoo.handlers.threading import KazooTimeoutError
 
     try:
         yield
-    except (KazooException, KazooTimeoutError) as error:
+    except (kazoo.NoAuthError, kazoo.InvalidACLError) as error:
+        raise InvalidInput(
+            asked,
+            seen=f"{type(error).__name__}: the ACL of a node there doesn't let this login do it",
+            fix=f"{LOGIN_SETTINGS}, or the ACL there",
+        ) from error
+    except (
+        kazoo.AuthFailedError,
+        kazoo.SessionClosedRequireSaslError,
+        kazoo.SASLException,
+        kazoo.ConnectionClosedError,  # kazoo gives a session up for a refused login alone
+    ) as error:
+        raise InvalidInput(
+            asked,
+            seen=f"{type(error).__name__}: ZooKeeper refuses the login",
+            fix=f"{LOGIN_SETTINGS} as the server has them",
+        ) from error
+    except (kazoo.KazooException, KazooTimeoutError) as error:
+        dropped = error.__context__ if isinstance(error, kazoo.ConnectionDropped) else None
+        cause = dropped or error
         raise Unreachable(
             asked,
-            seen=f"{type(error).__name__} {error}".strip(),
-            fix="is ZooKeeper up at this address, and may this user read and write there?",
+            seen=f"{type(cause).__name__} {cause}".strip(),
+            fix="is ZooKeeper up at this address? A port with TLS wants security.protocol=SSL or SASL_SSL, "
+            "and ssl.ca.location of who signed its certificate",
         ) from error
+
+
+class _Attempts(logging.LoggerAdapter[logging.Logger]):
+    """kazoo's log, which knows what the last attempt to connect failed of: kazoo says it nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.getLogger("kazoo.client"))
+        self.failure: BaseException | None = None
+
+    def log(self, level: int, msg: object, *args: Any, **more: Any) -> None:
+        from kazoo.retry import RetryFailedError
+
+        found = sys.exception()
+        if found is not None and not isinstance(found, RetryFailedError):  # which says no more
+            self.failure = found
+        more["exc_info"] = None  # `reached` tells it
+        super().log(level, msg, *args, **more)
 
 
 def _bounded(answer_s: float) -> object:
     """kazoo's handler for threads; a result that is waited for without a time is so for `answer_s`."""
+    from kazoo.exceptions import KazooException
     from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
     class Result(AsyncResult):
@@ -185,7 +243,33 @@ def _bounded(answer_s: float) -> object:
         def async_result(self) -> Result:
             return Result(self)
 
+        def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> threading.Thread:
+            def run() -> None:
+                with suppress(
+                    KazooException
+                ):  # a refused login ends kazoo's loop, which has logged it
+                    func(*args, **kwargs)
+
+            thread = threading.Thread(target=run, daemon=True)
+            thread.start()
+            return thread
+
     return Handler()
+
+
+def _start(client: KazooClient, attempts: _Attempts, within_s: float) -> None:
+    from kazoo.exceptions import KazooException, SessionClosedRequireSaslError
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    try:
+        client.start(timeout=cast("Any", within_s))
+        cast("ZooKeeper", client).exists("/")  # it is connected before it has logged in
+    except (KazooException, KazooTimeoutError) as error:
+        is_told = isinstance(error, SessionClosedRequireSaslError)  # and then it is cut off
+        failure = error if is_told else attempts.failure or error
+    else:
+        return
+    raise failure
 
 
 def _end(client: KazooClient) -> None:

@@ -22,7 +22,7 @@ from kazoo.recipe.cache import TreeEvent
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.interface import Change, Kept
-from samza_dagster.metadata.zookeeper import Stat, Tree, ZooKeeper, make_path, reached, tree_of
+from samza_dagster.metadata.zookeeper import Nodes, Stat, Tree, make_path, reached, tree_of
 
 SEGMENT_BYTES = 1020 * 1020
 _CHECKSUM_BYTES = 8
@@ -80,7 +80,7 @@ class ZooKeeperMetadataStore:
     Every method raises `Unreachable` when ZooKeeper doesn't answer.
     """
 
-    def __init__(self, zookeeper: ZooKeeper, root: str) -> None:
+    def __init__(self, zookeeper: Nodes, root: str) -> None:
         self._zookeeper = zookeeper
         self._root = root.rstrip("/")
         self._written_ms: dict[tuple[str, str], int] = {}
@@ -262,7 +262,7 @@ class _Watch:
 
     def __init__(
         self,
-        zookeeper: ZooKeeper,
+        zookeeper: Nodes,
         root: str,
         trees: dict[str, Tree],
         on_change: Callable[[Change], None],

@@ -11,8 +11,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self
 
 import dagster as dg
-from pydantic import Field, PrivateAttr, field_validator
+from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
+from samza_dagster.configuration import configuration, described
 from samza_dagster.errors import InvalidInput
 from samza_dagster.interrupts import ignored_interrupts_come_again
 from samza_dagster.orchestration.asking import release
@@ -24,27 +25,28 @@ if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.metadata.connection import Connection
 
+
 # Among librdkafka's settings; `sasl.oauthbearer.token.endpoint.url` is none.
 _SECRET = re.compile(
     r"password|passphrase|secret|jaas\.config|oauthbearer\.config|\.pem$|token$", re.IGNORECASE
 )
 
 
-def refuse_secrets(plain: Mapping[str, object]) -> None:
-    """Raises `InvalidInput` for a secret among settings that the Dagster UI shows."""
+def refuse_secrets(config: str, plain: Mapping[str, object]) -> None:
+    """Raises `InvalidInput` for a secret among settings that the Dagster UI shows; `config` is their name."""
     for name in plain:
         if _SECRET.search(name):
             raise InvalidInput(
-                f"client_config setting {name}",
+                f"{config} setting {name}",
                 seen="a secret in plain config, which the Dagster UI shows",
-                fix=f"client_config_env: {{{name}: NAME_OF_AN_ENVIRONMENT_VARIABLE}}",
+                fix=f"{config}_env: {{{name}: NAME_OF_AN_ENVIRONMENT_VARIABLE}}",
             )
 
 
-def client_settings(
-    plain: Mapping[str, str], from_environment: Mapping[str, str]
+def settings_with_secrets(
+    config: str, plain: Mapping[str, str], from_environment: Mapping[str, str]
 ) -> dict[str, str]:
-    """librdkafka settings, the secret ones read from the environment now.
+    """The settings, the secret ones read from the environment now.
 
     Raises `InvalidInput` for a variable that isn't set.
     """
@@ -53,7 +55,7 @@ def client_settings(
         value = os.environ.get(variable)
         if value is None:
             raise InvalidInput(
-                f"client_config_env setting {name}",
+                f"{config}_env setting {name}",
                 seen=f"environment variable {variable} is not set",
                 fix=f"set {variable} where the code server and its runs start",
             )
@@ -68,16 +70,14 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     about; `each` gives them all.
     """
 
-    bootstrap_servers: str = Field(
-        min_length=1, description="Kafka bootstrap servers, host:port, comma-separated."
-    )
+    bootstrap_servers: str = Field(min_length=1, description=described("bootstrap_servers"))
     job_name: str = Field(
         default="",
         max_length=LONGEST_APP_NAME,
-        description="job.name of the Samza job; empty: several, as `jobs` says.",
+        description=f"{described('job_name')} Empty: several, as `jobs` says.",
     )
     job_id: str = Field(
-        default="1", min_length=1, max_length=LONGEST_APP_ID, description="job.id of the Samza job."
+        default="1", min_length=1, max_length=LONGEST_APP_ID, description=described("job_id")
     )
     jobs: list[str] = Field(
         default=[],
@@ -93,13 +93,20 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     )
     yarn_resource_manager: str = Field(
         default="",
-        description="YARN's web address (http://host:8088; several with commas), where Samza's own"
-        " AM runs the job: its nodes and its word on the job are asked for. Empty: neither.",
+        description=f"{described('yarn_resource_manager')} Empty: neither.",
     )
     zookeeper: str = Field(
         default="",
-        description="Where ZooKeeper is (host:2181; several with commas, a chroot behind them) that"
-        " coordinates a standalone job. Empty: the job runs in a cluster.",
+        description=f"{described('zookeeper')} Empty: the job runs in a cluster.",
+    )
+    zookeeper_config: dict[str, str] = Field(
+        default={},
+        description="How to log in at ZooKeeper (security.protocol, sasl.username, ssl.ca.location, …),"
+        " no secrets.",
+    )
+    zookeeper_config_env: dict[str, str] = Field(
+        default={},
+        description="Setting of zookeeper_config → environment variable that holds its (secret) value.",
     )
     whole_processors: bool = Field(
         default=False,
@@ -120,11 +127,11 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         description="Prefix of the job's asset keys, where a code location has several jobs.",
     )
 
-    @field_validator("client_config")
+    @field_validator("client_config", "zookeeper_config")
     @classmethod
-    def _without_secrets(cls, plain: dict[str, str]) -> dict[str, str]:
+    def _without_secrets(cls, plain: dict[str, str], info: ValidationInfo) -> dict[str, str]:
         """No `ValueError`: Pydantic's own error would show the value."""
-        refuse_secrets(plain)
+        refuse_secrets(str(info.field_name), plain)
         return plain
 
     _client: PlacementClient | None = PrivateAttr(default=None)
@@ -168,8 +175,20 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         return key if partition is None else dg.AssetRecordsFilter(key, [partition])
 
     def settings(self) -> dict[str, str]:
-        """librdkafka settings beside the bootstrap servers; secrets from the environment."""
-        return client_settings(self.client_config, self.client_config_env)
+        """librdkafka settings beside the bootstrap servers; secrets from the environment.
+
+        Where it has none of its own, those of the file that the configuration names.
+        """
+        if not self.client_config and not self.client_config_env:
+            return configuration().client_settings()
+        return settings_with_secrets("client_config", self.client_config, self.client_config_env)
+
+    def zookeeper_settings(self) -> dict[str, str]:
+        """How to log in at ZooKeeper; as `settings`."""
+        plain, from_environment = self.zookeeper_config, self.zookeeper_config_env
+        if not plain and not from_environment:
+            return configuration().zookeeper_settings()
+        return settings_with_secrets("zookeeper_config", plain, from_environment)
 
     def connection(self) -> Connection:
         """The connection that clients and snapshots are made with. Raises `InvalidInput`."""
@@ -183,6 +202,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
             client_config=self.settings(),
             yarn_resource_manager=self.yarn_resource_manager,
             zookeeper=self.zookeeper,
+            zookeeper_config=self.zookeeper_settings(),
         )
 
     def each(self) -> list[Self]:
@@ -202,8 +222,10 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         """The jobs that have a coordinator stream, or a group, each as `<name>/<id>`. Raises `Unreachable`."""
         if self.zookeeper:
             from samza_dagster.client.group_session import known_jobs
+            from samza_dagster.metadata.zookeeper import ZooKeeperAddress
 
-            return known_jobs(self.zookeeper)
+            settings = self.zookeeper_settings()
+            return known_jobs(ZooKeeperAddress(self.zookeeper, settings=settings))
         from samza_dagster.metadata.deployed_jobs import deployed_jobs
 
         return deployed_jobs(self.bootstrap_servers, self.settings())

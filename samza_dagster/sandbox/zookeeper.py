@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
@@ -33,12 +33,22 @@ _HEAP = ("-Xms64m", "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 class ZooKeeperServer:
-    """A server whose data lives in `directory`. Started again after `close` it keeps port and data."""
+    """A server whose data lives in `directory`. Started again after `close` it keeps port and data.
+
+    `settings` are lines of its `zoo.cfg` beside those that it needs, `flags` its JVM's.
+    """
 
     def __init__(
-        self, directory: Path, *, on_spawn: Callable[[ProcessRecord], None] | None = None
+        self,
+        directory: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        flags: Sequence[str] = (),
+        on_spawn: Callable[[ProcessRecord], None] | None = None,
     ) -> None:
         self.directory = directory.absolute()
+        self._settings = dict(settings or {})
+        self._flags = flags
         self._on_spawn = on_spawn
         self._port = 0
         self._process: ProcessRecord | None = None
@@ -76,9 +86,10 @@ class ZooKeeperServer:
             f"dataDir={self.directory / 'data'}\nclientPortAddress={LOOPBACK}\n"
             f"clientPort={self._port}\ntickTime={_TICK_MS}\nmaxSessionTimeout=60000\n"
             "admin.enableServer=false\nmaxClientCnxns=0\n4lw.commands.whitelist=srvr\n"
+            + "".join(f"{name}={value}\n" for name, value in self._settings.items())
         )
         command = [
-            *(str(java.program), *_HEAP, "-cp", ":".join(map(str, jars))),
+            *(str(java.program), *_HEAP, *self._flags, "-cp", ":".join(map(str, jars))),
             *("org.apache.zookeeper.server.ZooKeeperServerMain", str(config)),
         ]
         self._process = process.spawn(

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
-from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.zookeeper import ZooKeeper, make_path, reached
-from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, node_name
+from samza_dagster.metadata.zookeeper_guard import Create, Delete, GuardedSession, SetData
+from samza_dagster.metadata.zookeeper_store import (
+    ZooKeeperMetadataStore,
+    node_name,
+    segments_of,
+)
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.standalone import layout, requests
@@ -29,13 +35,16 @@ from samza_dagster.standalone.processor import VERSIONS_KEPT
 from samza_dagster.standalone.zookeeper_placement import GroupPlacement
 
 _MODELS = "jobModels"
+_NOT_REGISTERED = "none"
+"""No node has this name: who isn't registered writes nothing."""
 
 
 class ZooKeeperGroup:
     """One job's group, in a session that whoever made it stops.
 
     `on_change` is called, from kazoo's thread, when what the last `view` read has changed. Every
-    method raises `Unreachable` when ZooKeeper doesn't answer.
+    method raises `Unreachable` when ZooKeeper doesn't answer; one that writes for a registered processor raises
+    `Fenced` when its node is gone.
     """
 
     def __init__(
@@ -49,6 +58,7 @@ class ZooKeeperGroup:
         self._model: tuple[int, JobModel] | None = None
         self._locality: tuple[tuple[object, ...], dict[str, str]] = ((), {})
         self._placement = GroupPlacement(zookeeper, paths)
+        self._own = GuardedSession(zookeeper, f"{paths.processors}/{_NOT_REGISTERED}")
 
     def prepare(self) -> None:
         """Makes the group's nodes where they are missing.
@@ -126,20 +136,22 @@ class ZooKeeperGroup:
             )
 
     def register(self, processor_id: str, location: str, stores: LocalStores) -> str:
-        """Announces the processor, then makes its ephemeral node; returns its sequence."""
+        """Announces the processor, then makes its ephemeral node; returns its sequence.
+
+        What this session has made before, of which the answer was lost, is taken up.
+        """
         data = layout.member_data(processor_id, location)
         announced = layout.announcement_data(processor_id, stores)
         with reached(f"register {processor_id}"):
-            self._zookeeper.create(
-                f"{self._paths.standby_processors}/", announced, ephemeral=True, sequence=True
-            )
-            made: str = self._zookeeper.create(
-                f"{self._paths.processors}/", data, ephemeral=True, sequence=True
-            )
-        return made.rpartition("/")[2]
+            self._numbered(self._paths.standby_processors, announced)
+            sequence = self._numbered(self._paths.processors, data)
+        self._own = GuardedSession(self._zookeeper, f"{self._paths.processors}/{sequence}")
+        return sequence
 
     def registration(self, sequence: str) -> str:
-        """Names a registration for good: sequences begin anew with a group's nodes. After `prepare`."""
+        """Names a registration for good: sequences begin anew with a group's nodes."""
+        if not self._born_ms and (stat := self._zookeeper.exists(self._paths.root)) is not None:
+            self._born_ms = stat.ctime
         return f"{self._born_ms}-{sequence}"
 
     def registered(self) -> Set[str]:
@@ -157,38 +169,42 @@ class ZooKeeperGroup:
 
     def publish(self, command: Publish) -> None:
         """As `Publish` says; silent when another processor has published meanwhile."""
-        zookeeper, paths, version = self._zookeeper, self._paths, command.version
-        with reached(f"publish version {version}"):
-            try:
-                zookeeper.create(f"{paths.models}/{version}", None)
-            except NodeExistsError:
-                return
-            self._models.put(_MODELS, str(version), layout.model_data(command.model))
-            make_path(zookeeper, paths.barrier_participants(version))
-            zookeeper.create(paths.barrier_state(version), BarrierState.NEW.value.encode())
-            with suppress(BadVersionError):
-                zookeeper.set(paths.version, str(version).encode(), command.revision)
+        own, paths, version = self._own, self._paths, command.version
+        with reached(f"publish version {version}"), suppress(NodeExistsError, BadVersionError):
+            model = f"{paths.models}/{version}"
+            own.create(model, None)
+            for number, segment in enumerate(segments_of(layout.model_data(command.model))):
+                own.create(f"{model}/{number}", segment)
+            own.commit(
+                Create(f"{paths.barriers}/barrier_{version}"),
+                Create(paths.barrier_participants(version)),
+                Create(paths.barrier_state(version), BarrierState.NEW.value.encode()),
+                SetData(paths.version, str(version).encode(), command.revision),
+            )
 
     def join(self, command: JoinBarrier, processor_id: str) -> None:
         """Makes the processor's node among the participants of the barrier."""
         path = f"{self._paths.barrier_participants(command.version)}/{node_name(processor_id)}"
         with reached(f"join version {command.version}"), suppress(NodeExistsError, NoNodeError):
-            self._zookeeper.create(path, None)
+            self._own.create(path, None)
 
     def end_barrier(self, command: EndBarrier) -> None:
         """As `EndBarrier` says; silent when it had ended before."""
-        zookeeper, path = self._zookeeper, self._paths.barrier_state(command.version)
+        own, path = self._own, self._paths.barrier_state(command.version)
         with reached(f"end the barrier of version {command.version}"):
             try:
-                state, stat = zookeeper.get(path)
+                state, stat = own.get(path)
                 if state != BarrierState.NEW.value.encode():
                     return
-                zookeeper.set(path, command.state.value.encode(), stat.version)
+                ended = SetData(path, command.state.value.encode(), stat.version)
+                if command.state is not BarrierState.DONE:
+                    own.commit(ended)
+                    return
+                agreed = SetData(self._paths.agreed_version, str(command.version).encode())
+                own.commit(ended, agreed)
             except (BadVersionError, NoNodeError):
                 return
-            if command.state is BarrierState.DONE:
-                zookeeper.set(self._paths.agreed_version, str(command.version).encode())
-                self._delete_old()
+            self._delete_old()
 
     def locality(self) -> dict[str, str]:
         """Where each task ran last, standbys among them."""
@@ -200,16 +216,17 @@ class ZooKeeperGroup:
         return found
 
     def write_locality(self, command: StartWork, location: str) -> None:
-        """Writes where the tasks of the work run from now on; of standbys in a node that Samza doesn't read."""
+        """Writes where the tasks run from now on; of standbys in a node that Samza doesn't read."""
         nodes = {
             TaskMode.ACTIVE: self._paths.task_locality,
             TaskMode.STANDBY: self._paths.standby_locality,
         }
         with reached("write where the tasks run"):
-            for name, task in command.work.tasks.items():
+            tasks = (each.tasks for each in command.containers)
+            for name, task in chain.from_iterable(each.items() for each in tasks):
                 path = f"{nodes[task.task_mode]}/{name}"
-                make_path(self._zookeeper, path)
-                self._zookeeper.set(path, location.encode())
+                make_path(self._own, path)
+                self._own.set(path, location.encode())
 
     def report(self, command: Report, sequence: str) -> None:
         """Writes what the processor runs into an ephemeral node, which goes with its own."""
@@ -217,14 +234,14 @@ class ZooKeeperGroup:
         data = layout.running_data(command.running)
         with reached(f"report what the processor {sequence} runs"):
             try:
-                self._zookeeper.set(path, data)
+                self._own.set(path, data)
             except NoNodeError:
-                self._zookeeper.create(path, data, ephemeral=True)
+                self._own.create(path, data, ephemeral=True)
 
     def place(self, command: requests.Command) -> None:
         """Writes what a leader makes of a request."""
         with reached("write what was asked of the group"):
-            self._placement.carry_out(command)
+            GroupPlacement(self._own, self._paths).carry_out(command)
 
     def _changed(self, _: Any) -> None:
         self._on_change()
@@ -262,6 +279,18 @@ class ZooKeeperGroup:
     def _announced(self) -> dict[str, LocalStores]:
         found = self._children(self._paths.standby_processors).values()
         return dict(map(layout.announcement_of, found))
+
+    def _numbered(self, parent: str, data: bytes) -> str:
+        """Makes an ephemeral node that ZooKeeper numbers, unless this session has one with these data."""
+        self._zookeeper.sync(parent)
+        session, _ = self._zookeeper.client_id or (0, b"")
+        for name in sorted(self._names(parent)):
+            with suppress(NoNodeError):
+                found, stat = self._zookeeper.get(f"{parent}/{name}")
+                if (found, stat.ephemeralOwner) == (data, session):
+                    return name
+        made: str = self._zookeeper.create(f"{parent}/", data, ephemeral=True, sequence=True)
+        return made.rpartition("/")[2]
 
     def _names(self, path: str) -> list[str]:
         """Of the nodes below a path; none where nobody has made it, as in a group of Samza's alone."""
@@ -313,5 +342,11 @@ class ZooKeeperGroup:
                 f"{self._paths.models}/{version}",
                 f"{self._paths.barriers}/barrier_{version}",
             ):
-                with suppress(NoNodeError):
-                    self._zookeeper.delete(path, recursive=True)
+                with suppress(NoNodeError, NotEmptyError):
+                    self._own.commit(*map(Delete, self._whole(path)))
+
+    def _whole(self, path: str) -> Iterator[str]:
+        """A node and all below it, what is lowest first."""
+        for name in self._names(path):
+            yield from self._whole(f"{path}/{name}")
+        yield path

@@ -12,7 +12,7 @@ from kazoo.exceptions import NoNodeError
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
-from samza_dagster.metadata.zookeeper import ZooKeeper
+from samza_dagster.metadata.zookeeper import Nodes
 from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, key_of, node_name
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
@@ -30,7 +30,7 @@ _Read = TypeVar("_Read")
 _log = logging.getLogger(__name__)
 
 
-def placement_store(zookeeper: ZooKeeper, paths: GroupPaths) -> ZooKeeperMetadataStore:
+def placement_store(zookeeper: Nodes, paths: GroupPaths) -> ZooKeeperMetadataStore:
     """Where a group's placement messages are, for clients and its leader alike.
 
     `ContainerPlacementMetadataStore` over it writes requests and reads responses; their deployment is
@@ -45,7 +45,7 @@ class GroupPlacement:
     A response that ends its request is read once. What can't be read is logged once, and left out.
     """
 
-    def __init__(self, zookeeper: ZooKeeper, paths: GroupPaths) -> None:
+    def __init__(self, zookeeper: Nodes, paths: GroupPaths) -> None:
         self._zookeeper = zookeeper
         self._paths = paths
         self._messages = ContainerPlacementMetadataStore(placement_store(zookeeper, paths))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
@@ -12,8 +13,12 @@ import pytest
 from samza_dagster import SamzaJobComponent
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch import check_tick
+from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
+from tests.rig.secured_zookeeper import PASSWORD, USER, SecuredZooKeeper
 from tests.rig.standalone_job import StandaloneJob
 
 pytestmark = pytest.mark.dagster
@@ -150,3 +155,45 @@ def test_the_sensor_invariants_tells_what_is_wrong_with_a_group(
     assert told["coordinated"] is False
     assert told["live_copies"] is False
     assert told["same_host"] is True
+
+
+def test_patterns_of_jobs_find_the_groups_that_zookeeper_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As they are when asked, by a login whose password is in the environment alone; each is a job by itself."""
+    monkeypatch.setenv("ZK_PASSWORD", PASSWORD)
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.username": USER}
+    acl = {"sasl.password": PASSWORD, "acl": f"sasl:{USER}:cdrwa"}
+    with SecuredZooKeeper(tmp_path, must_log_in=True) as server:
+        made = SamzaJobComponent(
+            "127.0.0.1:1",
+            jobs=["orders-*", "carts/2"],
+            deployment="standalone",
+            zookeeper=server.hosts,
+            zookeeper_config={**login},
+            zookeeper_config_env={"sasl.password": "ZK_PASSWORD"},
+        )
+        samza: SamzaClientResource = made.build_resources()["samza"]
+        assert [each.job for each in samza.each()] == ["carts/2"]
+        session = connect(ZooKeeperAddress(server.hosts, settings={**login, **acl}))
+        for name, job_id in (
+            ("orders-eu", "1"),
+            ("orders-us", "1"),
+            ("orders-us", "7"),
+            ("x", "1"),
+        ):
+            paths = GroupPaths.of({"job.name": name, "job.id": job_id, "app.name": "shop"})
+            ZooKeeperGroup(session, paths, lambda: None).prepare()
+        found = samza.each()
+        assert [each.job for each in found] == ["carts/2", "orders-eu/1", "orders-us/1"]
+        with found[1].open_client() as client:
+            assert client.view().agreement is not None
+        session.stop()
+        session.close()
+
+
+def test_a_secret_of_zookeeper_stands_in_no_yaml() -> None:
+    """The UI would show it; what is refused names where it may be."""
+    with pytest.raises(InvalidInput, match=r"zookeeper_config_env: \{sasl\.password") as refused:
+        component(zookeeper_config={"sasl.password": "s3cret"})
+    assert "s3cret" not in str(refused.value)

@@ -7,13 +7,13 @@ removed here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from samza_dagster.coordinator.fencing.broker_fence import left_over, present
-from samza_dagster.coordinator.fencing.principals import MECHANISMS, Names
+from samza_dagster.coordinator.fencing.principals import MECHANISMS, Names, is_fresh_rehearsal
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.connection import Connection
@@ -28,34 +28,56 @@ _ASKED = "tell which containers with a login are dead"
 
 @dataclass(frozen=True)
 class ContainerLogin:
-    """What the brokers have of one incarnation; `dead`: it may be removed."""
+    """What the brokers have of one incarnation, or of one registration of a standalone processor.
+
+    `dead`: it may be removed; `seen` says in words what is known of it.
+    """
 
     execution_id: str
     principal: str
     dead: bool
+    seen: str
 
     def to_json(self) -> dict[str, Any]:
         """As JSON shows it."""
         return asdict(self)
 
 
-def find(connection: Connection, now_ms: int) -> tuple[ContainerLogin, ...]:
+def find(
+    connection: Connection, now_ms: int, *, has_unregistered_ended: bool = False
+) -> tuple[ContainerLogin, ...]:
     """All of the job, in order; `now_ms` is the wall clock's.
 
     Dead is who is in the job's state no more, where each stays until it was seen dead, also on
-    a host that is lost. Raises `Refused` when there is no state to tell that, or another job's,
-    `MissingPrerequisite` for brokers without an authorizer, `InvalidInput` where this
-    client's principal lacks ALTER or DESCRIBE on the cluster, `Unreachable`.
+    a host that is lost. Of a standalone group nobody but the processor itself sees that, and it has removed its own then:
+    dead is who isn't registered, if somebody knows that all of those have ended. Raises `Refused` when there is no
+    state to tell that, or another job's, `MissingPrerequisite` for brokers without an authorizer, `InvalidInput`
+    where this client's principal lacks ALTER or DESCRIBE on the cluster, `Unreachable`.
     """
     names = Names(connection.job_name, connection.job_id)
-    require_own_topics(connection)
+    if not connection.zookeeper:
+        require_own_topics(connection)
     with closing(_authorizer(connection)) as authorizer:
         _require(authorizer)
         found = present(names, authorizer)
-    # After that: whoever was let in before is in the state by now.
-    dead = left_over(found, _state(connection), now_ms) if found else frozenset[str]()
+    # After that: whoever was let in before is in the state by now, or registered.
+    if connection.zookeeper:
+        registered = _registered(connection)
+        known = dict.fromkeys(registered, "registered")
+        rehearsals = {each for each in found if is_fresh_rehearsal(each, now_ms)}
+        dead = found - registered - rehearsals if has_unregistered_ended else frozenset[str]()
+        other = "not registered, but nobody has seen it dead"
+    else:
+        dead = left_over(found, _state(connection), now_ms) if found else frozenset[str]()
+        known, other = dict[str, str](), "not seen dead"
     return tuple(
-        ContainerLogin(each, names.principal(each), each in dead) for each in sorted(found)
+        ContainerLogin(
+            each,
+            names.principal(each),
+            each in dead,
+            "dead" if each in dead else known.get(each, other),
+        )
+        for each in sorted(found)
     )
 
 
@@ -69,6 +91,20 @@ def remove(connection: Connection, logins: Iterable[ContainerLogin]) -> None:
         authorizer.remove_rules_of(login.principal for login in dead)
         for mechanism in MECHANISMS:  # whichever it was: the config may not say it any more
             authorizer.remove_logins((names.user(login.execution_id) for login in dead), mechanism)
+
+
+def _registered(connection: Connection) -> Set[str]:
+    from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
+    from samza_dagster.standalone.discovery import find_group
+    from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
+
+    session = connect(ZooKeeperAddress(connection.zookeeper, settings=connection.zookeeper_config))
+    try:
+        paths = find_group(session, connection.job_name, connection.job_id)
+        return ZooKeeperGroup(session, paths, lambda: None).registered()
+    finally:
+        session.stop()
+        session.close()
 
 
 def _authorizer(connection: Connection) -> Authorizer:

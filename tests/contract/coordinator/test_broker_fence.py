@@ -23,8 +23,13 @@ from samza_dagster.metadata.authorizer import ALLOW, DENY, Authorizer, Rule
 from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
+from samza_dagster.sandbox.zookeeper import ZooKeeperServer
+from samza_dagster.standalone.group import LocalStores
+from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 from tests.rig.fence_broker import (
     RIGHTS_OF,
     SECRET,
@@ -439,6 +444,46 @@ def test_what_the_fence_left_when_leases_took_its_place_is_removed_unless_it_may
         assert authorizer.rules(RIGHTS_OF)
     finally:
         job.close()
+
+
+def test_logins_of_a_processor_that_never_returns_are_removed_once_somebody_knows_its_end(
+    broker: Broker, principals: Principals, cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    """It may be frozen, which nobody but a person can tell: kept without that word, as is who is registered."""
+    fence = BrokerFence.at(principals, cluster, lambda _: None)
+    name = principals.job_name
+    with ZooKeeperServer(tmp_path / "zookeeper") as server:
+        session = connect(ZooKeeperAddress(server.hosts))
+        group = ZooKeeperGroup(session, GroupPaths.of({"job.name": name}), lambda: None)
+        group.prepare()
+        here = group.registration(group.register("p1", "host-1", LocalStores()))
+        gone = group.registration("0000000099")
+        fence.admit(here)
+        fence.admit(gone)
+
+        def gc(*options: str) -> dict[str, list[str]]:
+            told = CliRunner().invoke(
+                cli,
+                [
+                    *("gc", "--logins", "--json", "--job-name", name, *options),
+                    *("--bootstrap-servers", broker.sasl_servers, "--zookeeper", server.hosts),
+                ],
+                env={CLIENT_CONFIG: str(client_file(tmp_path))},
+            )
+            assert told.exit_code == 0, told.output
+            document = json.loads(told.output)
+            return {
+                kind: [x["execution_id"] for x in document[kind]] for kind in ("removed", "kept")
+            }
+
+        assert gc() == {"removed": [], "kept": [here, gone]}
+        found = {"removed": [gone], "kept": [here]}
+        assert gc("--unregistered-ended", "--dry-run") == found
+        assert fence.present() == {here, gone}
+        assert gc("--unregistered-ended") == found
+        assert fence.present() == {here}
+        session.stop()
+        session.close()
 
 
 def test_without_a_state_nobody_is_known_to_be_dead(

@@ -72,6 +72,19 @@ def test_bad_usage_is_exit_2_and_json_when_asked_for(commands: Any) -> None:
     assert "Usage:" in commands.run("place").stderr
 
 
+@pytest.mark.parametrize(
+    ("home", "seen"),
+    [(None, "neither --dagster-home nor DAGSTER_HOME"), ("/nowhere", "no directory /nowhere")],
+)
+def test_without_a_dagster_instance_a_bounce_is_not_looked_for(
+    commands: Any, monkeypatch: pytest.MonkeyPatch, home: str | None, seen: str
+) -> None:
+    """And none is made where a name is mistyped."""
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    given = () if home is None else ("--dagster-home", home)
+    assert seen in commands.json("bounce", "status", *given, code=2)["seen"]
+
+
 def test_help_and_client_commands_import_nothing_heavy() -> None:
     """Start latency: Dagster alone costs seconds."""
     program = (
@@ -95,6 +108,16 @@ def test_a_missing_extra_is_named() -> None:
         load("no_such_module_here:command", "sandbox")
 
 
+def test_an_extra_that_a_command_misses_only_as_it_runs_is_named(
+    commands: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`sandbox up` imports kazoo once it is to start something."""
+    monkeypatch.setitem(sys.modules, "samza_dagster.sandbox.lifecycle", None)
+    said = commands.json("sandbox", "up", code=2)
+    assert "samza_dagster[sandbox]" in said["fix"]
+    assert said["asked"] == "run samza-dagster sandbox"
+
+
 def test_options_win_over_config_and_config_over_the_environment(
     tmp_path: Path, clean_environment: Any
 ) -> None:
@@ -112,7 +135,7 @@ def test_options_win_over_config_and_config_over_the_environment(
         "job.name=from-file\njob.default.system=kafka\n"
         "systems.kafka.consumer.bootstrap.servers=file:1\n"
     )
-    found = Target(config=properties, job_id="9").connection()
+    found = Target(config=str(properties), job_id="9").connection()
     assert (found.bootstrap_servers, found.job_name, found.job_id) == ("file:1", "from-file", "9")
 
 

@@ -22,7 +22,7 @@ from samza_dagster.lag import (
     ready_at_ms,
     time_to_ready,
 )
-from samza_dagster.lag.back_test import LEAST_PAST
+from samza_dagster.lag.past import LEAST_PAST
 from samza_dagster.lag.readiness import PACED_BY
 from tests.rig.fleets import Fault, Fleet, Shape
 from tests.unit.lag.fleet_replicas import replicas

@@ -21,7 +21,7 @@ from samza_dagster.lag import (
     standby_readiness,
     steadiness,
 )
-from samza_dagster.lag.steadiness import NO_CHANGELOG
+from samza_dagster.lag.stand import NO_CHANGELOG
 from tests.rig.fleets import Changelog, Fault, Fleet, Shape
 from tests.unit.lag.fleet_replicas import replicas
 

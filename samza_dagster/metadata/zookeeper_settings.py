@@ -1,0 +1,165 @@
+"""How to log in at ZooKeeper and encrypt, by the names that librdkafka has for the same with Kafka.
+
+| setting | meaning |
+|---|---|
+| `security.protocol` | `PLAINTEXT` (default), `SSL`, `SASL_PLAINTEXT`, `SASL_SSL` |
+| `sasl.mechanism` | `DIGEST-MD5` (default) or `GSSAPI` |
+| `sasl.username`, `sasl.password` | of `DIGEST-MD5` |
+| `sasl.kerberos.service.name` | of `GSSAPI`: the server's (default `zookeeper`) |
+| `sasl.kerberos.principal` | of `GSSAPI`: the own one, of those in the ticket cache |
+| `digest.username`, `digest.password` | ZooKeeper's scheme `digest`, with SASL or without |
+| `ssl.ca.location` | PEM file of who signed the server's certificate; default: the system's |
+| `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password` | the own certificate, PEM |
+| `ssl.endpoint.identification.algorithm` | `https` (default): the certificate names the server; `none` |
+| `enable.ssl.certificate.verification` | `true` (default) or `false` |
+| `acl` | of nodes that are made: `<scheme>:<id>:<cdrwa>`, several with commas; default: anyone may do all |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from samza_dagster.errors import InvalidInput, MissingPrerequisite
+
+PROTOCOL = "security.protocol"
+LOGIN_SETTINGS = f"{PROTOCOL}, sasl.username and sasl.password (or digest.username and .password)"
+"""Those that a refused login is mended by."""
+_CHOICES = {
+    PROTOCOL: ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    "sasl.mechanism": ("DIGEST-MD5", "GSSAPI"),
+    "ssl.endpoint.identification.algorithm": ("https", "none"),
+    "enable.ssl.certificate.verification": ("true", "false"),
+}
+_FILES = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"})
+_TEXTS = _FILES | {
+    *("sasl.username", "sasl.password", "sasl.kerberos.service.name", "sasl.kerberos.principal"),
+    *("digest.username", "digest.password", "ssl.key.password", "acl"),
+}
+_RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
+
+
+class Grant(NamedTuple):
+    """What an ACL lets who do: `rights` as ZooKeeper counts them."""
+
+    scheme: str
+    who: str
+    rights: int
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Raises `InvalidInput` for a setting that isn't known, or doesn't go with the others. Names no secret."""
+    for name, value in settings.items():
+        choices = _CHOICES.get(name)
+        if choices is None and name not in _TEXTS:
+            known = ", ".join(sorted({*_CHOICES, *_TEXTS}))
+            raise InvalidInput(f"ZooKeeper's setting {name}", seen="no such setting", fix=known)
+        if choices is not None and value not in choices:
+            fix = f"one of {', '.join(choices)}"
+            raise InvalidInput(f"ZooKeeper's setting {name}", seen=repr(value), fix=fix)
+    for name, needed in _pairs(settings):
+        if not settings.get(needed):
+            raise InvalidInput(f"ZooKeeper's setting {name}", seen=f"no {needed}", fix=needed)
+    for name in settings:
+        if name.startswith("sasl.") and not _has_sasl(settings):
+            raise InvalidInput(
+                f"ZooKeeper's setting {name}", seen="no SASL", fix=f"{PROTOCOL}=SASL_PLAINTEXT"
+            )
+        if name.startswith("ssl.") and not _has_tls(settings):
+            raise InvalidInput(f"ZooKeeper's setting {name}", seen="no TLS", fix=f"{PROTOCOL}=SSL")
+    grants_of(settings)
+
+
+def grants_of(settings: Mapping[str, str]) -> tuple[Grant, ...]:
+    """The ACL of nodes that are made; empty: ZooKeeper's default. Raises `InvalidInput`."""
+    return tuple(map(_grant, filter(None, settings.get("acl", "").split(","))))
+
+
+def kazoo_options(settings: Mapping[str, str]) -> dict[str, Any]:
+    """The settings as kazoo's client takes them.
+
+    Raises `MissingPrerequisite` without what speaks SASL, `InvalidInput` for a file that isn't there.
+    """
+    from kazoo.security import ACL, Id
+
+    for name in sorted(settings.keys() & _FILES):
+        if not Path(settings[name]).is_file():
+            seen, fix = f"no file {settings[name]}", "a PEM file on this machine"
+            raise InvalidInput(f"ZooKeeper's setting {name}", seen=seen, fix=fix)
+    get = settings.get
+    options: dict[str, Any] = {}
+    if _has_tls(settings):
+        is_verified = get("enable.ssl.certificate.verification", "true") == "true"
+        names_server = get("ssl.endpoint.identification.algorithm", "https") == "https"
+        options |= {
+            "use_ssl": True,
+            "ca": get("ssl.ca.location"),
+            "certfile": get("ssl.certificate.location"),
+            "keyfile": get("ssl.key.location"),
+            "keyfile_password": get("ssl.key.password"),
+            "verify_certs": is_verified,
+            "check_hostname": is_verified and names_server,
+        }
+    if _has_sasl(settings):
+        options["sasl_options"] = _sasl_options(settings)
+    if get("digest.username"):
+        login = f"{settings['digest.username']}:{settings['digest.password']}"
+        options["auth_data"] = {("digest", login)}
+    if grants := grants_of(settings):
+        options["default_acl"] = [ACL(g.rights, Id(g.scheme, g.who)) for g in grants]
+    return options
+
+
+def _pairs(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Settings that need another one."""
+    if _has_sasl(settings) and settings.get("sasl.mechanism") != "GSSAPI":
+        yield PROTOCOL, "sasl.username"
+        yield PROTOCOL, "sasl.password"
+    both = (
+        ("digest.username", "digest.password"),
+        ("ssl.certificate.location", "ssl.key.location"),
+    )
+    for one, other in both:
+        if one in settings:
+            yield one, other
+        if other in settings:
+            yield other, one
+
+
+def _has_sasl(settings: Mapping[str, str]) -> bool:
+    return settings.get(PROTOCOL, "").startswith("SASL_")
+
+
+def _has_tls(settings: Mapping[str, str]) -> bool:
+    return settings.get(PROTOCOL, "").endswith("SSL")
+
+
+def _sasl_options(settings: Mapping[str, str]) -> dict[str, str]:
+    if find_spec("puresasl") is None:  # kazoo itself tells it too late
+        raise MissingPrerequisite(
+            "pure-sasl, by which kazoo logs in at ZooKeeper",
+            seen="it isn't installed",
+            fix="pip install 'samza_dagster[zookeeper]'",
+        )
+    named = {
+        "username": settings.get("sasl.username"),
+        "password": settings.get("sasl.password"),
+        "service": settings.get("sasl.kerberos.service.name"),
+        "principal": settings.get("sasl.kerberos.principal"),
+    }
+    mechanism = settings.get("sasl.mechanism", "DIGEST-MD5")
+    return {"mechanism": mechanism, **{name: text for name, text in named.items() if text}}
+
+
+def _grant(text: str) -> Grant:
+    scheme, _, rest = text.strip().partition(":")
+    who, _, letters = rest.rpartition(":")
+    if not scheme or ":" not in rest or not letters or not set(letters) <= _RIGHTS.keys():
+        raise InvalidInput(
+            "ZooKeeper's setting acl",
+            seen=repr(text),
+            fix="sasl:<user>:cdrwa, auth::cdrwa, world:anyone:r, several with commas",
+        )
+    return Grant(scheme, who, sum(_RIGHTS[letter] for letter in set(letters)))
