@@ -274,9 +274,13 @@ class _Taking:
         wanted = "kind = 'config' AND (name LIKE 'metrics.%' OR name IN ('job.name', 'job.id'))"
         found: dict[JobId, dict[str, str]] = {}
         current = set(self._ids.values())
-        for row in newest(known.where(wanted)).where("text IS NOT NULL").collect():
+        # A few rows of each job: sorted here, that spares Spark a shuffle.
+        for row in sorted(known.where(wanted).collect(), key=lambda row: row["offset"]):
             if row["topic_id"] in current:
-                found.setdefault((row["job_name"], row["job_id"]), {})[row["name"]] = row["text"]
+                settings = found.setdefault((row["job_name"], row["job_id"]), {})
+                settings.pop(row["name"], None)
+                if row["text"] is not None:
+                    settings[row["name"]] = row["text"]
         for it in list(self._jobs):
             try:
                 require_owner(found.get(it, {}), *it)
