@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,4 +40,4 @@ def test_each_record_is_dealt_once(lengths: list[tuple[int, int]], parts: int) -
     for one in every:
         mine = sorted(piece for part in dealt for piece in part if piece.topic == one.topic)
         assert (mine[0].start, mine[-1].end) == (one.start, one.end)
-        assert all(a.end == b.start for a, b in zip(mine, mine[1:], strict=False))
+        assert all(a.end == b.start for a, b in itertools.pairwise(mine))
