@@ -216,7 +216,7 @@ def dagster() -> str:
         "## Assets",
         _table(
             ("asset", ""),
-            [(f"`{spec.key.to_user_string()}`", spec.description or "") for spec in specs],
+            [(f"`{spec.key.to_user_string()}`", _words(spec.description or "")) for spec in specs],
         ),
         "## Checks on demand",
         _table(
@@ -229,6 +229,11 @@ def dagster() -> str:
         *(_job(job) for job in jobs),
         *(f"## Job `{job.name}`\n\n{_prose(job.description or '')}" for job in others),
     )
+
+
+def _words(described: str) -> str:
+    """Without the picture that a description begins with: Dagster's web server alone has it."""
+    return re.sub(r"^!\[.*?\]\(.*?\)", "", described)
 
 
 def _specs(made: Any) -> Iterator[dg.AssetSpec]:
@@ -325,16 +330,17 @@ def metrics() -> str:
 
 
 def datasets() -> str:
-    """The columns of each dataset that `snapshot_assets` writes."""
-    from samza_dagster.snapshots.schemas import DATASETS
+    """The columns of each table that a snapshot writes."""
+    from samza_dagster.snapshots.schemas import TABLES
 
     return _page(
         "Datasets",
-        "What the job `snapshot_assets` writes, one dataset an asset. Types are Spark SQL's.",
+        "What a snapshot writes: a Delta table for each dataset, one that names the snapshots of which all is there, and one of what "
+        "was read so far. Types are Spark SQL's.",
         *(
             f"## {name}\n\n"
             + _table(("column", "type", ""), [(f"`{c.name}`", c.type, c.doc) for c in columns])
-            for name, columns in DATASETS.items()
+            for name, columns in TABLES.items()
         ),
     )
 

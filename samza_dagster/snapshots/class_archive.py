@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from samza_dagster import directories
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.snapshots.session import (
     pyspark_home,
@@ -29,17 +30,6 @@ from samza_dagster.snapshots.session import (
 
 _DRAFT_VARIABLE = "SAMZA_DAGSTER_CLASS_ARCHIVE_DRAFT"
 _DEADLINE_S = 600.0
-_HOME_VARIABLE = "SAMZA_DAGSTER_HOME"
-
-
-def artifacts_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """`$SAMZA_DAGSTER_HOME/artifacts`; the home is `~/.samza_dagster` when not given.
-
-    Where a link leads to: the JVM compares paths as text before it takes a class archive.
-    """
-    given = (os.environ if environment is None else environment).get(_HOME_VARIABLE, "")
-    home = Path(given) if given else Path.home() / ".samza_dagster"
-    return (home.expanduser().absolute() / "artifacts").resolve()
 
 
 def archive_path(environment: Mapping[str, str] | None = None) -> Path:
@@ -54,7 +44,8 @@ def archive_path(environment: Mapping[str, str] | None = None) -> Path:
         status = jar.stat()
         digest.update(f"\n{jar}\n{status.st_size}\n{status.st_mtime_ns}".encode())
     name = f"spark-{digest.hexdigest()[:16]}.jsa"
-    return artifacts_directory(environment) / "archives" / name
+    # Where a link leads to: the JVM compares paths as text before it takes an archive.
+    return directories.artifacts_directory(environment).resolve() / "archives" / name
 
 
 def dump(environment: Mapping[str, str] | None = None) -> Path:
@@ -125,7 +116,7 @@ def _run_a_small_job(draft: str) -> None:
         tables.add(spark, "facts", facts, datetime.now(UTC))
         kept = tables.read(spark, "facts", tables.opened("facts"))
         known = newest(kept.union(facts)).repartition(1, "job_name", "job_id")
-        sorted_by_job = known.sortWithinPartitions("job_name", "job_id")
+        sorted_by_job: Any = known.sortWithinPartitions("job_name", "job_id")
         judged = sorted_by_job.mapInArrow(same, ddl(TABLES["facts"])).persist()
         judged.groupBy("kind").count().collect()
         of_one_kind: Any = judged.where("kind = 'config'").orderBy("job_name")
