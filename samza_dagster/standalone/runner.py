@@ -35,8 +35,8 @@ class ContainerControl(Protocol):
         """Lets them live for so long from `asked`: without this word they end by themselves."""
         ...
 
-    def expect(self, command: commands.Expect) -> None:
-        """Gets ready for these starts, which may never come, and for no others."""
+    def expect(self, command: commands.Expect, warm: Callable[[str], None]) -> None:
+        """Gets ready for these starts, which may never come, and for no others; `warm` is called with the id of one that is ready."""
         ...
 
     def start(self, command: commands.StartWork, at_work: Callable[[str], None]) -> None:
@@ -137,6 +137,9 @@ class ProcessorRunner:
     def _note_stopped(self, container: str) -> None:
         self._note(partial(rules.stopped, containers=frozenset({container})))
 
+    def _note_warm(self, container: str) -> None:
+        self._note(partial(rules.warm, container=container))
+
     def _note_at_work(self, container: str) -> None:
         now_ms = _now_ms()
         self._note(partial(rules.at_work, container=container, now_ms=now_ms))
@@ -153,8 +156,8 @@ class ProcessorRunner:
         self._wake()
 
     def _step(self) -> None:
-        before, group = self._state, self._read()
-        self._state, told = rules.step(before, group, _now_ms(), self._grouper)
+        asked_ms, before, group = _now_ms(), self._state, self._read()
+        self._state, told = rules.step(before, group, _now_ms(), self._grouper, asked_ms)
         try:
             for command in told:
                 self._carry_out(command)
@@ -185,7 +188,7 @@ class ProcessorRunner:
             case commands.StopWork():
                 self._stop(command)
             case commands.Expect():
-                self._containers.expect(command)
+                self._containers.expect(command, self._note_warm)
             case commands.StartWork():
                 self._group.write_locality(command, state.location)
                 self._containers.start(command, self._note_at_work)

@@ -23,7 +23,7 @@ BUGS = {
         "    if state.work.gives_up(given):",
         "    if False:",
     ),
-    "nobody stops without ZooKeeper": ("return now_ms >= _silent_from(state)", "return False"),
+    "nobody stops without ZooKeeper": ("return now_ms >= silent_from(state)", "return False"),
     "work stops when the session is over": ("- state.settings.stop_ms", ""),
     "work starts before all have agreed": (
         "elif barrier.state is BarrierState.DONE:",
@@ -50,8 +50,8 @@ BUGS = {
         "for each in self.wanted for name, task in each.tasks.items()",
     ),
     "a task that a version adds starts before all have agreed": (
-        "            if each not in own and not each.tasks.keys() <= staying\n",
-        "            if each.mode is TaskMode.STANDBY\n",
+        "awaited=_ids(new),",
+        "awaited=frozenset(),",
     ),
     "a task starts anew before its container has ended": (
         "and not any(each.tasks.keys() & other.tasks.keys() for other in self.running)",
@@ -70,17 +70,17 @@ BUGS = {
         "        if staying == of_mode:",
     ),
     "containers become more and more": ("return replace(work, wanted=wanted)", "return work"),
-    "containers never become fewer than what they were when a version came": (
-        "own = merged(processor_id, before, most, _ids(self.running))",
-        "own = before",
+    "containers become more with each version": (
+        "(*merged(processor_id, kept, most, taken | _ids(new)), *new)",
+        "(*kept, *new)",
     ),
     "what was given up is chosen again from what hasn't been agreed on": (
-        "if each.processor_id not in self.awaited)\n        own",
-        ")\n        own",
+        "            and each.processor_id not in self.awaited\n            and not have",
+        "            and not have",
     ),
     "who has stopped without ZooKeeper goes on by the version that it knew": (
-        "return replace(self, wanted=(), version=0, awaited=frozenset())",
-        "return replace(self, wanted=(), awaited=frozenset())",
+        "wanted=(), version=0, awaited",
+        "wanted=(), awaited",
     ),
     "an ended container is started again as if it had been told to end": (
         "work = self if ids <= self.ending or not ids & _ids(self.running) else self.without()",
