@@ -31,9 +31,9 @@ class Work:
     """The containers of one processor.
 
     `wanted` are those that it means to run, as it chose them by `version`; of these the `awaited` hold what it
-    may run only once that version is agreed on, and the `expected` are to start soon: the processes of the
-    `warm` ones are there, and tasks that stay run on until `warm_by_ms` for those that aren't. `running` are those that were told to start and haven't ended, of
-    which the `ending` were told to end, and `at_work` process their tasks.
+    may run only once that version is agreed on, and the `expected` are to start soon. The processes of the `warm`
+    ones are there; tasks that stay run on where they are until all are, or `warm_by_ms`. `running` are those that
+    were told to start and haven't ended, of which the `ending` were told to end, and `at_work` process their tasks.
     Standby tasks start at `standbys_ms`: a JVM that starts beside those of active tasks slows these down.
     `silent` are active tasks whose container was told to end since `silent_since_ms` though they stay, and that aren't
     at work again. `silent_ms` is for how long they were so at the newest version or restart; None before any task
@@ -67,8 +67,8 @@ class Work:
 
     @property
     def is_at_work(self) -> bool:
-        """All active tasks that it means to run are processed."""
-        return self.at_work >= {each.processor_id for each in _actives(self.wanted)}
+        """All active tasks that it may run are processed."""
+        return _ids(_actives(self.wanted)) - self.awaited <= self.at_work
 
     def gives_up(self, given: ContainerModel | None) -> bool:
         """A container still runs a task that these don't have."""
@@ -158,15 +158,15 @@ class Work:
         """What is to end and to start now: nothing while a container lives that has one of its tasks."""
         ends = _ids(self.running) - _ids(self.wanted) - self.ending
         replaced = self._replaced() & ends
-        due_ms = now_ms + _WARMED_MS if self.warm_by_ms is None else self.warm_by_ms
-        warm_by_ms = due_ms if replaced else None
-        coming = {each.processor_id for each in _actives(self.wanted) if each not in self.running}
-        if warm_by_ms is not None and now_ms < warm_by_ms and not coming <= self.warm:
+        cold = _ids(_actives(self.wanted)) - _ids(self.running) - self.warm
+        by_ms = now_ms + _WARMED_MS if self.warm_by_ms is None else self.warm_by_ms
+        runs_on = bool(replaced and cold) and now_ms < by_ms
+        if runs_on:
             ends -= replaced
-        else:
-            warm_by_ms = None
         work = replace(
-            self._silenced(ends, now_ms), ending=self.ending | ends, warm_by_ms=warm_by_ms
+            self._silenced(ends, now_ms),
+            ending=self.ending | ends,
+            warm_by_ms=by_ms if runs_on else None,
         )
         actives = work.free_to_start(TaskMode.ACTIVE)
         if actives:
@@ -175,7 +175,7 @@ class Work:
         expected = tuple(each for each in _actives(self.wanted) if each not in running)
         waits = now_ms < work.standbys_ms or not _ids(expected) <= self.awaited
         standbys = () if waits else work.free_to_start(TaskMode.STANDBY)
-        warm = work.warm & _ids(expected)
+        warm = self.warm & _ids(tuple(each for each in expected if each in self.expected))
         work = replace(work, running=(*running, *standbys), expected=expected, warm=warm)
         return work, Orders(ends, (*actives, *standbys))
 
