@@ -250,6 +250,15 @@ def test_work_has_ended_before_the_session_can_be_over() -> None:
     assert step(stopped(state), None, 125, planned)[1] == ()
 
 
+def test_an_answer_counts_from_when_it_was_asked_for() -> None:
+    """As the session does: what came late was true then."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, a="1", b="2")
+    state = at(B, work=runs(container("b", "2")), joined=1, running=Running(1))
+    state, _ = step(state, settled, 115, planned, asked_ms=105)
+    assert rules.wake_ms(state) == 125
+    assert step(state, settled, 130, planned, asked_ms=106)[1] == (stop("b"),)
+
+
 def test_a_leader_whose_newest_version_is_for_other_members_plans_anew() -> None:
     """An older leader's last version gave tasks to one who is gone: nobody else would see to them."""
     seen = group(B, version=3, state=BarrierState.DONE, a="1", b="2")
