@@ -90,12 +90,13 @@ class Work:
         staying = {name for each in _actives(own) for name in each.tasks}
         new = tuple(e for e in wanted if e not in own and not e.tasks.keys() <= staying)
         kept = tuple(each for each in wanted if each not in new)
-        wanted = (*merged(processor_id, kept, most, taken | _ids(new)), *new)
+        few = merged(processor_id, kept, most, taken | _ids(new))
         return replace(
             self,
-            wanted=wanted,
+            wanted=(*few, *new),
             version=version,
             awaited=_ids(new),
+            warm_by_ms=self.warm_by_ms if few == kept else 0,
             silent_ms=0 if own else self.silent_ms,
         )
 

@@ -71,8 +71,8 @@ BUGS = {
     ),
     "containers become more and more": ("return replace(work, wanted=wanted)", "return work"),
     "containers become more with each version": (
-        "(*merged(processor_id, kept, most, taken | _ids(new)), *new)",
-        "(*kept, *new)",
+        "wanted=(*few, *new)",
+        "wanted=(*kept, *new)",
     ),
     "what was given up is chosen again from what hasn't been agreed on": (
         "            and each.processor_id not in self.awaited\n            and not have",
