@@ -90,7 +90,8 @@ class Work:
         staying = {name for each in _actives(own) for name in each.tasks}
         new = tuple(e for e in wanted if e not in own and not e.tasks.keys() <= staying)
         kept = tuple(each for each in wanted if each not in new)
-        few = merged(processor_id, kept, most, taken | _ids(new))
+        room = most if _actives(new) else most + 1
+        few = merged(processor_id, kept, room, taken | _ids(new))
         return replace(
             self,
             wanted=(*few, *new),
