@@ -117,7 +117,10 @@ class VirtualProcess:
         actives = [each for each in self.run.values() if each.mode is TaskMode.ACTIVE]
         is_new = barrier is not None and barrier.state is BarrierState.NEW
         here = {name for each in actives for name in each.tasks}
-        is_starting = any(not each.tasks.keys() & here for each in self.state.work.wanted)
+        is_starting = any(
+            each.mode is TaskMode.ACTIVE and not each.tasks.keys() & here
+            for each in self.state.work.wanted
+        )
         too_many = len(actives) + is_starting > self.state.settings.containers
         if not is_new or given is None or self.state.sequence is None or too_many or self.was_ended:
             return []
