@@ -2,9 +2,10 @@
 
 `python -m benchmarks.lag --records 250000` (make bench-lag) fills a metrics topic of 1,000 jobs with
 reports of the recorded sizes, in a real broker, and reads it by turns: with a plain Python consumer that
-computes the same for all jobs, by Spark's connector alone, by the pass over the fleet, and by today's
-snapshot of one of the jobs. Each reader is a process of its own; its start is told apart from its
-reading, by the clock and by the processor. Whoever computes the fleet must find the same.
+computes the same for all jobs, by Spark's connector alone, by the pass over the fleet (also of an eighth, a
+quarter and a half of it), and by whole snapshots: one that begins with nothing, and one after 1 % more
+records. Each reader is a process of its own with a driver heap of 256 MB; its start is told apart from
+its reading, by the clock and by the processor. Whoever computes the fleet must find the same.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ import argparse
 import contextlib
 import hashlib
 import json
+import math
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +35,7 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import checkpoint_topic, coordinator_stream_topic
-from samza_dagster.sandbox.artifacts import jar_paths
+from samza_dagster.sandbox.artifacts import class_path, jar_paths
 from samza_dagster.sandbox.broker import Broker
 from tests.rig.fleets import Fleet, Shape, reports
 
@@ -42,14 +46,16 @@ RECORDS_A_JOB = 15
 INTERVAL_MS = 10_000
 KEEPS_ALL = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
 """A metrics topic isn't compacted, and the fleet's reports are days old."""
-READERS = ("python", "connector", "fleet", "one job")
+READERS = ("python", "connector", "fleet", "snapshot", "again")
+PARTS = (8, 4, 2)
+HEAP = "256m"
 Facts = dict[str, Any]
 Row = tuple[str, str, str, str, str, int | None]
 """Job, its id, task, host, gauge, the offset applied last."""
 
 
-def fill(servers: str, records: int) -> int:
-    """Writes that many records of a fleet into one partition; their bytes."""
+def fill(servers: str, records: int, more: int) -> Iterator[int]:
+    """Writes that many records of a fleet into one partition, and `more` when asked again; their bytes."""
     from confluent_kafka import Producer
 
     producer = Producer(
@@ -60,7 +66,7 @@ def fill(servers: str, records: int) -> int:
             "queue.buffering.max.messages": 100_000,
         }
     )
-    intervals = -(-records // (JOBS * RECORDS_A_JOB)) + 1
+    intervals = -(-(records + more) // (JOBS * RECORDS_A_JOB)) + 1
     written = size = 0
     for report in reports(Fleet(Shape(jobs=JOBS)), intervals * INTERVAL_MS):
         while True:
@@ -71,11 +77,13 @@ def fill(servers: str, records: int) -> int:
                 producer.poll(0.1)
         size += len(report.value)
         written += 1
-        if written == records:
-            break
-    assert producer.flush(120) == 0
-    assert written == records, f"the fleet ended after {written} records"
-    return size
+        if written in (records, records + more):
+            assert producer.flush(120) == 0
+            yield size
+            size = 0
+        if written == records + more:
+            return
+    raise AssertionError(f"the fleet ended after {written} records")
 
 
 def deploy(servers: str, job: str) -> None:
@@ -112,7 +120,7 @@ def deploy(servers: str, job: str) -> None:
     assert producer.flush(60) == 0
 
 
-def newest_by_python(servers: str) -> list[Row]:
+def newest_by_python(servers: str, end: int) -> list[Row]:
     """The plainest consumer that does it: a filter on bytes, orjson, a dictionary."""
     import orjson
     from confluent_kafka import Consumer, TopicPartition
@@ -127,13 +135,14 @@ def newest_by_python(servers: str) -> list[Row]:
             "queued.max.messages.kbytes": 65_536,
         }
     )
-    start, end = consumer.get_watermark_offsets(TopicPartition(TOPIC, 0))
-    consumer.assign([TopicPartition(TOPIC, 0, start)])
+    consumer.assign([TopicPartition(TOPIC, 0, 0)])
     newest: dict[tuple[str, str, str, str], dict[str, Any]] = {}
-    position = start
+    position = 0
     while position < end:
         for message in consumer.consume(10_000, 1.0):
             position = message.offset() + 1
+            if position > end:
+                break
             value = message.value()
             if b'"TaskName-Standby-' not in value:
                 continue
@@ -176,85 +185,87 @@ class Costs:
         return sum(sum(one.cpu_times()[:2]) for one in (me, *me.children(recursive=True)))
 
 
-def read(servers: str, reader: str) -> Facts:
+def read(servers: str, reader: str, end: int, tables: str) -> Facts:
     """One reader, in this process."""
     costs, found = Costs(), ""
     if reader == "python":
         costs.lap("start")
-        rows = newest_by_python(servers)
+        rows = newest_by_python(servers, end)
         costs.lap("read")
         return {"found": digest(rows), "rows": len(rows), **costs.laps}
-    with _session(fleet=reader != "one job") as spark:
+    with _session(with_connector=reader == "connector") as spark:
         spark.range(1).count()
         costs.lap("start")
-        rows = _READ_BY_SPARK[reader](spark, servers)
+        rows = _READ_BY_SPARK[reader](spark, servers, end, tables)
         costs.lap("read")
         found = digest(rows) if reader == "fleet" else ""
     return {"found": found, "rows": len(rows), **costs.laps}
 
 
 @contextlib.contextmanager
-def _session(*, fleet: bool) -> Iterator[Any]:
-    from samza_dagster.snapshots import connector_jars, spark_session
+def _session(*, with_connector: bool) -> Iterator[Any]:
+    from samza_dagster.snapshots import spark_session
     from samza_dagster.snapshots.class_archive import dump
 
-    jars = connector_jars()
-    session = spark_session(jars, class_archive=dump(jars), many_records=fleet)
+    settings = {"spark.driver.extraClassPath": class_path("spark-kafka")} if with_connector else {}
+    # Spark keeps 300 MB for itself, and refuses to start where that is two thirds of the heap.
+    settings["spark.testing.reservedMemory"] = str(64 << 20)
+    session = spark_session(class_archive=dump(), driver_memory=HEAP, settings=settings)
     try:
         yield session
     finally:
         session.stop()
 
 
-def _range(servers: str) -> list[Any]:
-    from confluent_kafka import Consumer, TopicPartition
-
-    from samza_dagster.snapshots.kafka_source import PartitionRange
-
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bench"})
-    try:
-        return [PartitionRange(TOPIC, 0, *consumer.get_watermark_offsets(TopicPartition(TOPIC, 0)))]
-    finally:
-        consumer.close()
-
-
-def _options(servers: str) -> dict[str, str]:
-    from samza_dagster.snapshots.settings import spark_options
-
-    return spark_options(Connection(servers, "bench", "1"))
-
-
-def _discarded(spark: Any, servers: str) -> list[Row]:
-    from samza_dagster.snapshots.kafka_source import read_records
-
-    records = read_records(spark, {**_options(servers), "minPartitions": "2"}, _range(servers))
-    records.write.format("noop").mode("overwrite").save()
+def _discarded(spark: Any, servers: str, end: int, _tables: str) -> list[Row]:
+    reader = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", servers)
+        .option("kafka.isolation.level", "read_committed")
+        .option("assign", json.dumps({TOPIC: [0]}))
+        .option("startingOffsets", json.dumps({TOPIC: {"0": 0}}))
+        .option("endingOffsets", json.dumps({TOPIC: {"0": end}}))
+        .option("minPartitions", "2")
+    )
+    reader.load().write.format("noop").mode("overwrite").save()
     return []
 
 
-def _fleet(spark: Any, servers: str) -> list[Row]:
-    from samza_dagster.snapshots.fleet_reports import read_fleet_reports
+def _fleet(spark: Any, servers: str, end: int, _tables: str) -> list[Row]:
+    from samza_dagster.snapshots.fleet import newest
+    from samza_dagster.snapshots.source import METRICS, Span, read_facts
 
-    found = read_fleet_reports(spark, _options(servers), _range(servers), splits=2)
-    names = ("job_name", "job_id", "task_name", "observed_host", "gauge", "applied_offset")
-    assert found.unreadable.count() == 0
-    return [tuple(row) for row in found.newest.select(*names).collect()]
+    span = Span(TOPIC, 0, 0, end, "id", METRICS)
+    known = newest(read_facts(spark, servers, {}, [span], int(time.time() * 1000)))
+    last: dict[tuple[str, ...], tuple[int, str]] = {}
+    for row in known.toLocalIterator():
+        assert row["kind"] in ("report", "newest"), row
+        if row["kind"] == "report":
+            replica = (row["job_name"], row["job_id"], row["name"], row["source"])
+            last[replica] = max(last.get(replica, (-1, "")), (row["offset"], row["text"]))
+    return [
+        (*replica, gauge, at)  # pyright: ignore[reportReturnType]
+        for replica, (_, text) in last.items()
+        for gauge, at in json.loads(text)[-1][-1]["offsets"].items()
+    ]
 
 
-def _one_job(spark: Any, servers: str) -> list[Row]:
-    from samza_dagster.snapshots import compute_snapshot
+def _snapshot(spark: Any, servers: str, _end: int, tables: str) -> list[Row]:
+    """Of one job, with all that the topic tells of the others kept for theirs."""
+    from samza_dagster.snapshots import Tables, take_fleet
 
     job = Fleet(Shape(jobs=1)).groups[0].job
-    snapshot = compute_snapshot(Connection(servers, job, "1"), spark, int(time.time() * 1000))
-    rows = snapshot.rows("changelog_lag")
-    assert len(rows) == 4
+    taken = take_fleet(spark, [Connection(servers, job, "1")], datetime.now(UTC), Tables(tables))
+    print(dict(taken.seconds), file=sys.stderr)
+    rows = taken.rows("changelog_lag")
     return [(job, "1", r["task_name"], r["host"], r["store"], r["applied_offset"]) for r in rows]
 
 
-_READ_BY_SPARK: dict[str, Callable[[Any, str], list[Row]]] = {
+_READ_BY_SPARK: dict[str, Callable[[Any, str, int, str], list[Row]]] = {
     "connector": _discarded,
     "fleet": _fleet,
-    "one job": _one_job,
+    "snapshot": _snapshot,
+    "again": _snapshot,
 }
 
 
@@ -262,57 +273,116 @@ def measure(records: int, rounds: int) -> Facts:
     """All readers by turns, `rounds` times; the quickest reading of each counts."""
     jar_paths("spark-kafka")
     best: dict[str, Facts] = {}
+    more = records // 100
     with tempfile.TemporaryDirectory() as scratch:
         broker = Broker(Path(scratch) / "broker").start()
         try:
             servers = broker.bootstrap_servers
             ensure_topic(KafkaCluster(servers), TOPIC, partitions=1, config=KEEPS_ALL)
-            size = fill(servers, records)
-            (span,) = _range(servers)
-            assert span.end - span.start == records, f"{span}"
             deploy(servers, Fleet(Shape(jobs=1)).groups[0].job)
-            for reader in READERS * rounds:
-                facts = _in_a_process(servers, reader)
-                if reader not in best or facts["read_s"] < best[reader]["read_s"]:
-                    best[reader] = facts
+            filling = fill(servers, records, more)
+            size = next(filling)
+            turns = [(reader, records) for reader in READERS[:-1]]
+            turns += [("fleet", records // part) for part in PARTS]
+            for turn in range(rounds):
+                for reader, end in turns:
+                    tables = f"{scratch}/tables-{turn}"
+                    _keep(best, reader, end, records, _in_a_process(servers, reader, end, tables))
+            next(filling)
+            for turn in range(rounds):
+                tables = f"{scratch}/tables-{turn}"
+                _keep(best, "again", more, more, _in_a_process(servers, "again", more, tables))
         finally:
             broker.close()
     megabytes = size / 1e6
     for facts in best.values():
-        facts["mb_per_s"] = round(megabytes / facts["read_s"], 1)
-        facts["processor_s_per_gb"] = round(1_000 * facts["read_processor_s"] / megabytes, 2)
-    return {"records": records, "megabytes": round(megabytes, 1), "readers": best}
+        part = megabytes * facts["records"] / records
+        facts["mb_per_s"] = round(part / facts["read_s"], 1)
+        facts["processor_s_per_gb"] = round(1_000 * facts["read_processor_s"] / part, 2)
+    return {
+        "records": records,
+        "megabytes": round(megabytes, 1),
+        "readers": best,
+        "verdicts": verdicts(best),
+    }
 
 
-def _in_a_process(servers: str, reader: str) -> Facts:
+def _keep(best: dict[str, Facts], reader: str, end: int, all_: int, facts: Facts) -> None:
+    name = reader if end == all_ else f"{reader} 1/{round(all_ / end)}"
+    if name not in best or facts["read_s"] < best[name]["read_s"]:
+        best[name] = {**facts, "records": end}
+
+
+def verdicts(best: dict[str, Facts]) -> dict[str, Facts]:
+    """What was aimed at, what was seen, and whether it holds: by the clock, with the processor's beside it."""
+
+    def ratio(one: str, other: str, unit: str) -> float:
+        return round(best[one][unit] / best[other][unit], 3)
+
+    sizes = ["fleet", *(f"fleet 1/{part}" for part in PARTS)]
+    points = [(math.log(best[name]["records"]), math.log(best[name]["read_s"])) for name in sizes]
+    slope, _ = statistics.linear_regression(*zip(*points, strict=True))
+    found = {
+        "times as fast as plain Python": (">=", 2.0, ratio("python", "fleet", "read_s")),
+        "part of the connector's speed": (">=", 0.6, ratio("connector", "fleet", "read_s")),
+        "exponent over four sizes": ("<=", 1.1, round(slope, 2)),
+        "part of a whole snapshot after 1 % more": (
+            "<=",
+            0.1,
+            ratio("again", "snapshot", "read_s"),
+        ),
+    }
+    return {
+        name: {"aim": f"{sign} {aim}", "seen": seen, "holds": seen >= aim if sign == ">=" else seen <= aim}
+        for name, (sign, aim, seen) in found.items()
+    }  # fmt: skip
+
+
+def _in_a_process(servers: str, reader: str, end: int, tables: str) -> Facts:
     command = [sys.executable, "-m", "benchmarks.lag", "--reader", reader, "--servers", servers]
+    command += ["--end", str(end), "--tables", tables]
     ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(ran.stdout.splitlines()[-1])
 
 
 def main() -> int:
-    """Prints a table to stderr and JSON to stdout; exit 1 when two readers found different fleets."""
+    """Prints tables to stderr and JSON to stdout; exit 1 when an aim is missed or two readers found different fleets."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=250_000)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the results there as well")
     parser.add_argument("--reader", choices=READERS, help="one alone, in this process")
     parser.add_argument("--servers", help="for one alone: the broker")
+    parser.add_argument("--end", type=int, help="for one alone: the offset it reads to")
+    parser.add_argument("--tables", help="for one alone: where a snapshot's tables are")
     asked = parser.parse_args()
     if asked.reader:
-        print(json.dumps(read(asked.servers, asked.reader)))
+        print(json.dumps(read(asked.servers, asked.reader, asked.end, asked.tables)))
         return 0
     found = {**measure(asked.records, asked.rounds), "commit": this_commit(), "machine": this_machine()}  # fmt: skip
-    columns = ("start_s", "read_s", "mb_per_s", "read_processor_s", "processor_s_per_gb", "rows")
+    columns = (
+        "records",
+        "start_s",
+        "read_s",
+        "mb_per_s",
+        "read_processor_s",
+        "processor_s_per_gb",
+        "rows",
+    )
     table = Table("reader", *columns, title=f"{asked.records:,} records, {found['megabytes']} MB")
     for reader, facts in found["readers"].items():
         table.add_row(reader, *(str(facts[column]) for column in columns))
-    Console(stderr=True).print(table)
+    judged = Table("what", "aim", "seen", "holds")
+    for name, verdict in found["verdicts"].items():
+        judged.add_row(name, *(str(verdict[column]) for column in ("aim", "seen", "holds")))
+    console = Console(stderr=True)
+    console.print(table, judged)
     document = json.dumps(found)
     print(document)
     if asked.json:
         keep(document, asked.json)
-    return 0 if len({found["readers"][name]["found"] for name in ("python", "fleet")}) == 1 else 1
+    same = len({found["readers"][name]["found"] for name in ("python", "fleet")}) == 1
+    return 0 if same and all(verdict["holds"] for verdict in found["verdicts"].values()) else 1
 
 
 if __name__ == "__main__":

@@ -323,16 +323,17 @@ def metrics() -> str:
 
 
 def datasets() -> str:
-    """The columns of each dataset that `snapshot_assets` writes."""
-    from samza_dagster.snapshots.schemas import DATASETS
+    """The columns of each table that a snapshot writes."""
+    from samza_dagster.snapshots.schemas import TABLES
 
     return _page(
         "Datasets",
-        "What the job `snapshot_assets` writes, one dataset an asset. Types are Spark SQL's.",
+        "What a snapshot writes: a Delta table for each dataset, one that names the snapshots of which all is there, and one of what "
+        "was read so far. Types are Spark SQL's.",
         *(
             f"## {name}\n\n"
             + _table(("column", "type", ""), [(f"`{c.name}`", c.type, c.doc) for c in columns])
-            for name, columns in DATASETS.items()
+            for name, columns in TABLES.items()
         ),
     )
 

@@ -129,6 +129,14 @@ class KafkaJobTopics:
         read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
         return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
 
+    def ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The brokers' id of each topic that exists and may be described; one that is made anew has another."""
+        with self._answered(f"describe {len(topics)} topics"):
+            found, unread = _descriptions(self._admin, topics)
+            if not found:
+                _raise_if_lost(unread.values())
+        return {topic: str(each.topic_id) for topic, each in found.items()}
+
     def offsets_since(
         self, asked: Collection[tuple[str, int, int]]
     ) -> dict[tuple[str, int, int], int]:
@@ -355,14 +363,22 @@ def _described(
     kept: KeptClient[AdminClient], topics: Collection[str]
 ) -> dict[str, tuple[int, ...] | KafkaError]:
     """The partitions of each topic, or why they can't be read; without those that don't exist."""
+    from confluent_kafka import KafkaError
+
+    found, unread = _descriptions(kept, topics)
+    known = {topic: tuple(p.id for p in each.partitions) for topic, each in found.items()}
+    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+    return {**known, **{t: error for t, error in unread.items() if error.code() != unknown}}
+
+
+def _descriptions(
+    kept: KeptClient[AdminClient], topics: Collection[str]
+) -> tuple[dict[str, Any], dict[str, KafkaError]]:
     # describe_topics: to ask for a topic's metadata by its name could create it.
-    from confluent_kafka import KafkaError, TopicCollection
+    from confluent_kafka import TopicCollection
 
     def ask(admin: AdminClient, left: Collection[str], timeout_s: float) -> Mapping[str, Any]:
         untyped = cast("Any", admin)  # its futures have no type
         return untyped.describe_topics(TopicCollection(list(left)), request_timeout=timeout_s)
 
-    found, unread = _answers(kept, topics, ask)
-    known = {topic: tuple(p.id for p in each.partitions) for topic, each in found.items()}
-    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
-    return {**known, **{t: error for t, error in unread.items() if error.code() != unknown}}
+    return _answers(kept, topics, ask)

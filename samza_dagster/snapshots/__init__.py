@@ -1,7 +1,7 @@
-"""Snapshots of jobs computed by PySpark: locality of containers and tasks, changelog lag."""
+"""Snapshots of a fleet of jobs computed by PySpark: locality, lag, readiness, what a host's death would cost."""
 
-from samza_dagster.snapshots.connector import connector_jars
+from samza_dagster.snapshots.fleet import FleetSnapshot, take_fleet
 from samza_dagster.snapshots.session import spark_session
-from samza_dagster.snapshots.snapshot import Snapshot, compute_snapshot
+from samza_dagster.snapshots.tables import Tables
 
-__all__ = ["Snapshot", "compute_snapshot", "connector_jars", "spark_session"]
+__all__ = ["FleetSnapshot", "Tables", "spark_session", "take_fleet"]

@@ -1,29 +1,27 @@
-"""A standalone group as tables: its config, and where processors and tasks are."""
+"""A standalone group as facts, as a coordinator stream tells them of a cluster's job."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.snapshots.coordinator_stream import JobConfig
-from samza_dagster.snapshots.kafka_source import local_rows
+from samza_dagster.snapshots import facts
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from samza_dagster.client import JobView
 
-_TASKS = "task_name: string, processor_id: string, mode: string, changelog_partition: int"
-_HOSTS = "processor_id: string, host: string, reported_at_ms: bigint"
-Row = Mapping[str, str | int | None]
+Row = dict[str, Any]
 
 
-def group_tables(
-    spark: SparkSession, connection: Connection
-) -> tuple[JobConfig, DataFrame, DataFrame]:
-    """Config, tasks and hosts, as `coordinator_stream` has them of a cluster's job.
+def topic_id(connection: Connection) -> str:
+    """What stands for a topic's id in its facts."""
+    return f"zookeeper/{connection.own_name}"
+
+
+def group_facts(connection: Connection, at_ms: int) -> list[Row]:
+    """All that is known of the group now: rows of table `facts`, which aren't kept in it.
 
     Raises `Unreachable` when ZooKeeper doesn't answer, `InvalidInput` when it has no such group.
     """
@@ -32,26 +30,36 @@ def group_tables(
     with closing(GroupSession(connection)) as session:
         reader = session.reader()
         view = reader.view(connection.job_name, connection.job_id, 0)
-        config, partitions = reader.config(), reader.changelog_partitions()
-    tasks, hosts = rows_of(view, partitions)
-    values = {**config, "app.run.id": view.deployment_id or ""}
-    return JobConfig(values), local_rows(spark, tasks, _TASKS), local_rows(spark, hosts, _HOSTS)
+        config = {**reader.config(), "app.run.id": view.deployment_id or ""}
+        partitions = reader.changelog_partitions()
+    about = {
+        "topic": "",
+        "topic_id": topic_id(connection),
+        "partition": 0,
+        "offset": 0,
+        "came_ms": at_ms,
+        "job_name": connection.job_name,
+        "job_id": connection.job_id,
+        "source": "",
+        "at_ms": None,
+    }
+    told = facts_of(view, config, partitions)
+    return [{**about, "kind": kind, "name": name, "text": text} for kind, name, text in told]
 
 
-def rows_of(view: JobView, partitions: Mapping[str, int]) -> tuple[list[Row], list[Row]]:
-    """The tasks that registered processors have, and where these are."""
-    tasks: list[Row] = [
-        {
-            "task_name": task,
-            "processor_id": pid,
-            "mode": view.processors[task].mode.value,
-            "changelog_partition": partitions.get(view.group_of(task)),
-        }
-        for pid, member in sorted(view.members.items())
-        for task in member.tasks
-    ]
-    hosts: list[Row] = [
-        {"processor_id": pid, "host": member.host, "reported_at_ms": None}
-        for pid, member in sorted(view.members.items())
-    ]
-    return tasks, hosts
+def facts_of(
+    view: JobView, config: Mapping[str, str], partitions: Mapping[str, int]
+) -> Iterator[tuple[str, str, str]]:
+    """Kind, name and text: its settings, the tasks that registered processors have, and where these are."""
+    for name, value in config.items():
+        if facts.is_needed(name):
+            yield facts.CONFIG, name, value
+    for processor, member in sorted(view.members.items()):
+        if member.host is not None:
+            yield facts.HOST, processor, member.host
+        for task in member.tasks:
+            yield facts.CONTAINER, task, processor
+            yield facts.MODE, task, view.processors[task].mode.value
+            partition = partitions.get(view.group_of(task))
+            if partition is not None:
+                yield facts.CHANGELOG, task, str(partition)

@@ -1,12 +1,8 @@
-"""Changelog lag of every replica, out of what Spark has read of tasks and of applied offsets.
-
-What is read may be large; what is left of it is a row for each task and store, and is judged here by
-the rule that everybody else goes by.
-"""
+"""Changelog lag of every replica of a job. Pure, by the rule that everybody else goes by (`lag.behind`)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from samza_dagster.errors import Unreachable
@@ -14,85 +10,84 @@ from samza_dagster.lag import Behind, Came, FirstSince, behind, times_to_ask
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.naming import active_task_of
+from samza_dagster.snapshots.job import ACTIVE, Job, Said, Task
 
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
-class _Replica(NamedTuple):
+class Replica(NamedTuple):
     """A task's replica of one store, where its changelog begins and ends now, and what is known of it.
 
-    `known` is a row of `applied`'s frames; `is_former`: it tells of another host than the processor's.
+    `said` is in order of time, what was said last is last. `is_former`: that was on another host than
+    the processor's.
     """
 
-    task: Row
+    task: Task
     store: StoreChangelog
+    host: str | None
     span: OffsetRange | Unreachable | None
-    known: Row | None
+    said: tuple[Said, ...]
     is_former: bool
 
     @property
+    def gauge(self) -> str:
+        """What the replica calls its changelog's partition."""
+        return "" if self.task.partition is None else self.store.offset_gauge(self.task.partition)
+
+    @property
+    def newest(self) -> Said | None:
+        """What was said last of the replica that is there now."""
+        return self.said[-1] if self.said and not self.is_former else None
+
+    @property
     def applied(self) -> int | None:
-        return None if self.known is None or self.is_former else self.known["applied_offset"]
+        """The last offset that it is known to hold."""
+        return None if self.newest is None else self.newest.offsets.get(self.gauge)
 
     @property
     def came(self) -> Came | None:
         """When a standby's report came; None of a commit."""
-        if self.known is None or self.known["came_ms"] is None:
+        if self.newest is None or self.newest.came_ms is None or self.task.partition is None:
             return None
-        return self.store.topic, self.task["changelog_partition"], self.known["came_ms"]
+        return self.store.topic, self.task.partition, self.newest.came_ms
 
 
-def changelog_lag(
-    tasks: Iterable[Row],
-    changelogs: Sequence[StoreChangelog],
-    ranges: Ranges,
-    known: Iterable[Row],
-    first_since: Callable[[Collection[Came]], FirstSince],
-    *,
-    patience_ms: int,
-    all_observed: bool = True,
-) -> list[dict[str, str | int | None]]:
-    """One row per task and store; `tasks` are rows of `task_locality`, `ranges` those of the changelogs.
+def replicas(job: Job, ranges: Ranges, since_ms: int) -> Iterator[Replica]:
+    """One for each task and store; reports that came before `since_ms` tell nothing any more.
 
     An offset that a standby reported from another host than its processor's tells
-    nothing about the replica that is there now: it counts as unknown. `all_observed`: every
-    partition was read that tells applied offsets.
+    nothing about the replica that is there now: it counts as unknown.
     """
-    replicas = list(_replicas(tasks, changelogs, ranges, known))
-    asked = {
+    for task in job.tasks:
+        host = job.host_of(task.processor)
+        for store in job.changelogs:
+            span = None if task.partition is None else span_of(ranges, store.topic, task.partition)
+            gauge = "" if task.partition is None else store.offset_gauge(task.partition)
+            every = _said(job, task, gauge, since_ms)
+            mine = tuple(one for one in every if None in (one.host, host) or one.host == host)
+            yield Replica(task, store, host, span, mine or every, is_former=not mine)
+
+
+def _said(job: Job, task: Task, gauge: str, since_ms: int) -> tuple[Said, ...]:
+    """What was said of it: of a host's reports all from the last one on that has the gauge."""
+    reports = [one for one in job.reports.get(task.name, ()) if (one.came_ms or 0) >= since_ms]
+    commits = [one for one in job.checkpoints.get(task.name, ()) if gauge in one.offsets]
+    told = commits[-1:] + [one for one in reports if gauge in one.offsets]
+    return tuple(sorted(told, key=lambda one: (one.came_ms or 0, one.order)))
+
+
+def times_asked(every: list[Replica], patience_ms: int) -> set[Came]:
+    """What must be known of the changelogs' records to tell these replicas' lag."""
+    return {
         at
-        for one in replicas
+        for one in every
         if isinstance(one.span, OffsetRange) and one.applied is not None and one.came is not None
         for at in times_to_ask(one.came, one.applied, one.span.end, patience_ms)
     }
-    answers: FirstSince = first_since(asked) if asked else {}
-    return [_row(one, patience_ms, answers, all_observed) for one in replicas]
 
 
-def _replicas(
-    tasks: Iterable[Row], changelogs: Sequence[StoreChangelog], ranges: Ranges, known: Iterable[Row]
-) -> Iterator[_Replica]:
-    told: dict[tuple[str, str], list[Row]] = {}
-    for row in known:
-        told.setdefault((row["task_name"], row["gauge"]), []).append(row)
-    for task in tasks:
-        partition = task["changelog_partition"]
-        for store in changelogs:
-            span = None if partition is None else span_of(ranges, store.topic, partition)
-            gauge = "" if partition is None else store.offset_gauge(partition)
-            rows = told.get((task["task_name"], gauge), [])
-            mine = (row for row in rows if not _is_former(row, task))
-            own = max(mine, key=lambda row: row["came_ms"] or 0, default=None)
-            yield _Replica(task, store, span, own or (rows[0] if rows else None), own is None)
-
-
-def _is_former(row: Row, task: Row) -> bool:
-    return None not in (row["observed_host"], task["host"]) and row["observed_host"] != task["host"]
-
-
-def _row(
-    one: _Replica, patience_ms: int, first_since: FirstSince, all_observed: bool
-) -> dict[str, str | int | None]:
+def lag_row(one: Replica, patience_ms: int, first_since: FirstSince, *, all_observed: bool) -> Row:
+    """A row of `changelog_lag`. `all_observed`: every partition was read that tells applied offsets."""
     span = one.span if isinstance(one.span, OffsetRange) else None
     found: Behind | None = None
     if span is not None:
@@ -101,32 +96,107 @@ def _row(
             patience_ms=patience_ms,
             first_since=first_since,
         )
-    seen: Row = one.known if one.applied is not None and one.known is not None else {}
+    seen = one.newest if one.applied is not None else None
+    lag = None if found is None else found.lag
+    size = None if seen is None else seen.record_bytes.get(one.store.store)
     return {
-        **{name: one.task[name] for name in ("task_name", "mode", "processor_id", "host")},
-        "active_task": active_task_of(one.task["task_name"]),
         "store": one.store.store,
         "system": one.store.system,
         "changelog": one.store.topic,
-        "partition": one.task["changelog_partition"],
+        "partition": one.task.partition,
+        "task_name": one.task.name,
+        "active_task": active_task_of(one.task.name),
+        "mode": one.task.mode,
+        "processor_id": one.task.processor,
+        "host": one.host,
         "beginning_offset": None if span is None else span.start,
         "end_offset": None if found is None else found.end_offset,
         "written_since": None if found is None else found.written_since,
         "applied_offset": one.applied,
-        "applied_source": seen.get("source"),
-        "observed_at_ms": seen.get("observed_at_ms"),
-        "lag_records": None if found is None else found.lag,
+        "applied_source": None if seen is None else seen.source,
+        "observed_at": None if seen is None else seen.at_ms,
+        "came_at": None if seen is None else seen.came_ms,
+        "lag_records": lag,
+        "lag_bytes": None if lag is None or size is None else round(lag * size),
         "unknown_because": _unknown_because(one, found, all_observed),
     }
 
 
-def _unknown_because(one: _Replica, found: Behind | None, all_observed: bool) -> str | None:
+def _unknown_because(one: Replica, found: Behind | None, all_observed: bool) -> str | None:
     if found is None:
         return "no-leader" if isinstance(one.span, Unreachable) else "no-changelog"
     if found.lag is not None:
         return None
     if one.applied is not None:
         return "beyond-end"
-    if one.known is not None:
+    if one.said and one.is_former:
         return "former-host"
     return "no-observation" if all_observed else "no-leader-of-observations"
+
+
+def container_rows(job: Job) -> Iterator[Row]:
+    """One for each processor that has tasks or has reported a host."""
+    for processor in sorted({*job.hosts, *(task.processor for task in job.tasks)}):
+        host, reported_ms = job.hosts.get(processor, (None, None))
+        yield {
+            "processor_id": processor,
+            "host": host,
+            "mode": job.mode_of(processor),
+            "tasks": sum(task.processor == processor for task in job.tasks),
+            "reported_at": reported_ms,
+        }
+
+
+def task_rows(job: Job) -> Iterator[Row]:
+    """One for each assigned task, with the host of its processor."""
+    for task in job.tasks:
+        host, reported_ms = job.hosts.get(task.processor, (None, None))
+        yield {
+            "task_name": task.name,
+            "processor_id": task.processor,
+            "host": host,
+            "mode": task.mode,
+            "changelog_partition": task.partition,
+            "reported_at": reported_ms,
+        }
+
+
+def violation_rows(job: Job) -> Iterator[Row]:
+    """What isn't as it must be, by what is known."""
+    by_place: dict[tuple[str, str], list[str]] = {}
+    for task in job.tasks:
+        host = job.host_of(task.processor)
+        if host is not None:
+            by_place.setdefault((active_task_of(task.name), host), []).append(task.processor)
+    pairs: dict[tuple[str, str, str], list[str]] = {}
+    for (active_task, host), processors in sorted(by_place.items()):
+        first, *others = sorted(set(processors))
+        for other in others:
+            pairs.setdefault((first, other, host), []).append(active_task)
+    for (first, other, host), shared in pairs.items():
+        seen = f"both have {shared[0]}" + (f" and {len(shared) - 1} more" if shared[1:] else "")
+        yield {
+            "rule": "same-host",
+            "processor_id": first,
+            "other_id": other,
+            "host": host,
+            "seen": seen,
+        }
+    standbys = {active_task_of(task.name) for task in job.tasks if task.mode != ACTIVE}
+    for processor in sorted({task.processor for task in job.tasks}):
+        mine = [task for task in job.tasks if task.processor == processor]
+        about: Row = {"processor_id": processor, "host": job.host_of(processor)}
+        if about["host"] is None:
+            yield {"rule": "no-host", **about, "seen": f"{len(mine)} tasks, and no host reported"}
+        bare = [t.name for t in mine if t.mode == ACTIVE and t.name not in standbys]
+        if standbys and bare and job.changelogs:
+            yield {
+                "rule": "no-standby",
+                **about,
+                "seen": f"no standby task of {', '.join(bare[:5])}",
+            }
+    if job.unreadable:
+        yield {
+            "rule": "unreadable",
+            "seen": f"{job.unreadable} records of its topics can't be read",
+        }

@@ -1,4 +1,8 @@
-"""The columns of the three datasets, with their units. What is written and read back."""
+"""The columns of the seven datasets, with their units: what is written, read back and documented.
+
+Whatever is a moment is a TIMESTAMP in UTC, by the broker's clock where it is a record's; whatever lasts is
+in seconds. A figure that can't be known is null, and `unknown_because` of its row says why.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +19,26 @@ class Column:
 
 
 _SNAPSHOT = (
-    Column("snapshot_time", "bigint", "time of the snapshot, ms since the epoch"),
+    Column("snapshot_time", "timestamp", "time of the snapshot"),
     Column("job_name", "string", "job.name"),
     Column("job_id", "string", "job.id"),
+    Column("deployment_id", "string", "app.run.id of the running deployment; null: not set"),
 )
-PARTITION_COLUMNS = tuple(column.name for column in _SNAPSHOT)
+_REPORTED = Column("reported_at", "timestamp", "when it reported the host, by the writer's clock")
+_UNKNOWN = (
+    "no-leader (the changelog's partition can't be read), no-changelog (no such topic or partition), "
+    "no-observation, no-leader-of-observations (none was read, and a partition that may have it can't "
+    "be), former-host (the newest observation is of another host than the processor's), beyond-end "
+    "(applied in a changelog that was deleted or cut since); null when lag_records is known"
+)
+_STAND = (
+    "ready, unproven (small, but not for long enough), growing, behind, stands-still, silent, unknown; "
+    "see `lag.Stand`"
+)
+_SOONEST, _LATEST = (
+    "the 90 % interval's lower end",
+    "its upper end; null: no latest time can be named",
+)
 
 CONTAINER_LOCALITY = (
     *_SNAPSHOT,
@@ -27,8 +46,7 @@ CONTAINER_LOCALITY = (
     Column("host", "string", "host that it last reported; null: never, or deleted since"),
     Column("mode", "string", "Active or Standby, of its tasks; without tasks, of its id"),
     Column("tasks", "int", "tasks assigned to it; 0: a leftover of an earlier job model"),
-    Column("reported_at_ms", "bigint", "when it reported the host, ms, the writer's clock"),
-    Column("deployment_id", "string", "app.run.id of the running deployment; null: not set"),
+    _REPORTED,
 )
 
 TASK_LOCALITY = (
@@ -38,8 +56,7 @@ TASK_LOCALITY = (
     Column("host", "string", "host of that processor; null: not reported"),
     Column("mode", "string", "Active or Standby"),
     Column("changelog_partition", "int", "partition of every changelog of the task"),
-    Column("reported_at_ms", "bigint", "when the processor reported the host, ms"),
-    Column("deployment_id", "string", "app.run.id of the running deployment; null: not set"),
+    _REPORTED,
 )
 
 CHANGELOG_LAG = (
@@ -58,32 +75,127 @@ CHANGELOG_LAG = (
     Column("written_since", "bigint", "records written to the changelog since then"),
     Column("applied_offset", "bigint", "last offset that the replica is known to hold"),
     Column("applied_source", "string", "metrics, checkpoint-v2 or checkpoint-v1"),
-    Column("observed_at_ms", "bigint", "when the applied offset was reported, ms"),
-    Column("lag_records", "bigint", "end - 1 - applied, as it was at the report; null: unknown"),
     Column(
-        "unknown_because",
-        "string",
-        "no-leader (the changelog's partition can't be read), no-changelog (no such topic or "
-        "partition), no-observation, no-leader-of-observations (none was read, and a partition "
-        "that may have it can't be), former-host (the newest "
-        "observation is of another host than the processor's), beyond-end (applied in a "
-        "changelog that was deleted or cut since); null when lag_records is known",
+        "observed_at",
+        "timestamp",
+        "when the applied offset was reported, by the replica's clock; of a checkpoint, the record's time",
     ),
-    Column("deployment_id", "string", "app.run.id of the running deployment; null: not set"),
+    Column("came_at", "timestamp", "time of the record that brought it; null of a checkpoint"),
+    Column("lag_records", "bigint", "end - 1 - applied, as it was at the report; null: unknown"),
+    Column("lag_bytes", "bigint", "lag_records × the mean size of what it applied; null: unknown"),
+    Column("lag_s", "double", "seconds that it needs for them if nothing more is written; null: unknown"),
+    Column("apply_per_s", "double", "offsets a second that it applies; null: none was seen"),
+    Column("write_per_s", "double", "offsets a second written meanwhile; null: none was seen"),
+    Column("stand", "string", f"of a standby: {_STAND}"),
+    Column("why", "string", "why it stands so"),
+    Column("ready_in_s", "double", "seconds until lag_s is within the limit; null: unknown, or never"),
+    Column("ready_soonest_s", "double", _SOONEST),
+    Column("ready_latest_s", "double", _LATEST),
+    Column("unknown_because", "string", _UNKNOWN),
+)  # fmt: skip
+
+STANDBY_READINESS = (
+    *_SNAPSHOT,
+    Column("processor_id", "string", "standby container"),
+    Column("active_id", "string", "active container whose state it holds"),
+    Column("host", "string", "host that it last reported; null: never"),
+    Column("replicas", "int", "store partitions that it holds"),
+    Column("stand", "string", f"of its worst replica: {_STAND}"),
+    Column("why", "string", "why it stands so"),
+    Column("lag_records", "bigint", "sum over its replicas; null: unknown of one"),
+    Column("lag_bytes", "bigint", "sum over its replicas; null: unknown of one"),
+    Column("lag_s", "double", "of the worst replica, in seconds; null: unknown"),
+    Column("ready_in_s", "double", "seconds until its last replica is ready; null: unknown, or never"),
+    Column("ready_soonest_s", "double", _SOONEST),
+    Column("ready_latest_s", "double", _LATEST),
+    Column("came_at", "timestamp", "time of the oldest of its replicas' newest reports; null: none"),
+)  # fmt: skip
+
+RESTORE_FORECAST = (
+    *_SNAPSHOT,
+    Column("processor_id", "string", "active container"),
+    Column("host", "string", "where it would start; null: any host that has no container of its job"),
+    Column("is_warm", "boolean", "a copy of each of its stores is there"),
+    Column("records", "bigint", "offsets to apply before it processes; null: unknown"),
+    Column("bytes", "bigint", "their size; null: unknown"),
+    Column("restore_s", "double", "seconds from its start until it processes; null: unknown"),
+    Column("restore_soonest_s", "double", _SOONEST),
+    Column("restore_latest_s", "double", _LATEST),
+    Column("why", "string", "what isn't known; null: all is"),
+)  # fmt: skip
+
+HOST_LOSS = (
+    *_SNAPSHOT,
+    Column("host", "string", "the host that would die"),
+    Column("processor_id", "string", "active container on it"),
+    Column("has_standby", "boolean", "a standby of it is on another host"),
+    Column("back_on", "string", "where it would be back soonest; null: any other host"),
+    Column("downtime_s", "double", "seconds until it processes again; null: unknown"),
+    Column("downtime_soonest_s", "double", _SOONEST),
+    Column("downtime_latest_s", "double", _LATEST),
+    Column("why", "string", "what isn't known; null: all is"),
+)  # fmt: skip
+
+VIOLATIONS = (
+    *_SNAPSHOT,
+    Column(
+        "rule",
+        "string",
+        "same-host (an active and a standby of one task, or two standbys, on one host), no-host (a "
+        "container with tasks has reported none), no-standby (an active with a changelog, of a job "
+        "with standbys, has none), unreadable (a record that can't be read)",
+    ),
+    Column("processor_id", "string", "the container that breaks it; null: none does"),
+    Column("other_id", "string", "the other container of it; null: there is none"),
+    Column("host", "string", "where; null: nowhere"),
+    Column("seen", "string", "what was seen, in a sentence"),
 )
 
 DATASETS: dict[str, tuple[Column, ...]] = {
     "container_locality": CONTAINER_LOCALITY,
     "task_locality": TASK_LOCALITY,
     "changelog_lag": CHANGELOG_LAG,
+    "standby_readiness": STANDBY_READINESS,
+    "restore_forecast": RESTORE_FORECAST,
+    "host_loss": HOST_LOSS,
+    "violations": VIOLATIONS,
 }
+
+
+SNAPSHOTS = (
+    *_SNAPSHOT,
+    Column("unreadable", "bigint", "records in its own topics that can't be read, and are kept aside"),
+    Column("unread", "string", "what couldn't be reached of it, and why; null: all was"),
+)  # fmt: skip
+
+FACTS = (
+    Column("topic", "string", "topic of the record"),
+    Column("topic_id", "string", "the brokers' id of it, another once it is made anew"),
+    Column("partition", "int", "partition"),
+    Column("offset", "bigint", "offset; of kind read: the next that is to be read"),
+    Column("came_ms", "bigint", "time of the record, ms since the epoch"),
+    Column(
+        "kind",
+        "string",
+        "config, host, container, mode, changelog (of a coordinator stream), checkpoint, report, read "
+        "(how far the partition was read, and when), unreadable (kept aside)",
+    ),
+    Column("job_name", "string", "job.name; null: of no one job"),
+    Column("job_id", "string", "job.id; null: of no one job"),
+    Column("name", "string", "what it is about: a setting, a processor, a task"),
+    Column("source", "string", "the host of a report, the version of a checkpoint"),
+    Column("text", "string", "what was said, or why it can't be read; null: deleted"),
+    Column(
+        "at_ms",
+        "bigint",
+        "the writer's own time, ms since the epoch; of kind read: when the last record came; null: none",
+    ),
+)
+
+TABLES: dict[str, tuple[Column, ...]] = {**DATASETS, "snapshots": SNAPSHOTS, "facts": FACTS}
+"""The datasets, the snapshots of which all of them are there, and what was read so far."""
 
 
 def ddl(columns: tuple[Column, ...], *, separator: str = " ") -> str:
     """The columns as a Spark schema; with `": "` as the fields of a `struct<…>`."""
     return ", ".join(f"`{column.name}`{separator}{column.type}" for column in columns)
-
-
-def select_list(columns: tuple[Column, ...]) -> list[str]:
-    """SQL expressions that give exactly these columns, in this order and of these types."""
-    return [f"CAST(`{c.name}` AS {c.type}) AS `{c.name}`" for c in columns]

@@ -1,10 +1,11 @@
-"""The Spark session for snapshots: one JVM, small data, quick answers."""
+"""The Spark session for snapshots: Python's workers do the reading, one JVM what is left of it."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Generator, Mapping, Sequence
+import sys
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.java.releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
-from samza_dagster.snapshots.connector import EXCLUDED_PACKAGES, PACKAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,74 +23,54 @@ _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
 
 
 def spark_session(
-    jars: Sequence[Path],
     master: str = "local[2]",
     *,
     app_name: str = "samza_dagster snapshots",
     driver_memory: str = "512m",
     class_archive: Path | None = None,
-    many_records: bool = False,
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """The session of this process: a new one, or the running one with these SQL settings.
 
-    `jars` is the Kafka connector (`connector.connector_jars()`); empty: Spark resolves
-    it, which takes some 10 s the first time. `class_archive` is the file of
-    `class_archive.archive_path`; while it isn't there the JVM only starts slower. `many_records`: for
-    a whole fleet and not for one job. `settings` go last and win. Raises `MissingPrerequisite` without pyspark or a JDK that Spark runs on.
+    `class_archive` is the file of `class_archive.archive_path`; while it isn't there the JVM only starts
+    slower. `settings` go last and win. Raises `MissingPrerequisite` without pyspark or a JDK that Spark runs on.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingPrerequisite("a Spark session", seen=str(error), fix=_INSTALL) from error
-    chosen = spark_settings(
-        jars,
-        master,
-        driver_memory=driver_memory,
-        class_archive=class_archive,
-        many_records=many_records,
-    )
+    chosen = spark_settings(master, driver_memory=driver_memory, class_archive=class_archive)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(name, value)
-    with _java_home(spark_java_home(environment)):
+    launch = {"JAVA_HOME": str(spark_java_home(environment))}
+    if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        launch["PYSPARK_PYTHON"] = sys.executable  # its own workers have what this process has
+    with _environment(launch):
         return builder.getOrCreate()
 
 
 def spark_settings(
-    jars: Sequence[Path],
     master: str,
     *,
     driver_memory: str = "512m",
     class_archive: Path | None = None,
-    many_records: bool = False,
 ) -> dict[str, str]:
     """Spark's settings for a master, each for a reason told here."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": _java_options(class_archive, many_records),
+        "spark.driver.extraJavaOptions": _java_options(class_archive),
         "spark.driver.memory": driver_memory,
         "spark.sql.session.timeZone": "UTC",
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Delta knows no other
         "spark.sql.catalogImplementation": "in-memory",
         "spark.redaction.regex": _SECRETS,
         "spark.sql.redaction.options.regex": f"{_SECRETS}|url",
     }
-    names = [str(jar) for jar in jars]
-    if not names:
-        chosen["spark.jars.packages"] = PACKAGE
-        chosen["spark.jars.excludes"] = ",".join(EXCLUDED_PACKAGES)
-    if not master.startswith("local"):
-        if names:
-            chosen["spark.jars"] = ",".join(names)
-        return chosen
-    chosen.update(_LOCAL)
-    if many_records:
-        chosen.update(_COMPILED)
-    if names:
-        # On the class path of the one JVM there is: spark.jars would copy them twice.
-        chosen["spark.driver.extraClassPath"] = os.pathsep.join(names)
+    if master.startswith("local"):
+        chosen.update(_LOCAL)
     return chosen
 
 
@@ -110,18 +90,12 @@ _LOCAL = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
 }
 
-# Of a hundred thousand records it is the rows that cost.
-_COMPILED = {
-    "spark.sql.codegen.wholeStage": "true",
-    "spark.sql.codegen.factoryMode": "FALLBACK",
-}
 
-
-def _java_options(class_archive: Path | None, many_records: bool) -> str:
+def _java_options(class_archive: Path | None) -> str:
     logging = Path(__file__).with_name("log4j2.properties")
     options = [
         "-XX:+UseSerialGC",
-        *(() if many_records else ("-XX:TieredStopAtLevel=1",)),
+        "-XX:TieredStopAtLevel=1",
         "-Xss4m",
         "-Xshare:auto",
         f"-Dlog4j2.configurationFile={logging.as_uri()}",
@@ -193,14 +167,15 @@ def _wrong_with(home: Path) -> str | None:
 
 
 @contextmanager
-def _java_home(home: Path) -> Generator[None]:
-    """`JAVA_HOME` for the launch alone: pyspark takes it from this process's environment."""
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(home)
+def _environment(values: Mapping[str, str]) -> Generator[None]:
+    """These variables for the launch alone: pyspark takes them from this process's environment."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

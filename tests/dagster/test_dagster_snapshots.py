@@ -160,14 +160,14 @@ def test_a_broker_that_is_away_is_the_run_s_failure_text() -> None:
     assert "no broker" in str(data.user_failure_data.description)
 
 
-def test_spark_starts_from_the_class_archive_of_its_jars(
+def test_spark_starts_from_the_class_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one that `snapshots.class_archive` writes; the session passes over one that isn't there."""
     given: dict[str, Any] = {}
 
-    def no_spark(jars: tuple[Path, ...], master: str, *, class_archive: Path) -> None:
-        given.update(jars=jars, master=master, class_archive=class_archive)
+    def no_spark(master: str, *, class_archive: Path) -> None:
+        given.update(master=master, class_archive=class_archive)
         raise Unreachable("a session", seen="this test starts none")
 
     monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path))
@@ -175,6 +175,6 @@ def test_spark_starts_from_the_class_archive_of_its_jars(
     samza = SamzaClientResource(bootstrap_servers="here:9092", job_name="demo")
     with pytest.raises(Unreachable, match="starts none"):
         SnapshotStore(spark_master="local[1]").take(samza)
-    assert given["class_archive"] == archive_path(given["jars"])
+    assert given["class_archive"] == archive_path()
     assert given["class_archive"].parent == tmp_path / "artifacts" / "archives"
     assert given["master"] == "local[1]"

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from samza_dagster.metadata import Connection
-from samza_dagster.sandbox.artifacts import jar_paths
-from samza_dagster.snapshots import Snapshot, compute_snapshot
+from samza_dagster.snapshots import FleetSnapshot, Tables, spark_session, take_fleet
 from samza_dagster.snapshots.class_archive import dump
-from samza_dagster.snapshots.connector import connector_jars
-from samza_dagster.snapshots.session import spark_session
 from tests.rig.pace import PACE
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
@@ -24,11 +22,8 @@ DEADLINE_S = 30.0 * PACE
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    jar_paths("spark-kafka")  # a fresh machine has none yet
-    jars = connector_jars()
     session = spark_session(
-        jars,
-        class_archive=dump(jars),
+        class_archive=dump(),
         settings={"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))},
     )
     yield session
@@ -160,9 +155,19 @@ def recorded_job(topics: Topics) -> Connection:
     return Connection(topics.bootstrap, "yw", "1")
 
 
+def at(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC)
+
+
 @pytest.fixture(scope="session")
-def recorded_snapshot(recorded_job: Connection, spark: Any) -> Snapshot:
-    return compute_snapshot(recorded_job, spark, RECORDED_AT_MS)
+def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """Those that the whole level's snapshots are kept in."""
+    return Tables(str(tmp_path_factory.mktemp("tables")))
+
+
+@pytest.fixture(scope="session")
+def recorded_snapshot(recorded_job: Connection, spark: Any, tables: Tables) -> FleetSnapshot:
+    return take_fleet(spark, [recorded_job], at(RECORDED_AT_MS), tables)
 
 
 EDGE_AT_MS = 100_000
@@ -185,7 +190,8 @@ def deletion(kind: str, key: str) -> tuple[str, None, int]:
     return (json.dumps([1, kind, key], separators=(",", ":")), None, 1_000)
 
 
-def _edge_stream() -> list[tuple[str, str | None, int]]:
+def edge_stream() -> list[tuple[str, str | None, int]]:
+    """Its last five records can't be read."""
     config = {
         "job.name": "edge",
         "job.id": "1",
@@ -277,7 +283,7 @@ def edge_job(topics: Topics) -> Connection:
     """The job `edge`: two tasks with a standby each, three stores with changelogs."""
     stream = "__samza_coordinator_edge_1"
     topics.create(stream)
-    topics.fill(stream, _edge_stream())
+    topics.fill(stream, edge_stream())
     moved = entry("set-container-host-assignment", "0", host="h1")
     redeployed = entry("set-config", "app.run.id", value="run-2")
     topics.transaction(stream, [moved, redeployed], commit=True)
@@ -322,5 +328,5 @@ def edge_job(topics: Topics) -> Connection:
 
 
 @pytest.fixture(scope="session")
-def edge_snapshot(edge_job: Connection, spark: Any) -> Snapshot:
-    return compute_snapshot(edge_job, spark, EDGE_AT_MS)
+def edge_snapshot(edge_job: Connection, spark: Any, tables: Tables) -> FleetSnapshot:
+    return take_fleet(spark, [edge_job], at(EDGE_AT_MS), tables)

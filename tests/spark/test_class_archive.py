@@ -23,10 +23,9 @@ def test_a_jvm_that_is_late_is_not_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the command started ends with it, and no draft stays."""
-    python, started, jar = tmp_path / "python", tmp_path / "started", tmp_path / "a.jar"
+    python, started = tmp_path / "python", tmp_path / "started"
     python.write_text(LATE)
     python.chmod(0o755)
-    jar.touch()
     monkeypatch.setattr(class_archive.sys, "executable", str(python))
     monkeypatch.setattr(class_archive, "_DEADLINE_S", 2.0)
     environment = {
@@ -35,7 +34,7 @@ def test_a_jvm_that_is_late_is_not_left_behind(
         "STARTED": str(started),
     }
     with pytest.raises(ActionFailed, match="not done in 2 s"):
-        class_archive.dump([jar], environment)
+        class_archive.dump(environment)
     status = Path(f"/proc/{started.read_text().strip()}/stat")
     deadline = time.monotonic() + 10
     while status.exists() and ") Z " not in status.read_text() and time.monotonic() < deadline:

@@ -8,71 +8,96 @@ import pytest
 
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import Connection
-from samza_dagster.snapshots import Snapshot, compute_snapshot
+from samza_dagster.snapshots import FleetSnapshot, Tables, take_fleet
+from tests.spark.conftest import at, edge_stream
 
 pytestmark = pytest.mark.spark
 
 
-def lag_of(snapshot: Snapshot, store: str, task: str) -> dict[str, Any]:
+def lag_of(snapshot: FleetSnapshot, store: str, task: str) -> dict[str, Any]:
     (row,) = [
         r for r in snapshot.rows("changelog_lag") if (r["store"], r["task_name"]) == (store, task)
     ]
     return row
 
 
-def located(snapshot: Snapshot) -> dict[str, tuple[Any, ...]]:
+def located(snapshot: FleetSnapshot) -> dict[str, tuple[Any, ...]]:
     rows = snapshot.rows("container_locality")
     return {r["processor_id"]: (r["host"], r["mode"], r["tasks"]) for r in rows}
 
 
-def test_a_deleted_locality_leaves_the_processor_without_a_host(edge_snapshot: Snapshot) -> None:
+def test_a_deleted_locality_leaves_the_processor_without_a_host(
+    edge_snapshot: FleetSnapshot,
+) -> None:
     """The tombstone wins over the report before it, for the processor and its tasks."""
     assert located(edge_snapshot)["1"] == (None, "Active", 1)
     tasks = {r["task_name"]: r for r in edge_snapshot.rows("task_locality")}
-    assert (tasks["Partition 1"]["host"], tasks["Partition 1"]["reported_at_ms"]) == (None, None)
+    assert (tasks["Partition 1"]["host"], tasks["Partition 1"]["reported_at"]) == (None, None)
 
 
 def test_a_processor_of_an_earlier_job_model_shows_as_having_no_tasks(
-    edge_snapshot: Snapshot,
+    edge_snapshot: FleetSnapshot,
 ) -> None:
     """Its host record was never deleted; without tasks its id tells the mode."""
     assert located(edge_snapshot)["7-0"] == ("h7", "Standby", 0)
 
 
-def test_a_task_taken_from_the_assignment_is_gone(edge_snapshot: Snapshot) -> None:
+def test_a_task_taken_from_the_assignment_is_gone(edge_snapshot: FleetSnapshot) -> None:
     """`Partition 9`'s assignment was deleted, its mode record lingers."""
     assert "Partition 9" not in {r["task_name"] for r in edge_snapshot.rows("task_locality")}
 
 
-def test_unreadable_records_are_counted_and_hide_nothing(edge_snapshot: Snapshot) -> None:
-    """Three keys that are no `[version, type, key]`, two values without content."""
-    assert edge_snapshot.malformed_keys == 3
-    assert edge_snapshot.malformed_values == 2
+def test_unreadable_records_are_kept_aside_and_hide_nothing(
+    edge_snapshot: FleetSnapshot, tables: Tables, spark: Any
+) -> None:
+    """Three keys that are no `[version, type, key]`, two values without content, a checkpoint, a report."""
+    assert edge_snapshot.unreadable == 7
     assert set(located(edge_snapshot)) == {"0", "0-0", "1", "1-0", "7-0"}
+    aside = tables.read(spark, "facts").where("kind = 'unreadable' AND topic LIKE '%edge%'")
+    by_topic: dict[str, set[int]] = {}
+    for row in aside.collect():
+        by_topic.setdefault(row["topic"], set()).add(row["offset"])
+    stream = len(edge_stream())
+    assert by_topic == {
+        "__samza_coordinator_edge_1": set(range(stream - 5, stream)),
+        "__samza_checkpoint_ver_1_for_edge_1": {3},
+        "edge-metrics": {4},
+    }
 
 
-def test_an_aborted_transaction_never_happened(edge_snapshot: Snapshot) -> None:
+def test_violations_name_what_is_wrong_and_with_whom(edge_snapshot: FleetSnapshot) -> None:
+    """One row for all records of the job that can't be read; those of a shared topic are nobody's."""
+    rows = edge_snapshot.rows("violations")
+    assert {(r["rule"], r["job_name"], r["processor_id"]) for r in rows} == {
+        ("no-host", "edge", "1"),
+        ("unreadable", "edge", None),
+        ("unreadable", None, None),
+    }
+
+
+def test_an_aborted_transaction_never_happened(edge_snapshot: FleetSnapshot) -> None:
     """Processor 0's move to `orphan` was aborted; the one to `h1` before it was committed."""
     assert located(edge_snapshot)["0"] == ("h1", "Active", 1)
 
 
 def test_a_stream_that_ends_in_a_transaction_marker_is_read_to_its_end(
-    edge_snapshot: Snapshot, topics: Any
+    edge_snapshot: FleetSnapshot, topics: Any, tables: Tables
 ) -> None:
     """Its last offset is a marker; the record before the last markers was seen."""
-    (stream,) = [r for r in edge_snapshot.ranges if r.topic == "__samza_coordinator_edge_1"]
-    assert stream.end == topics.end_offset("__samza_coordinator_edge_1")
-    assert edge_snapshot.streams.deployment_id == "run-2"
+    stream = "__samza_coordinator_edge_1"
+    ends = {mark.offset for mark in tables.marks(tables.opened("facts")).values()}
+    assert topics.end_offset(stream) in ends
+    assert {r["deployment_id"] for r in edge_snapshot.rows("container_locality")} == {"run-2"}
 
 
-def test_a_standby_that_never_reported_has_unknown_lag(edge_snapshot: Snapshot) -> None:
+def test_a_standby_that_never_reported_has_unknown_lag(edge_snapshot: FleetSnapshot) -> None:
     """Null, not 0: nothing is known of it. Another job's task of the same name doesn't count."""
     row = lag_of(edge_snapshot, "s1", "Standby-Partition 0-0")
     assert (row["applied_offset"], row["lag_records"]) == (None, None)
     assert row["unknown_because"] == "no-observation"
 
 
-def test_what_was_written_since_a_standby_reported_is_no_lag(edge_snapshot: Snapshot) -> None:
+def test_what_was_written_since_a_standby_reported_is_no_lag(edge_snapshot: FleetSnapshot) -> None:
     """Five records when its report came, of which it had four; five more since, half a second later.
 
     What a former host, whose clock is ahead, reported after it hides nothing.
@@ -83,20 +108,22 @@ def test_what_was_written_since_a_standby_reported_is_no_lag(edge_snapshot: Snap
 
 
 def test_a_changelog_ending_in_a_transaction_marker_counts_the_marker(
-    edge_snapshot: Snapshot,
+    edge_snapshot: FleetSnapshot,
 ) -> None:
     """3 records and a marker: end 4. The active holds record 1, so 2 offsets are left."""
     row = lag_of(edge_snapshot, "s1", "Partition 0")
     assert (row["end_offset"], row["applied_offset"], row["lag_records"]) == (4, 1, 2)
 
 
-def test_a_checkpoint_of_the_first_version_tells_the_offset_too(edge_snapshot: Snapshot) -> None:
+def test_a_checkpoint_of_the_first_version_tells_the_offset_too(
+    edge_snapshot: FleetSnapshot,
+) -> None:
     """`<checkpoint id>:<offset>` in the older record, when no newer one follows it."""
     row = lag_of(edge_snapshot, "s1", "Partition 0")
-    assert (row["applied_source"], row["observed_at_ms"]) == ("checkpoint-v1", 2_000)
+    assert (row["applied_source"], row["observed_at"]) == ("checkpoint-v1", at(2_000))
 
 
-def test_a_changelog_that_does_not_exist_is_named_so(edge_snapshot: Snapshot) -> None:
+def test_a_changelog_that_does_not_exist_is_named_so(edge_snapshot: FleetSnapshot) -> None:
     """Store s2's topic was never created; it must not stop the snapshot."""
     row = lag_of(edge_snapshot, "s2", "Partition 0")
     assert (row["end_offset"], row["lag_records"]) == (None, None)
@@ -104,7 +131,7 @@ def test_a_changelog_that_does_not_exist_is_named_so(edge_snapshot: Snapshot) ->
 
 
 def test_what_a_standby_reported_from_its_former_host_is_not_believed(
-    edge_snapshot: Snapshot,
+    edge_snapshot: FleetSnapshot,
 ) -> None:
     """It reported from h3 and is on h2 now: nothing is known of the copy on h2."""
     row = lag_of(edge_snapshot, "s3", "Standby-Partition 0-0")
@@ -112,18 +139,20 @@ def test_what_a_standby_reported_from_its_former_host_is_not_believed(
     assert row["unknown_because"] == "former-host"
 
 
-def test_a_store_without_changelog_has_no_rows(edge_snapshot: Snapshot) -> None:
+def test_a_store_without_changelog_has_no_rows(edge_snapshot: FleetSnapshot) -> None:
     """`cache` is configured without a changelog."""
     assert {r["store"] for r in edge_snapshot.rows("changelog_lag")} == {"s1", "s2", "s3"}
 
 
-def test_a_job_that_was_never_deployed_is_named(bootstrap_servers: str, spark: Any) -> None:
+def test_a_job_that_was_never_deployed_is_named(
+    bootstrap_servers: str, spark: Any, tables: Tables
+) -> None:
     """No coordinator stream: the error says which topic was looked for."""
     with pytest.raises(InvalidInput, match="__samza_coordinator_nobody_1"):
-        compute_snapshot(Connection(bootstrap_servers, "nobody", "1"), spark, 0)
+        take_fleet(spark, [Connection(bootstrap_servers, "nobody", "1")], at(0), tables)
 
 
-def test_no_broker_is_unreachable(spark: Any) -> None:
+def test_no_broker_is_unreachable(spark: Any, tables: Tables) -> None:
     """A port that nobody listens on ends in time, with the address in the error."""
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
-        compute_snapshot(Connection("127.0.0.1:1", "yw"), spark, 0)
+        take_fleet(spark, [Connection("127.0.0.1:1", "yw")], at(0), tables)

@@ -9,15 +9,16 @@ import psutil
 import pytest
 
 from samza_dagster.metadata import Connection
-from samza_dagster.snapshots import Snapshot, compute_snapshot
+from samza_dagster.snapshots import FleetSnapshot, Tables, take_fleet
 from samza_dagster.snapshots.schemas import DATASETS
 from tests.rig.pace import PACE
+from tests.spark.conftest import RECORDED_AT_MS, at
 
 pytestmark = pytest.mark.spark
 
-AT = 1_795_264_717_000
+AT = RECORDED_AT_MS
 RUN = "1795264662180-8201457e"
-STAMP = {"snapshot_time": AT, "job_name": "yw", "job_id": "1", "deployment_id": RUN}
+STAMP = {"snapshot_time": at(AT), "job_name": "yw", "job_id": "1", "deployment_id": RUN}
 
 
 def pick(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
@@ -25,22 +26,22 @@ def pick(rows: list[dict[str, Any]], *names: str) -> list[tuple[Any, ...]]:
 
 
 def test_container_locality_is_what_each_processor_reported_last(
-    recorded_snapshot: Snapshot,
+    recorded_snapshot: FleetSnapshot,
 ) -> None:
     """Of 47 recorded reports the last of each of the four processors counts."""
     expected = [
-        ("0", "nm1", "Active", 2, 1795264687371),
-        ("0-0", "nm2", "Standby", 2, 1795264684358),
-        ("1", "nm2", "Active", 2, 1795264686026),
-        ("1-0", "nm1", "Standby", 2, 1795264685722),
+        ("0", "nm1", "Active", 2, at(1795264687371)),
+        ("0-0", "nm2", "Standby", 2, at(1795264684358)),
+        ("1", "nm2", "Active", 2, at(1795264686026)),
+        ("1-0", "nm1", "Standby", 2, at(1795264685722)),
     ]
-    names = ("processor_id", "host", "mode", "tasks", "reported_at_ms")
+    names = ("processor_id", "host", "mode", "tasks", "reported_at")
     rows = recorded_snapshot.rows("container_locality")
     assert rows == [{**STAMP, **dict(zip(names, row, strict=True))} for row in expected]
 
 
 def test_task_locality_joins_each_task_to_the_host_of_its_processor(
-    recorded_snapshot: Snapshot,
+    recorded_snapshot: FleetSnapshot,
 ) -> None:
     """Active tasks 0 and 2 are on nm1, their standbys on nm2, and the other way round."""
     rows = recorded_snapshot.rows("task_locality")
@@ -58,7 +59,7 @@ def test_task_locality_joins_each_task_to_the_host_of_its_processor(
 
 
 def test_changelog_lag_of_actives_is_from_checkpoints_and_of_standbys_from_metrics(
-    recorded_snapshot: Snapshot,
+    recorded_snapshot: FleetSnapshot,
 ) -> None:
     """Ends 65850, 65843, 65839, 65900 against the offsets in the recorded messages."""
     rows = recorded_snapshot.rows("changelog_lag")
@@ -71,16 +72,16 @@ def test_changelog_lag_of_actives_is_from_checkpoints_and_of_standbys_from_metri
         "applied_offset",
         "lag_records",
         "applied_source",
-        "observed_at_ms",
+        "observed_at",
     ) == [
-        (0, "Partition 0", 65850, 65834, 15, active, 1795264713939),
-        (0, "Standby-Partition 0-0", 65850, 65838, 11, standby, 1795264714631),
-        (1, "Partition 1", 65843, 65825, 17, active, 1795264712560),
-        (1, "Standby-Partition 1-0", 65843, 65842, 0, standby, 1795264715774),
-        (2, "Partition 2", 65839, 65834, 4, active, 1795264713970),
-        (2, "Standby-Partition 2-0", 65839, 65838, 0, standby, 1795264714629),
-        (3, "Partition 3", 65900, 65825, 74, active, 1795264712580),
-        (3, "Standby-Partition 3-0", 65900, 65841, 58, standby, 1795264715780),
+        (0, "Partition 0", 65850, 65834, 15, active, at(1795264713939)),
+        (0, "Standby-Partition 0-0", 65850, 65838, 11, standby, at(1795264714631)),
+        (1, "Partition 1", 65843, 65825, 17, active, at(1795264712560)),
+        (1, "Standby-Partition 1-0", 65843, 65842, 0, standby, at(1795264715774)),
+        (2, "Partition 2", 65839, 65834, 4, active, at(1795264713970)),
+        (2, "Standby-Partition 2-0", 65839, 65838, 0, standby, at(1795264714629)),
+        (3, "Partition 3", 65900, 65825, 74, active, at(1795264712580)),
+        (3, "Standby-Partition 3-0", 65900, 65841, 58, standby, at(1795264715780)),
     ]
     assert {row["store"] for row in rows} == {"lab"}
     assert {row["changelog"] for row in rows} == {"yw-lab-changelog"}
@@ -88,42 +89,52 @@ def test_changelog_lag_of_actives_is_from_checkpoints_and_of_standbys_from_metri
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_columns_are_those_documented(recorded_snapshot: Snapshot, dataset: str) -> None:
+def test_columns_are_those_documented(recorded_snapshot: FleetSnapshot, dataset: str) -> None:
     """Names, order and types of each frame are the schema's."""
-    fields = recorded_snapshot.frame(dataset).schema.fields
+    fields = recorded_snapshot.frames[dataset].schema.fields
     assert [(f.name, f.dataType.simpleString()) for f in fields] == [
         (c.name, c.type) for c in DATASETS[dataset]
     ]
 
 
-def test_nothing_recorded_is_malformed(recorded_snapshot: Snapshot) -> None:
-    """695 records of a real cluster, 47 of them deletions, are all readable."""
-    assert (recorded_snapshot.malformed_keys, recorded_snapshot.malformed_values) == (0, 0)
+def test_nothing_recorded_is_unreadable(recorded_snapshot: FleetSnapshot) -> None:
+    """695 records of a real cluster, 47 of them deletions."""
+    assert (recorded_snapshot.unreadable, recorded_snapshot.unread) == (0, {})
+
+
+def test_bytes_left_are_by_the_size_of_what_the_standby_has_written(
+    recorded_snapshot: FleetSnapshot,
+) -> None:
+    """33 bytes a record, by its store's own counters: 11 records are left of the first."""
+    rows = recorded_snapshot.rows("changelog_lag")
+    assert [r["lag_bytes"] for r in rows if r["mode"] == "Standby"] == [363, 0, 0, 1914]
 
 
 @dataclass
 class Later:
-    snapshot: Snapshot
+    snapshot: FleetSnapshot
     cpu_s: float
 
 
 @pytest.fixture(scope="module")
-def an_hour_later(recorded_snapshot: Snapshot, recorded_job: Connection, spark: Any) -> Later:
+def an_hour_later(
+    recorded_snapshot: FleetSnapshot, recorded_job: Connection, spark: Any, tables: Tables
+) -> Later:
     """Nothing was written since. The session is warm by now."""
-    assert recorded_snapshot.snapshot_time_ms == AT
+    assert recorded_snapshot.at == at(AT)
     before = cpu_seconds()
-    snapshot = compute_snapshot(recorded_job, spark, AT + 3_600_000)
+    snapshot = take_fleet(spark, [recorded_job], at(AT + 3_600_000), tables)
     return Later(snapshot, cpu_seconds() - before)
 
 
 def cpu_seconds() -> float:
-    """Of this process and Spark's JVM: the machine's other work doesn't count."""
+    """Of this process, Spark's JVM and its workers: the machine's other work doesn't count."""
     here = psutil.Process()
-    times = [p.cpu_times() for p in (here, *here.children()) if p is here or p.name() == "java"]
+    times = [p.cpu_times() for p in (here, *here.children(recursive=True))]
     return sum(t.user + t.system for t in times)
 
 
-def test_metrics_before_the_window_are_not_read(an_hour_later: Later) -> None:
+def test_reports_before_the_window_tell_nothing(an_hour_later: Later) -> None:
     """The standbys' last words are too old: lag is unknown, not 0."""
     snapshot = an_hour_later.snapshot
     rows = snapshot.rows("changelog_lag")
@@ -131,10 +142,11 @@ def test_metrics_before_the_window_are_not_read(an_hour_later: Later) -> None:
         ("Active", False, None),
         ("Standby", True, "no-observation"),
     }
-    assert [(r.start, r.end) for r in snapshot.ranges if r.topic == "metrics"] == [(18, 18)]
 
 
 def test_a_warm_snapshot_costs_seconds(an_hour_later: Later) -> None:
     """All three datasets for under 6 s of processor time, once warm; each part is timed."""
     assert 0 < an_hour_later.cpu_s < 6.0 * PACE
-    assert {"coordinator_stream", *DATASETS} <= set(an_hour_later.snapshot.seconds)
+    assert {"coordinator_streams", "reports", "judge", "write"} <= set(
+        an_hour_later.snapshot.seconds
+    )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from samza_dagster.metadata import Connection
-from samza_dagster.snapshots import compute_snapshot
+from samza_dagster.snapshots import Tables, take_fleet
 from tests.rig.leaderless import FIRST, SECOND, two_brokers
 
 pytestmark = pytest.mark.spark
@@ -58,7 +59,9 @@ def test_rows_of_a_partition_without_a_leader_say_so_and_the_others_are_known(
         assert producer.flush(20) == 0
         brokers.stop_second()
         settings = Connection(brokers.servers, "lone", "1")
-        snapshot = compute_snapshot(settings, spark, 100_000)
+        snapshot = take_fleet(
+            spark, [settings], datetime.now(UTC), Tables(str(tmp_path / "tables"))
+        )
         rows = {row["task_name"]: row for row in snapshot.rows("changelog_lag")}
         snapshot.unpersist()
     first, second = rows["Partition 0"], rows["Partition 1"]

@@ -1,4 +1,4 @@
-"""The resource behind the snapshot assets: takes one snapshot with Spark and keeps it as Parquet."""
+"""The resource behind the snapshot assets: takes one snapshot with Spark and keeps it as Delta tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class TakenSnapshot:
-    """The rows of a snapshot by dataset, the partition where each is kept, and what it cost."""
+    """The rows of a snapshot by dataset, the table where each is kept, and what it cost."""
 
     snapshot_ms: int
     rows: Mapping[str, Rows]
@@ -52,35 +53,23 @@ class SnapshotStore(dg.ConfigurableResource[object]):
         `python -m samza_dagster.snapshots.class_archive` has written one. Raises `MissingPrerequisite` without the extra
         `spark` or a JDK, `Unreachable` and `InvalidInput` as the connection does.
         """
-        from samza_dagster.snapshots import compute_snapshot, connector_jars, spark_session
+        from samza_dagster.snapshots import Tables, spark_session, take_fleet
         from samza_dagster.snapshots.class_archive import archive_path
         from samza_dagster.snapshots.schemas import DATASETS
-        from samza_dagster.snapshots.tables import SnapshotTables
 
         started = time.monotonic()
-        jars = connector_jars()
-        spark = spark_session(jars, self.spark_master, class_archive=archive_path(jars))
+        spark = spark_session(self.spark_master, class_archive=archive_path())
         session_s = time.monotonic() - started
         try:
-            snapshot = compute_snapshot(
-                samza.connection(), spark, snapshot_time_ms=time.time_ns() // 1_000_000
-            )
-            tables = SnapshotTables(self.directory)
-            write_began = time.monotonic()
-            written = tables.write(snapshot)
-            write_s = time.monotonic() - write_began
+            tables, now = Tables(str(self.directory)), time.time_ns() // 1_000_000
+            at = datetime.fromtimestamp(now / 1000, UTC)
+            snapshot = take_fleet(spark, [samza.connection()], at, tables)
             return TakenSnapshot(
-                snapshot_ms=snapshot.snapshot_time_ms,
+                snapshot_ms=now,
                 rows={dataset: snapshot.rows(dataset) for dataset in DATASETS},
-                paths={
-                    dataset: str(tables.partition_path(dataset, written)) for dataset in DATASETS
-                },
-                seconds={
-                    "session": round(session_s, 3),
-                    **snapshot.seconds,
-                    "write": round(write_s, 3),
-                },
-                unreadable_records=snapshot.malformed_keys + snapshot.malformed_values,
+                paths={dataset: tables.location(dataset) for dataset in DATASETS},
+                seconds={"session": round(session_s, 3), **snapshot.seconds},
+                unreadable_records=snapshot.unreadable,
             )
         finally:
             spark.stop()

@@ -26,9 +26,7 @@ from samza_dagster.orchestration.tags import is_of_all, job_tags
 
 LOCALITY = "container_locality"
 CHANGELOG_LAG = "changelog_lag"
-_KEPT = (
-    "\n\nA Parquet table with a partition for each snapshot: `snapshot_time` in ms since the epoch."
-)
+_KEPT = "\n\nA Delta table: `snapshot_time` tells one snapshot from another."
 DATASETS: Mapping[str, str] = {
     LOCALITY: "Where each container runs, as the coordinator stream tells it; where the address of"
     " YARN's ResourceManager is given, held against that one and the Application Master: each"
@@ -40,9 +38,9 @@ LAG_CHECK = "standby_lag_within_limit"
 SHOWN_ROWS = 200
 NOWHERE = "(no host)"
 SNAPSHOTS_DRAWN = 100
-# The asset's page has room for some ten columns; the Parquet table has them all.
+# The asset's page has room for some ten columns; the table has them all.
 _SHOWN: Mapping[str, Sequence[str]] = {
-    LOCALITY: ("processor_id", "host", "mode", "tasks", "reported_at_ms"),
+    LOCALITY: ("processor_id", "host", "mode", "tasks", "reported_at"),
     "task_locality": ("task_name", "processor_id", "host", "mode", "changelog_partition"),
     CHANGELOG_LAG: (
         *("processor_id", "mode", "host", "store", "partition", "lag_records"),

@@ -17,7 +17,6 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed, MissingPrerequisite
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.sandbox import demo_job, lifecycle
-from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.dagster_stack import DagsterStack
 from samza_dagster.sandbox.demo.findings import MoveFindings
 from samza_dagster.sandbox.demo.move import PROCESSOR, DemoMove
@@ -91,8 +90,6 @@ class Demo:
             with interrupts_deferred():
                 self._starter.start()
 
-        with self._phases.phase("Spark's Kafka jars") as tell:
-            jar_paths("spark-kafka", tell=tell)
         self._sandbox.up(options, self._phases, on_broker=broker_is_up)
         self._is_up.set()
         with contextlib.closing(Judge(self._servers)) as judge:

@@ -14,11 +14,12 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
-from samza_dagster.model.changelogs import StoreChangelog
-from samza_dagster.snapshots.lag import changelog_lag
+from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.lag import lag_row, replicas, times_asked
 
 pytestmark = pytest.mark.unit
 
+Row = dict[str, Any]
 LOG, TASK, HERE, ELSEWHERE = "yw-lab-changelog", "Standby-Partition 0-0", "host-3", "host-9"
 GAUGE = f"kafka-{LOG}-0-offset"
 CAME_MS, PATIENCE_MS = 1_000_000, 15_000
@@ -106,28 +107,41 @@ def test_by_the_client(job: Any, case: Case) -> None:
     assert [lag.reason for lag in found if lag.reason] == ["no leader"] * (case.span is NO_LEADER)
 
 
-def snapshot_row(case: Case, *reports: dict[str, Any]) -> dict[str, Any]:
-    """Of what Spark has read."""
-    task = {"task_name": TASK, "mode": "Standby", "processor_id": "0-0", "host": HERE}
-    (row,) = changelog_lag(
-        [{**task, "changelog_partition": 0}],
-        [StoreChangelog("lab", "kafka", LOG)],
-        {} if case.span is None else {(LOG, 0): case.span},
-        reports,
-        case.first_since,
-        patience_ms=PATIENCE_MS,
-    )
-    return row
+CONFIG = {"stores.lab.factory": "F", "stores.lab.changelog": f"kafka.{LOG}"}
 
 
-def reported(applied: int, host: str, came_ms: int = CAME_MS) -> dict[str, Any]:
-    return {"task_name": TASK, "gauge": GAUGE, "applied_offset": applied, "source": "metrics",
-            "observed_at_ms": 7, "observed_host": host, "came_ms": came_ms}  # fmt: skip
+def fact(kind: str, name: str, text: str | None, source: str = "", came_ms: int = 1) -> Row:
+    about = {"kind": kind, "name": name, "text": text, "source": source}
+    return {**about, "came_ms": came_ms, "offset": came_ms, "at_ms": 7}
+
+
+def placed(task: str, mode: str, host: str | None) -> list[Row]:
+    """Of a coordinator stream."""
+    return [
+        *(fact("config", name, value) for name, value in CONFIG.items()),
+        fact("container", task, "0-0"),
+        fact("mode", task, mode),
+        fact("changelog", task, "0"),
+        fact("host", "0-0", host),
+    ]
+
+
+def snapshot_row(case: Case, *reports: Row) -> Row:
+    """Of what Spark's workers have read."""
+    job = Job.of("yw", "1", [*placed(TASK, "Standby", HERE), *reports])
+    (one,) = replicas(job, {} if case.span is None else {(LOG, 0): case.span}, 0)
+    first_since = case.first_since(times_asked([one], PATIENCE_MS))
+    return lag_row(one, PATIENCE_MS, first_since, all_observed=True)
+
+
+def reported(applied: int, host: str, came_ms: int = CAME_MS) -> Row:
+    told = {"process": host, "offsets": {GAUGE: applied}, "record_bytes": {}}
+    return fact("report", TASK, json.dumps([[came_ms, came_ms, 7, told]]), host, came_ms)
 
 
 @cases
 def test_by_a_snapshot(case: Case) -> None:
-    """From rows as Spark gives them, with why a lag isn't known."""
+    """From facts as Spark gives them, with why a lag isn't known."""
     reports = [] if case.applied is None else [reported(case.applied, case.from_host)]
     row = snapshot_row(case, *reports)
     assert (row["end_offset"], row["lag_records"]) == (case.end, case.lag)
@@ -146,21 +160,15 @@ def test_a_former_hosts_report_hides_none_of_where_the_standby_runs_now() -> Non
     assert snapshot_row(case, former, reported(94, HERE))["lag_records"] == 5
 
 
-def test_a_snapshot_says_that_a_report_may_be_where_nothing_could_be_read() -> None:
+@pytest.mark.parametrize(("commits", "lag"), [(1, 9), (0, None)])
+def test_a_snapshot_says_that_a_report_may_be_where_nothing_could_be_read(
+    commits: int, lag: int | None
+) -> None:
     """And knows commits by the end of now: they came at no time."""
-    task = {"task_name": "Partition 0", "mode": "Active", "processor_id": "0", "host": None}
-    commit = {**reported(90, ELSEWHERE), "task_name": "Partition 0", "source": "checkpoint-v2"}
-    (known, unknown) = (
-        changelog_lag(
-            [{**task, "changelog_partition": 0}],
-            [StoreChangelog("lab", "kafka", LOG)],
-            {(LOG, 0): OffsetRange(0, 100)},
-            [{**commit, "observed_host": None, "came_ms": None}] * count,
-            dict.fromkeys,
-            patience_ms=PATIENCE_MS,
-            all_observed=False,
-        )[0]
-        for count in (1, 0)
-    )
-    assert (known["lag_records"], known["applied_source"]) == (9, "checkpoint-v2")
-    assert unknown["unknown_because"] == "no-leader-of-observations"
+    commit = fact("checkpoint", "Partition 0", json.dumps({GAUGE: 90}), "checkpoint-v2")
+    job = Job.of("yw", "1", [*placed("Partition 0", "Active", None), *[commit] * commits])
+    (one,) = replicas(job, {(LOG, 0): OffsetRange(0, 100)}, 0)
+    row = lag_row(one, PATIENCE_MS, {}, all_observed=False)
+    assert row["lag_records"] == lag
+    assert row["applied_source"] == ("checkpoint-v2" if commits else None)
+    assert row["unknown_because"] == (None if commits else "no-leader-of-observations")

@@ -14,8 +14,6 @@ from samza_dagster.snapshots.session import spark_java_home, spark_settings
 
 pytestmark = pytest.mark.unit
 
-JARS = (Path("/j/a.jar"), Path("/j/b.jar"))
-
 
 def jdk(home: Path, version: str, modules: str) -> Path:
     (home / "bin").mkdir(parents=True)
@@ -24,38 +22,18 @@ def jdk(home: Path, version: str, modules: str) -> Path:
     return home
 
 
-def test_a_local_master_takes_the_jars_by_class_path() -> None:
-    """Nothing is resolved over the network, nothing is copied."""
-    chosen = spark_settings(JARS, "local[2]")
-    assert chosen["spark.driver.extraClassPath"] == "/j/a.jar:/j/b.jar"
-    assert not {"spark.jars", "spark.jars.packages"} & set(chosen)
-
-
-def test_a_cluster_gets_the_jars_and_keeps_its_own_planning() -> None:
+def test_a_cluster_keeps_its_own_planning() -> None:
     """What makes small local data quick would make large data slow."""
-    chosen = spark_settings(JARS, "spark://host:7077")
-    assert chosen["spark.jars"] == "/j/a.jar,/j/b.jar"
+    chosen = spark_settings("spark://host:7077")
     assert "spark.sql.shuffle.partitions" not in chosen
     assert "spark.sql.adaptive.enabled" not in chosen
 
 
-def test_for_many_records_expressions_are_compiled() -> None:
-    """What a job's thousand rows don't pay for, a fleet's hundred thousand do."""
-    one, fleet = (spark_settings(JARS, "local[2]", many_records=many) for many in (False, True))
-    options = "spark.driver.extraJavaOptions"
-    assert "TieredStopAtLevel" in one.pop(options)
-    assert "TieredStopAtLevel" not in fleet.pop(options)
-    assert {name for name in one if one[name] != fleet[name]} == {
-        "spark.sql.codegen.wholeStage",
-        "spark.sql.codegen.factoryMode",
-    }
-
-
-def test_without_jars_spark_resolves_the_package_without_what_it_has() -> None:
-    """The excludes keep a half-filled local repository from deciding."""
-    chosen = spark_settings((), "local[2]")
-    assert chosen["spark.jars.packages"].startswith("org.apache.spark:spark-sql-kafka-0-10_2.13:")
-    assert "org.slf4j:slf4j-api" in chosen["spark.jars.excludes"].split(",")
+def test_times_are_written_as_other_readers_of_a_table_expect_them() -> None:
+    """Spark's own default is a type that Delta's protocol doesn't know."""
+    name = "spark.sql.parquet.outputTimestampType"
+    masters = ("local[2]", "spark://host:7077")
+    assert {spark_settings(master)[name] for master in masters} == {"TIMESTAMP_MICROS"}
 
 
 def test_a_class_archive_is_used_only_when_it_is_there(tmp_path: Path) -> None:
@@ -63,7 +41,7 @@ def test_a_class_archive_is_used_only_when_it_is_there(tmp_path: Path) -> None:
     archive = tmp_path / "spark.jsa"
 
     def options() -> str:
-        chosen = spark_settings(JARS, "local[2]", class_archive=archive)
+        chosen = spark_settings("local[2]", class_archive=archive)
         return chosen["spark.driver.extraJavaOptions"]
 
     assert "SharedArchiveFile" not in options()
@@ -76,7 +54,7 @@ def test_a_class_archive_is_used_only_when_it_is_there(tmp_path: Path) -> None:
 )
 def test_secret_options_are_redacted_by_spark(option: str) -> None:
     """Spark's default pattern doesn't know the login module's line."""
-    chosen = spark_settings(JARS, "local[2]")
+    chosen = spark_settings("local[2]")
     for name in ("spark.redaction.regex", "spark.sql.redaction.options.regex"):
         assert re.search(chosen[name], option)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
-from samza_dagster.snapshots import compute_snapshot, snapshot
+from samza_dagster.snapshots import Tables, fleet, take_fleet
 
 pytestmark = pytest.mark.unit
 JOB = Connection("127.0.0.1:1", "yw")
@@ -22,7 +24,7 @@ NO_LEADER = Unreachable(f"read {STREAM}-0", seen="no leader", fix="start its bro
     [({}, "no topic __samza_coordinator_yw_1"), ({(STREAM, 0): NO_LEADER}, "no leader")],
 )
 def test_a_snapshot_that_fails_leaves_no_client_to_its_destructor(
-    monkeypatch: pytest.MonkeyPatch, ranges: Ranges, error: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ranges: Ranges, error: str
 ) -> None:
     """In which a run's termination is lost."""
     made: list[Any] = []
@@ -38,12 +40,15 @@ def test_a_snapshot_that_fails_leaves_no_client_to_its_destructor(
             assert committed_only
             return ranges
 
+        def ids(self, topics: Any) -> dict[str, str]:
+            return dict.fromkeys(topics, "an id")
+
         def close(self) -> None:
             self.closed += 1
             super().close()
 
-    monkeypatch.setattr(snapshot, "KafkaJobTopics", Topics)
+    monkeypatch.setattr(fleet, "KafkaJobTopics", Topics)
     no_spark: Any = None
     with pytest.raises((InvalidInput, Unreachable), match=error):
-        compute_snapshot(JOB, no_spark, 0)
+        take_fleet(no_spark, [JOB], datetime.now(UTC), Tables(str(tmp_path)))
     assert [each.closed for each in made] == [1]

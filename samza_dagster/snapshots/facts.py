@@ -1,0 +1,251 @@
+"""What one record says that a snapshot needs: a few numbers out of kilobytes. Pure, but for `orjson`.
+
+Samza's rules: in a coordinator stream the keys are `[1, type, key]`, the record with the highest offset
+wins, a null value deletes (`CoordinatorStreamStore`). A task's checkpoint is the record written last,
+of either version (`KafkaStateCheckpointMarker`, `KafkaChangelogSSPOffset`). A report is a metrics snapshot
+of source `TaskName-Standby-…` (`TaskInstanceMetrics.addOffsetGauge`), as plain JSON or with the types of
+Java's classes (`MetricsSnapshotSerdeV2`).
+
+Anybody may write there: what can't be read raises `Unreadable`, and costs no other record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+from samza_dagster.errors import MissingPrerequisite
+from samza_dagster.model.numbers import long_or_none
+
+try:
+    import orjson
+except ImportError as error:
+    raise MissingPrerequisite(
+        "a snapshot of a fleet", seen=str(error), fix="pip install 'samza_dagster[spark]'"
+    ) from error
+
+CONFIG, HOST, CONTAINER, MODE, CHANGELOG = "config", "host", "container", "mode", "changelog"
+CHECKPOINT, REPORT = "checkpoint", "report"
+READ, UNREADABLE = "read", "unreadable"
+UNREAD, NEWEST = "unread", "newest"
+"""Of a reading alone; not kept."""
+
+_TYPES = {
+    "set-config": (CONFIG, "value"),
+    "set-container-host-assignment": (HOST, "host"),
+    "set-task-container-assignment": (CONTAINER, "containerId"),
+    "set-task-mode-assignment": (MODE, "taskMode"),
+    "set-changelog": (CHANGELOG, "Partition"),
+}
+_NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system", "job.default.system", "metrics.reporters"}  # fmt: skip
+_NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
+_TASK, _STANDBY = "TaskName-", "TaskName-Standby-"
+_HEADER = b'{"header":{'
+_GROUP_SUFFIX, _OFFSET, _SIDE = "TaskInstanceMetrics", "-offset", "side-inputs-"
+_STORES = "org.apache.samza.storage.kv.KeyValueStoreMetrics"
+_BACKEND = "org.apache.samza.storage.KafkaChangelogStateBackendFactory"
+HUGE_BYTES = 4 << 20
+_DAY_MS = 86_400_000
+
+
+class Unreadable(Exception):
+    """A record that can't be read, and why."""
+
+
+class Fact(NamedTuple):
+    """What is known by one record. Of equal `kind`, job, `name` and `source` the one written last counts.
+
+    `name` is what it is about: a setting, a processor, a task. `source` is the host of a report. `text` is
+    what was said, as in the record or as JSON of what was picked out; None: it was deleted. `at_ms` is
+    the writer's own time, where it gave one.
+    """
+
+    kind: str
+    name: str
+    text: str | None
+    at_ms: int | None = None
+    source: str = ""
+    job: tuple[str, str] | None = None
+
+
+Reading = Callable[[bytes | None, bytes | None], Fact | None]
+"""Key and value of a record → what it says, None: nothing that is needed. Raises `Unreadable`."""
+
+
+def coordinator_fact(key: bytes | None, value: bytes | None) -> Fact | None:
+    """Of a record of a coordinator stream."""
+    parts: Any = _loaded(key)
+    if not isinstance(parts, list) or len(cast("list[Any]", parts)) != 3:
+        raise Unreadable("its key is no [version, type, key]")
+    version, kind, name = cast("list[Any]", parts)
+    if not (isinstance(kind, str) and isinstance(name, str)):
+        raise Unreadable("its key is no [version, type, key]")
+    if str(version) != "1":
+        raise Unreadable(f"its key is of version {version!s:.20}, and 1 is known")
+    known = _TYPES.get(kind)
+    if known is None:
+        return None
+    if value is None:
+        return Fact(known[0], name, None)
+    message = _loaded(value)
+    values: object = _field(message, "values")
+    if not isinstance(values, dict):
+        raise Unreadable("its value has no values")
+    text = _field(cast("object", values), known[1])
+    if text is not None and not isinstance(text, str):
+        raise Unreadable(f"its {known[1]} is no text")
+    if known[0] == CONFIG and not is_needed(name):
+        return None
+    return Fact(known[0], name, text, long_or_none(_field(message, "timestamp")))
+
+
+def checkpoint_fact(key: bytes | None, value: bytes | None) -> Fact | None:
+    """Of a record of a checkpoint topic: changelog gauge → offset, as JSON."""
+    about = _loaded(key)
+    kind, task = _field(about, "type"), _field(about, "taskName")
+    if not isinstance(kind, str) or not isinstance(task, str):
+        raise Unreadable("its key has no type and taskName")
+    read = _CHECKPOINTS.get(kind)
+    if read is None:
+        return None
+    # Of two versions the one written later counts, per changelog: each is a fact of its own.
+    if value is None:
+        return Fact(CHECKPOINT, task, None, source=kind)
+    try:
+        offsets = read(_loaded(value))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise Unreadable(f"its value is no {kind}: {error!s:.80}") from None
+    return Fact(CHECKPOINT, task, orjson.dumps(offsets).decode(), source=kind)
+
+
+def report_fact(value: bytes | None) -> Fact | None:
+    """Of a record of a metrics topic: who reports, changelog gauge → offset, store → bytes a record, as JSON."""
+    if value is None:
+        raise Unreadable("it has no value")
+    if len(value) > HUGE_BYTES:
+        raise Unreadable(f"it has {len(value):,} bytes")
+    header = _header(value)
+    if header is not None and not str(header.get("source", "")).startswith(_STANDBY):
+        return None if "job-name" in header and "source" in header else _refused_header()
+    snapshot: Any = _loaded(value)
+    if not isinstance(_field(snapshot, "header"), dict):
+        snapshot = _untyped(snapshot)
+    try:
+        header, groups = snapshot["header"], snapshot["metrics"]
+        source, job = header["source"], (header["job-name"], str(header["job-id"]))
+        host, at_ms = str(header["host"]), long_or_none(header["time"])
+        if not (isinstance(source, str) and isinstance(job[0], str) and isinstance(groups, dict)):
+            raise TypeError("source, job-name or metrics")
+        if not source.startswith(_STANDBY):
+            return None
+        if at_ms is None:
+            raise ValueError("time")
+        picked = {
+            "process": str(header.get("exec-env-container-id") or host),
+            "offsets": _offsets(cast("dict[str, Any]", groups)),
+            "record_bytes": _record_bytes(cast("dict[str, Any]", groups).get(_STORES) or {}),
+        }
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise Unreadable(f"it is no metrics snapshot: {error!s:.80}") from None
+    return Fact(REPORT, source.removeprefix(_TASK), orjson.dumps(picked).decode(), at_ms, host, job)
+
+
+def refuse_future(came_ms: int, now_ms: int) -> None:
+    """A record that claims to be of tomorrow or later hides every one that comes before."""
+    if came_ms > now_ms + _DAY_MS:
+        raise Unreadable(f"its time is {(came_ms - now_ms) // _DAY_MS} days ahead")
+
+
+def _refused_header() -> None:
+    raise Unreadable("its header names no job or no source")
+
+
+def is_needed(name: str) -> bool:
+    """Whether a snapshot goes by this setting of a job."""
+    return name in _NEEDED or (
+        name.startswith(("stores.", "metrics.reporter.")) and name.endswith(_NEEDED_ENDS)
+    )
+
+
+def _loaded(text: bytes | None) -> object:
+    try:
+        return orjson.loads(text or b"")
+    except orjson.JSONDecodeError as error:
+        raise Unreadable(f"it is no JSON: {error!s:.80}") from None
+
+
+def _field(found: object, name: str) -> Any:
+    return cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
+
+
+def _header(value: bytes) -> dict[str, Any] | None:
+    """The header alone, where it comes first, as Samza writes it: that spares most of the parsing."""
+    if not value.startswith(_HEADER):
+        return None
+    try:
+        return orjson.loads(value[len(_HEADER) - 1 : value.index(b"}") + 1])
+    except ValueError:
+        return None
+
+
+def _untyped(found: Any) -> Any:
+    """JSON without the types that Jackson puts before each value: `["java.util.HashMap", {…}]`."""
+    if isinstance(found, dict):
+        return {name: _untyped(one) for name, one in cast("dict[str, Any]", found).items()}
+    pair = cast("list[Any]", found) if isinstance(found, list) else []
+    if len(pair) == 2 and isinstance(pair[0], str) and pair[0].startswith("java."):
+        return _untyped(pair[1])
+    return cast("Any", found)
+
+
+def _offsets(groups: Mapping[str, Any]) -> dict[str, int | None]:
+    return {
+        name: long_or_none(offset)
+        for group, gauges in groups.items()
+        if group.endswith(_GROUP_SUFFIX)
+        for name, offset in gauges.items()
+        # Of a store that is its task's side input each offset is there twice.
+        if name.endswith(_OFFSET) and not name.startswith(_SIDE)
+    }
+
+
+def _record_bytes(gauges: Mapping[str, Any]) -> dict[str, float]:
+    """Store → the mean size of the records that it was given."""
+    found: dict[str, float] = {}
+    for name, written in gauges.items():
+        if name.endswith("-bytes-written") and isinstance(written, int):
+            store = name.removesuffix("-bytes-written")
+            records = gauges.get(f"{store}-puts")
+            if isinstance(records, int) and records > 0:
+                found[store] = round(written / records, 1)
+    return found
+
+
+def _of_v1(ssps: Any) -> dict[str, int]:
+    """`<checkpoint id>:<offset>` of each changelog partition."""
+    offsets = {
+        _gauge(ssp): long_or_none(str(ssp["offset"]).rpartition(":")[2]) for ssp in ssps.values()
+    }
+    return {name: offset for name, offset in offsets.items() if offset is not None}
+
+
+def _of_v2(checkpoint: Any) -> dict[str, int]:
+    found: dict[str, int] = {}
+    markers: dict[str, str] = checkpoint["state-checkpoint-markers"].get(_BACKEND) or {}
+    for marker in markers.values():
+        told = orjson.loads(marker)
+        offset = long_or_none(told["changelog-offset"])
+        if offset is not None:
+            found[_gauge(told["changelog-ssp"])] = offset
+    return found
+
+
+def _gauge(ssp: Mapping[str, Any]) -> str:
+    """Samza's name for it in the metrics."""
+    return f"{ssp['system']}-{ssp['stream']}-{ssp['partition']}{_OFFSET}"
+
+
+_CHECKPOINTS: Mapping[str, Callable[[Any], dict[str, int]]] = {
+    "checkpoint": _of_v1,
+    "checkpoint-v2": _of_v2,
+}

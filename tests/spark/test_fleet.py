@@ -1,0 +1,186 @@
+"""One pass over a fleet whose every figure is known, its metrics in one topic; in parts, and killed between."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from samza_dagster.metadata import Connection
+from samza_dagster.snapshots import FleetSnapshot, Tables, fleet, take_fleet
+from tests.rig.fleets import Answer, Fault, Fleet, Report, Shape, answers, reports, spoiled
+from tests.rig.fleets.fleet import BEGAN_MS, STORE
+from tests.spark.conftest import Topics, at, entry
+
+pytestmark = pytest.mark.spark
+
+TOPIC, PARTITIONS = "fleet-metrics", 3
+MIDDLE_MS, END_MS = 70_000, 100_000
+MANY = {fault: 0.1 for fault in Fault if fault is not Fault.NONE}
+FLEET = Fleet(
+    Shape(jobs=5, containers=2, standbys=2, hosts=8, shares=MANY, fault_ms=75_000, seed=2)
+)
+JOBS = sorted({group.job for group in FLEET.groups})
+SPOILED = tuple(spoiled("job-0000", "Standby-Partition 0-0", "host-000"))
+
+
+def stream_of(job: str) -> list[tuple[str, str | None, int]]:
+    """What a job's coordinator stream says at the end: where its newest processes are."""
+    config = {
+        "job.name": job,
+        "job.id": "1",
+        f"stores.{STORE}.factory": "F",
+        f"stores.{STORE}.changelog": f"kafka.{job}-{STORE}-changelog",
+        "metrics.reporters": "s",
+        "metrics.reporter.s.stream": f"kafka.{TOPIC}",
+        "metrics.reporter.s.interval": "10",
+    }
+    told = [entry("set-config", name, value=value) for name, value in config.items()]
+    for group in FLEET.groups:
+        if group.job != job:
+            continue
+        placed = [(task, number, group.active) for task, number in group.tasks]
+        placed += [(s.task, s.partition, s.restores[-1][0]) for s in group.standbys]
+        for task, number, process in placed:
+            mode = "Standby" if task.startswith("Standby-") else "Active"
+            told += [
+                entry("set-task-container-assignment", task, containerId=process.container),
+                entry("set-task-mode-assignment", task, taskMode=mode),
+                entry("set-changelog", task, Partition=str(number)),
+                entry("set-container-host-assignment", process.container, host=process.host),
+            ]
+    return told
+
+
+def write(topics: Topics, told: list[Report]) -> None:
+    for partition in range(PARTITIONS):
+        mine = [(None, r.value, r.at_ms) for r in told if r.partition(PARTITIONS) == partition]
+        topics.fill(TOPIC, mine, partition)  # pyright: ignore[reportArgumentType]
+
+
+class Story:
+    """The fleet's records come in two parts; snapshots are taken as they come, and once of all."""
+
+    def __init__(self, topics: Topics, spark: Any, tables: Tables, whole: Tables) -> None:
+        self.topics, self.spark, self.tables = topics, spark, tables
+        self.jobs = [Connection(topics.bootstrap, job, "1") for job in JOBS]
+        for job in JOBS:
+            stream = f"__samza_coordinator_{job}_1"
+            topics.create(stream)
+            topics.fill(stream, stream_of(job))
+        topics.create(TOPIC, PARTITIONS)
+        topics.fill(TOPIC, [(None, one.value, one.at_ms) for one in SPOILED])  # pyright: ignore[reportArgumentType]
+        every = list(reports(FLEET, END_MS))
+        write(topics, [one for one in every if one.at_ms < BEGAN_MS + MIDDLE_MS])
+        self.first = self.take(MIDDLE_MS)
+        write(topics, [one for one in every if one.at_ms >= BEGAN_MS + MIDDLE_MS])
+        self.killed_before(tables, "facts")
+        self.killed_before(tables, "changelog_lag")
+        self.second = self.take(END_MS)
+        self.whole = take_fleet(spark, self.jobs, at(BEGAN_MS + END_MS), whole)
+
+    def take(self, ms: int) -> FleetSnapshot:
+        return take_fleet(self.spark, self.jobs, at(BEGAN_MS + ms), self.tables)
+
+    def killed_before(self, tables: Tables, table: str) -> None:
+        """A run that ends where it would write this table."""
+
+        class Killed(Tables):
+            def add(self, spark: Any, name: str, *rest: Any) -> None:
+                if name == table:
+                    raise KeyboardInterrupt
+                super().add(spark, name, *rest)
+
+        dying = Killed(tables.uri)
+        with pytest.raises(KeyboardInterrupt):
+            take_fleet(self.spark, self.jobs, at(BEGAN_MS + END_MS - 1), dying)
+
+
+@pytest.fixture(scope="module")
+def story(topics: Topics, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Story:
+    homes = (Tables(str(tmp_path_factory.mktemp(name))) for name in ("parts", "whole"))
+    return Story(topics, spark, *homes)
+
+
+def known(answer: Answer) -> tuple[str, str]:
+    return answer.job, answer.task
+
+
+def lags(snapshot: FleetSnapshot) -> dict[tuple[str, str], dict[str, Any]]:
+    rows = snapshot.rows("changelog_lag")
+    found = {(row["job_name"], row["task_name"]): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def test_each_standby_of_every_job_has_what_its_newest_report_says(story: Story) -> None:
+    """Whatever its host's clock says, and wherever it was before."""
+    rows, judged = lags(story.second), 0
+    for answer in answers(FLEET, END_MS - 1):
+        row = rows[known(answer)]
+        assert row["host"] == answer.host
+        if answer.reported_ms is None:
+            continue
+        judged += 1
+        assert row["applied_offset"] == answer.applied
+        if answer.applied is not None:
+            assert row["came_at"] == at(BEGAN_MS + answer.reported_ms)
+    assert judged > 25
+
+
+def test_records_are_read_once_and_nothing_is_lost_by_a_run_that_was_killed(story: Story) -> None:
+    """In parts, with two runs killed between, all is as if it had been read at once."""
+    for dataset in ("container_locality", "task_locality", "changelog_lag", "standby_readiness"):
+        assert story.second.rows(dataset) == story.whole.rows(dataset), dataset
+    assert story.second.unreadable == story.whole.unreadable == len(SPOILED)
+    facts = story.tables.read(story.spark, "facts")
+    twice = facts.where("kind = 'report'").groupBy("topic_id", "partition", "offset").count()
+    assert twice.where("count > 1").count() == 0
+
+
+def test_readers_see_whole_snapshots_alone(story: Story) -> None:
+    """The killed run has left its locality, and no row of it is told of."""
+    assert {row["snapshot_time"] for row in story.second.rows("task_locality")} == {
+        at(BEGAN_MS + END_MS)
+    }
+    newest = story.tables.last("task_locality")
+    assert newest.num_rows == story.second.counts["task_locality"]
+    of_one = story.tables.last("task_locality", [(JOBS[0], "1")])
+    assert set(of_one["job_name"].to_pylist()) == {JOBS[0]}
+
+
+def test_what_is_no_snapshot_is_kept_aside_with_its_offset(story: Story) -> None:
+    """The huge one and the one of next year too; the records around them count."""
+    aside = story.tables.read(story.spark, "facts").where("kind = 'unreadable'").collect()
+    assert {(row["partition"], row["offset"]) for row in aside} == {
+        (0, place) for place in range(len(SPOILED))
+    }
+    assert all(row["text"] for row in aside)
+
+
+def test_what_no_longer_counts_is_folded_away(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left in the table tells the same, and how far each partition was read."""
+    monkeypatch.setattr(fleet, "FOLDED_AT", 1)
+    before = story.tables.marks(story.tables.opened("facts"))
+    rows = story.take(END_MS).rows("changelog_lag")
+    assert rows == story.second.rows("changelog_lag")
+    folded = story.tables.opened("facts")
+    assert len(folded.file_uris()) < 5
+    assert story.tables.marks(folded) == before
+    monkeypatch.setattr(fleet, "FOLDED_AT", 1_000)
+    assert story.take(END_MS).rows("changelog_lag") == rows
+
+
+def test_a_topic_made_anew_is_read_from_its_beginning(story: Story) -> None:
+    """It has less than was read of the former; nothing of that counts any more."""
+    story.topics.create(TOPIC, PARTITIONS)
+    last = list(reports(FLEET, END_MS))[-1:]
+    again = json.loads(last[0].value)
+    write(story.topics, last)
+    rows = lags(story.take(END_MS + 1))
+    told = {task for (_, task), row in rows.items() if row["came_at"] is not None}
+    source = again["header"]["source"].removeprefix("TaskName-")
+    assert told == ({source} if source.startswith("Standby-") else set())

@@ -1,0 +1,127 @@
+"""Lag and readiness of a fleet whose every figure is known, out of what its containers report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.lag import Bounds
+from samza_dagster.metadata.job_topics import OffsetRange, Ranges
+from samza_dagster.snapshots import lag, readiness
+from samza_dagster.snapshots.facts import report_fact
+from samza_dagster.snapshots.job import Job
+from tests.rig.fleets import Answer, Fault, Fleet, Shape, answers, reports
+from tests.rig.fleets.fleet import BEGAN_MS, STORE, Group
+
+pytestmark = pytest.mark.unit
+END_MS = 100_000
+PATIENCE_MS = 180_000
+MANY = {fault: 0.06 for fault in Fault if fault is not Fault.NONE}
+FLEET = Fleet(Shape(jobs=30, containers=2, standbys=2, hosts=8, shares=MANY, fault_ms=75_000, seed=2))  # fmt: skip
+Row = dict[str, Any]
+
+
+def placed(group: Group) -> Iterator[tuple[str, str, str]]:
+    """Kind, name and text of what the coordinator stream says of a group at the end."""
+    yield "config", f"stores.{STORE}.factory", "F"
+    if group.fault is not Fault.NO_CHANGELOG:
+        yield "config", f"stores.{STORE}.changelog", f"kafka.{group.topic}"
+    yield "config", "metrics.reporters", "s"
+    yield "config", "metrics.reporter.s.stream", "kafka.metrics"
+    for standby in group.standbys:
+        process = standby.restores[-1][0]
+        yield "container", standby.task, process.container
+        yield "mode", standby.task, "Standby"
+        yield "changelog", standby.task, str(standby.partition)
+        yield "host", process.container, process.host
+
+
+@cache
+def judged() -> dict[tuple[str, str], tuple[Answer, Row]]:
+    """Each answer with the row that came of the reports."""
+    rows: dict[str, list[Row]] = {}
+    for offset, report in enumerate(reports(FLEET, END_MS)):
+        fact = report_fact(report.value)
+        if fact is not None and fact.job is not None:
+            told = [report.at_ms, offset, fact.at_ms, json.loads(fact.text or "")]
+            text = json.dumps([told])
+            rows.setdefault(fact.job[0], []).append(
+                {"kind": "report", "name": fact.name, "text": text, "source": fact.source, "came_ms": report.at_ms, "offset": offset, "at_ms": fact.at_ms}
+            )  # fmt: skip
+    about: Row = {"came_ms": 1, "offset": 0, "at_ms": 1, "source": ""}
+    found: dict[tuple[str, str], tuple[Answer, Row]] = {}
+    known = {(one.job, one.task): one for one in answers(FLEET, END_MS - 1)}
+    for group in FLEET.groups:
+        facts = [{**about, "kind": k, "name": n, "text": t} for k, n, t in placed(group)]
+        mine = {standby.task for standby in group.standbys}
+        job = Job.of(group.job, "1", [*facts, *(r for r in rows.get(group.job, []) if r["name"] in mine)])  # fmt: skip
+        changelogs = {(group.topic, s.partition): s.changelog for s in group.standbys}
+        ranges: Ranges = {
+            at: OffsetRange(log.beginning_at(END_MS - 1), log.end_at(END_MS - 1))
+            if log.has_leader
+            else Unreachable("read it", seen="no leader", fix="start its broker")
+            for at, log in changelogs.items()
+        }
+        every = list(lag.replicas(job, ranges, 0))
+        asked = {*lag.times_asked(every, PATIENCE_MS), *readiness.times_asked(every)}
+        since = {
+            (topic, number, ms): changelogs[topic, number].end_at(ms - BEGAN_MS)
+            for topic, number, ms in asked
+            if ms < BEGAN_MS + END_MS
+            and changelogs[topic, number].end_at(ms - BEGAN_MS)
+            < changelogs[topic, number].end_at(END_MS - 1)
+        }
+        pairs = [(one, lag.lag_row(one, PATIENCE_MS, since, all_observed=True)) for one in every]
+        told = readiness.with_readiness(job, pairs, since, Bounds(window_s=30), {})
+        for dataset, row in told:
+            answer = known.get((group.job, row.get("task_name", "")))
+            if dataset == "changelog_lag" and answer is not None:
+                found[answer.job, answer.task] = answer, row
+    return found
+
+
+def test_every_lag_is_the_known_one() -> None:
+    """Whatever a host's clock says; where it can't be known, null and why."""
+    assert len(judged()) == len(list(answers(FLEET, END_MS - 1)))
+    assert {answer.fault for answer, _ in judged().values()} == set(Fault) - {Fault.NO_CHANGELOG}
+    for answer, row in judged().values():
+        if answer.unknown_because == "former-process":
+            continue  # nothing in Kafka tells that the process on that host is another one
+        assert (row["lag_records"], row["unknown_because"]) == (
+            answer.lag,
+            answer.unknown_because,
+        ), answer
+
+
+def test_bytes_follow_from_records() -> None:
+    """33 to a record: what the recorded standbys were given."""
+    for _, row in judged().values():
+        if row["lag_records"] is not None and row["applied_offset"] is not None:
+            assert row["lag_bytes"] == row["lag_records"] * 33
+
+
+def test_a_standby_that_stands_still_is_never_called_ready() -> None:
+    """Its changelog grows, and it applies nothing of it."""
+    stands = [
+        row["stand"]
+        for answer, row in judged().values()
+        if answer.fault is Fault.STANDS_STILL and (answer.lag or 0) > 0
+    ]
+    assert stands
+    assert "ready" not in stands
+
+
+def test_one_that_has_nothing_left_is_ready_or_not_proven_yet() -> None:
+    """By three reports over the window."""
+    stands = {
+        row["stand"]
+        for answer, row in judged().values()
+        if answer.fault is Fault.NONE and answer.lag == 0
+    }
+    assert stands <= {"ready", "unproven"}
+    assert "ready" in stands
