@@ -24,7 +24,7 @@ LARGEST_WHEEL = 1_500_000
 """Bytes. Pictures, jars or tests among them would show."""
 NOBODY = ("--bootstrap-servers", "127.0.0.1:1", "--job-name", "orders")
 PROPERTIES = (
-    "job.name=orders\njob.default.system=kafka\n"
+    "job.name=orders\njob.default.system=kafka\ntask.inputs=kafka.orders\n"
     "systems.kafka.consumer.bootstrap.servers=127.0.0.1:1\n"
 )
 COORDINATOR = (
