@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 import dagster as dg
 from dagster.components.resolved.errors import ResolutionException
@@ -62,46 +62,114 @@ from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants,
 TYPE = "samza_dagster.SamzaJobComponent"
 
 
+def _described(text: str) -> dg.Resolver:
+    """What an attribute is, for Dagster's own pages, editors of YAML and the reference."""
+    return dg.Resolver.default(description=text)
+
+
 @dg.scaffold_with(SamzaJobScaffolder)
 @dataclass
 class SamzaJobComponent(dg.Component, dg.Resolvable):
     """The jobs, sensors and assets of one Samza job, or of several.
 
-    Connection values may come from the environment: `{{ env('NAME', 'default') }}`.
-    Secrets never stand in the YAML: `client_config_env` names the environment
-    variable that holds each. In place of `app_name` and `app_id`, `jobs` are several Samza jobs of
-    one cluster: each `<name>/<id>` (`<name>` alone: id 1) or a pattern, as `orders-*/*`, of those
-    that Kafka has a coordinator stream of. Which one a run is about is its partition then. `prefix` goes before the names of jobs, sensors and schedules
-    and is the first part of asset keys: of several components in one code location, all but one
-    need a prefix of their own. `hosts`, when given, are the only hosts that its jobs send a
-    standby to; where the coordinator chooses by itself it isn't bound. They count as known, too,
-    where no container was yet. `yarn_resource_manager` is YARN's web address, where Samza's own AM
-    runs the job. With `deployment: standalone` it is a job of processors that the ZooKeeper at `zookeeper`
-    coordinates: what is moved is a task, from location to location, and what is restarted a processor;
-    `zookeeper_config` and `zookeeper_config_env` say how to log in there. `bounces` are rolling bounces by the clock. `build_defs` puts together what the
-    `build_*` methods give; override any of them.
+    Values may come from the environment: `{{ env('NAME', 'default') }}`. Secrets never stand in
+    the YAML: `client_config_env` and `zookeeper_config_env` name the variable that holds each.
+    `build_defs` puts together what the `build_*` methods give; override any of them.
     """
 
-    bootstrap_servers: str
-    app_name: str | int = ""
-    app_id: str | int = "1"
-    jobs: list[str] = field(default_factory=list[str])
-    client_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
-    client_config_env: dict[str, str] = field(default_factory=dict[str, str])
-    hosts: list[str] = field(default_factory=list[str])
-    yarn_resource_manager: str = ""
-    deployment: Literal["cluster", "standalone"] = "cluster"
-    zookeeper: str = ""
-    zookeeper_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
-    zookeeper_config_env: dict[str, str] = field(default_factory=dict[str, str])
-    policies: PlacementPolicies = field(default_factory=PlacementPolicies)
-    auto_failover: AutoFailover = field(default_factory=AutoFailover)
-    lag_slo: LagSlo = field(default_factory=LagSlo)
-    invariants: Invariants = field(default_factory=Invariants)
-    bounces: list[ScheduledBounce] = field(default_factory=list[ScheduledBounce])
-    snapshots_path: str = ""
-    spark_master: str = "local[2]"
-    prefix: str = ""
+    bootstrap_servers: Annotated[
+        str,
+        _described(
+            "Kafka's brokers of the job's coordinator stream: host:port, several with commas."
+        ),
+    ]
+    app_name: Annotated[str | int, _described("app.name (or job.name) of the Samza job.")] = ""
+    app_id: Annotated[
+        str | int, _described("app.id (or job.id) of the Samza job; 1 if nothing says another.")
+    ] = "1"
+    jobs: Annotated[
+        list[str],
+        _described(
+            "Several Samza jobs of one cluster, in place of app_name: each <name>/<id> "
+            "(<name> alone: id 1), or a pattern, as orders-*/*, of those that Kafka has a "
+            "coordinator stream of. Which one a run is about is its partition then."
+        ),
+    ] = field(default_factory=list[str])
+    client_config: Annotated[
+        dict[str, str | int],
+        _described(
+            "Settings of librdkafka: the login at the brokers, TLS. No secret: the UI shows them."
+        ),
+    ] = field(default_factory=dict[str, str | int])
+    client_config_env: Annotated[
+        dict[str, str],
+        _described("For each secret setting of librdkafka the environment variable that holds it."),
+    ] = field(default_factory=dict[str, str])
+    hosts: Annotated[
+        list[str],
+        _described(
+            "The only hosts that its jobs send a standby to; any without it. They count as "
+            "known where no container was yet. Where the coordinator chooses by itself it "
+            "isn't bound."
+        ),
+    ] = field(default_factory=list[str])
+    yarn_resource_manager: Annotated[
+        str,
+        _described(
+            "YARN's web address, where Samza's own Application Master runs the job; several "
+            "with commas."
+        ),
+    ] = ""
+    deployment: Annotated[
+        Literal["cluster", "standalone"],
+        _described(
+            "cluster; or standalone: a group of processors that ZooKeeper coordinates, of "
+            "which tasks are moved and processors restarted."
+        ),
+    ] = "cluster"
+    zookeeper: Annotated[
+        str,
+        _described("Where the ZooKeeper of a standalone job is: host:2181, several with commas."),
+    ] = ""
+    zookeeper_config: Annotated[
+        dict[str, str | int],
+        _described(
+            "Settings of ZooKeeper's client: login, TLS, ACLs. No secret: the UI shows them."
+        ),
+    ] = field(default_factory=dict[str, str | int])
+    zookeeper_config_env: Annotated[
+        dict[str, str],
+        _described(
+            "For each secret setting of ZooKeeper's client the environment variable that holds it."
+        ),
+    ] = field(default_factory=dict[str, str])
+    policies: Annotated[
+        PlacementPolicies,
+        _described("The bounds that its actions keep unless a run says otherwise."),
+    ] = field(default_factory=PlacementPolicies)
+    auto_failover: Annotated[
+        AutoFailover, _described("The sensor auto_failover: what a coordinator can't see.")
+    ] = field(default_factory=AutoFailover)
+    lag_slo: Annotated[
+        LagSlo, _described("The sensor lag_slo: objectives for the lag of standbys.")
+    ] = field(default_factory=LagSlo)
+    invariants: Annotated[
+        Invariants, _described("The sensor invariants: what must hold of a job.")
+    ] = field(default_factory=Invariants)
+    bounces: Annotated[list[ScheduledBounce], _described("Rolling bounces by the clock.")] = field(
+        default_factory=list[ScheduledBounce]
+    )
+    snapshots_path: Annotated[
+        str, _described("Where snapshots are kept; below DAGSTER_HOME if nothing is said.")
+    ] = ""
+    spark_master: Annotated[str, _described("Where Spark runs, as local[2].")] = "local[2]"
+    prefix: Annotated[
+        str,
+        _described(
+            "Goes before the names of jobs, sensors and schedules, and is the first part of "
+            "asset keys. Of several components in one code location all but one need one."
+        ),
+    ] = ""
 
     def __post_init__(self) -> None:
         """Raises `InvalidInput` for a prefix that Dagster's names can't begin with, or a secret.
