@@ -12,6 +12,7 @@ import dagster as dg
 from dagster.components.resolved.errors import ResolutionException
 from pydantic import ValidationError
 
+from samza_dagster.configuration import configuration, described, variable
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.assets.snapshots import (
@@ -62,9 +63,14 @@ from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants,
 TYPE = "samza_dagster.SamzaJobComponent"
 
 
-def _described(text: str) -> dg.Resolver:
-    """What an attribute is, for Dagster's own pages, editors of YAML and the reference."""
+def _is(text: str) -> dg.Resolver:
+    """What an attribute of the YAML is, for whoever writes it."""
     return dg.Resolver.default(description=text)
+
+
+def _of(name: str) -> dg.Resolver:
+    """As the resource's field of the same name."""
+    return _is(SamzaClientResource.model_fields[name].description or "")
 
 
 @dg.scaffold_with(SamzaJobScaffolder)
@@ -72,103 +78,68 @@ def _described(text: str) -> dg.Resolver:
 class SamzaJobComponent(dg.Component, dg.Resolvable):
     """The jobs, sensors and assets of one Samza job, or of several.
 
-    Values may come from the environment: `{{ env('NAME', 'default') }}`. Secrets never stand in
-    the YAML: `client_config_env` and `zookeeper_config_env` name the variable that holds each.
-    `build_defs` puts together what the `build_*` methods give; override any of them.
+    Connection values that the YAML leaves out come from the environment and the configuration file,
+    as the commands take them; any may be said as `{{ env('NAME', 'default') }}`.
+    Secrets never stand in the YAML: `client_config_env` names the environment
+    variable that holds each. In place of `app_name` and `app_id`, `jobs` are several Samza jobs of
+    one cluster: each `<name>/<id>` (`<name>` alone: id 1) or a pattern, as `orders-*/*`, of those
+    that Kafka has a coordinator stream of. Which one a run is about is its partition then. `prefix` goes before the names of jobs, sensors and schedules
+    and is the first part of asset keys: of several components in one code location, all but one
+    need a prefix of their own. `hosts`, when given, are the only hosts that its jobs send a
+    standby to; where the coordinator chooses by itself it isn't bound. They count as known, too,
+    where no container was yet. `yarn_resource_manager` is YARN's web address, where Samza's own AM
+    runs the job. With `deployment: standalone` it is a job of processors that the ZooKeeper at `zookeeper`
+    coordinates: what is moved is a task, from location to location, and what is restarted a processor;
+    `zookeeper_config` and `zookeeper_config_env` say how to log in there. `bounces` are rolling bounces by the clock. `build_defs` puts together what the
+    `build_*` methods give; override any of them.
     """
 
-    bootstrap_servers: Annotated[
-        str,
-        _described(
-            "Kafka's brokers of the job's coordinator stream: host:port, several with commas."
-        ),
-    ]
-    app_name: Annotated[str | int, _described("app.name (or job.name) of the Samza job.")] = ""
-    app_id: Annotated[
-        str | int, _described("app.id (or job.id) of the Samza job; 1 if nothing says another.")
-    ] = "1"
+    bootstrap_servers: Annotated[str, _is(described("bootstrap_servers"))] = ""
+    app_name: Annotated[str | int, _is(described("job_name"))] = ""
+    app_id: Annotated[str | int, _is(described("job_id"))] = ""
     jobs: Annotated[
         list[str],
-        _described(
-            "Several Samza jobs of one cluster, in place of app_name: each <name>/<id> "
-            "(<name> alone: id 1), or a pattern, as orders-*/*, of those that Kafka has a "
-            "coordinator stream of. Which one a run is about is its partition then."
-        ),
+        _is("Several Samza jobs of one cluster in place of app_name: <name>/<id>, or orders-*/*."),
     ] = field(default_factory=list[str])
-    client_config: Annotated[
-        dict[str, str | int],
-        _described(
-            "Settings of librdkafka: the login at the brokers, TLS. No secret: the UI shows them."
-        ),
-    ] = field(default_factory=dict[str, str | int])
-    client_config_env: Annotated[
-        dict[str, str],
-        _described("For each secret setting of librdkafka the environment variable that holds it."),
-    ] = field(default_factory=dict[str, str])
-    hosts: Annotated[
-        list[str],
-        _described(
-            "The only hosts that its jobs send a standby to; any without it. They count as "
-            "known where no container was yet. Where the coordinator chooses by itself it "
-            "isn't bound."
-        ),
-    ] = field(default_factory=list[str])
-    yarn_resource_manager: Annotated[
-        str,
-        _described(
-            "YARN's web address, where Samza's own Application Master runs the job; several "
-            "with commas."
-        ),
-    ] = ""
+    client_config: Annotated[dict[str, str | int], _of("client_config")] = field(
+        default_factory=dict[str, str | int]
+    )
+    client_config_env: Annotated[dict[str, str], _of("client_config_env")] = field(
+        default_factory=dict[str, str]
+    )
+    hosts: Annotated[list[str], _of("hosts")] = field(default_factory=list[str])
+    yarn_resource_manager: Annotated[str, _of("yarn_resource_manager")] = ""
     deployment: Annotated[
         Literal["cluster", "standalone"],
-        _described(
-            "cluster; or standalone: a group of processors that ZooKeeper coordinates, of "
-            "which tasks are moved and processors restarted."
-        ),
+        _is("A cluster's coordinator runs the job, or ZooKeeper coordinates its processors."),
     ] = "cluster"
-    zookeeper: Annotated[
-        str,
-        _described("Where the ZooKeeper of a standalone job is: host:2181, several with commas."),
-    ] = ""
-    zookeeper_config: Annotated[
-        dict[str, str | int],
-        _described(
-            "Settings of ZooKeeper's client: login, TLS, ACLs. No secret: the UI shows them."
-        ),
-    ] = field(default_factory=dict[str, str | int])
-    zookeeper_config_env: Annotated[
-        dict[str, str],
-        _described(
-            "For each secret setting of ZooKeeper's client the environment variable that holds it."
-        ),
-    ] = field(default_factory=dict[str, str])
+    zookeeper: Annotated[str, _of("zookeeper")] = ""
+    zookeeper_config: Annotated[dict[str, str | int], _of("zookeeper_config")] = field(
+        default_factory=dict[str, str | int]
+    )
+    zookeeper_config_env: Annotated[dict[str, str], _of("zookeeper_config_env")] = field(
+        default_factory=dict[str, str]
+    )
     policies: Annotated[
-        PlacementPolicies,
-        _described("The bounds that its actions keep unless a run says otherwise."),
+        PlacementPolicies, _is("Time-outs and limits of placement, and the sensors' intervals.")
     ] = field(default_factory=PlacementPolicies)
     auto_failover: Annotated[
-        AutoFailover, _described("The sensor auto_failover: what a coordinator can't see.")
+        AutoFailover, _is("What sensor auto_failover takes for trouble, and whether it acts.")
     ] = field(default_factory=AutoFailover)
-    lag_slo: Annotated[
-        LagSlo, _described("The sensor lag_slo: objectives for the lag of standbys.")
-    ] = field(default_factory=LagSlo)
-    invariants: Annotated[
-        Invariants, _described("The sensor invariants: what must hold of a job.")
-    ] = field(default_factory=Invariants)
-    bounces: Annotated[list[ScheduledBounce], _described("Rolling bounces by the clock.")] = field(
+    lag_slo: Annotated[LagSlo, _is("How far replicas may be behind.")] = field(
+        default_factory=LagSlo
+    )
+    invariants: Annotated[Invariants, _is("What sensor invariants checks.")] = field(
+        default_factory=Invariants
+    )
+    bounces: Annotated[list[ScheduledBounce], _is("Rolling bounces by the clock.")] = field(
         default_factory=list[ScheduledBounce]
     )
-    snapshots_path: Annotated[
-        str, _described("Where snapshots are kept; below DAGSTER_HOME if nothing is said.")
-    ] = ""
-    spark_master: Annotated[str, _described("Where Spark runs, as local[2].")] = "local[2]"
+    snapshots_path: str = ""
+    spark_master: str = "local[2]"
     prefix: Annotated[
         str,
-        _described(
-            "Goes before the names of jobs, sensors and schedules, and is the first part of "
-            "asset keys. Of several components in one code location all but one need one."
-        ),
+        _is("Begins the names of its jobs, sensors and assets, where a code location has several."),
     ] = ""
 
     def __post_init__(self) -> None:
@@ -178,6 +149,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """
         refuse_secrets("client_config", self.client_config)
         refuse_secrets("zookeeper_config", self.zookeeper_config)
+        self._fill()
         if bool(self.zookeeper) != self.is_standalone:
             raise InvalidInput(
                 "the component's deployment",
@@ -203,6 +175,33 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 f"prefix {self.prefix!r}",
                 seen="Dagster's names have letters, digits and underscores",
                 fix="a letter, then at most 39 of these",
+            )
+
+    def _fill(self) -> None:
+        """What the YAML leaves out, as environment and configuration file say it.
+
+        Raises `InvalidInput` when nothing names the brokers.
+        """
+        names_job = bool(self.jobs or self.app_name)
+        said = configuration(
+            {
+                "bootstrap_servers": self.bootstrap_servers,
+                "yarn_resource_manager": self.yarn_resource_manager,
+                "zookeeper": self.zookeeper,
+            }
+        ).value
+        self.bootstrap_servers = said("bootstrap_servers")
+        self.yarn_resource_manager = said("yarn_resource_manager")
+        if self.is_standalone:
+            self.zookeeper = said("zookeeper")
+        if not names_job:
+            self.app_name, self.app_id = said("job_name"), self.app_id or said("job_id")
+        self.app_id = self.app_id or "1"
+        if not self.bootstrap_servers:
+            raise InvalidInput(
+                "bootstrap_servers of the component",
+                seen=f"neither its YAML nor {variable('bootstrap_servers')} names them",
+                fix="bootstrap_servers: host:9092",
             )
 
     @property
