@@ -117,9 +117,8 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0].partition("-")[0] for name in names}
     assert tops == {"samza_dagster"}
-    assert {"samza_dagster/sandbox/artifacts.toml", "samza_dagster/java/WarmStart.java"} <= set(
-        names
-    )
+    files = ("sandbox/artifacts.toml", "java/WarmStart.java", "monitoring/samza_dagster_alerts.yml")
+    assert {f"samza_dagster/{file}" for file in files} <= set(names)
     assert wheel.stat().st_size < LARGEST_WHEEL
 
 
