@@ -143,5 +143,5 @@ def explain(target: Target, processor: str, destination: str, as_json: bool) -> 
       samza-dagster explain 0-0 --to ANY_HOST --json
     """
     with target.client() as client, busy("Reading the job …"):
-        plan = client.plan(processor, destination)
+        plan = client.explain(processor, destination)
     print_plan(plan, as_json)
