@@ -371,6 +371,19 @@ def test_containers_become_fewer_once_all_is_at_work() -> None:
     assert step(rules.warm(state, "b_3"), settled, 102, planned)[1] == (stop("b_1", "b_2"),)
 
 
+def test_a_version_that_adds_tasks_before_containers_became_fewer_does_not_add_to_them() -> None:
+    """One more than there may be, at most: those that are too many become one at once."""
+    few = replace(SETTINGS, containers=1)
+    work = replace(runs(container("b", "1"), container("b_1", "2")), at_work=frozenset({"b"}))
+    state = at(B, work=work, joined=1, settings=few)
+    seen = group(A, B, version=2, a="4", b="1 2")
+    assert step(state, seen, 100, planned)[1] == (JoinBarrier(2),), "one that adds none ends none"
+    seen = group(A, B, version=2, a="4", b="1 2 3")
+    _, commands = step(state, seen, 100, planned)
+    both, added = container("b_3", "1", "2"), container("b_2", "3")
+    assert commands == (JoinBarrier(2), stop("b", "b_1"), expect(both, added))
+
+
 def test_what_ended_by_itself_takes_all_with_it_and_all_starts_anew() -> None:
     """Its lease was over: the others' is too."""
     settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="1 2")
