@@ -358,6 +358,16 @@ def test_standby_tasks_start_once_the_active_ones_that_start_too_have_been_at_wo
     assert step(state, settled, 8_000, planned)[1] == (start(container("b-0", "standby1")),)
 
 
+def test_standby_tasks_that_wait_for_a_container_to_end_wake_nobody() -> None:
+    """They start with its successor's check-in, which is told."""
+    seen = group(A, B, version=2, state=BarrierState.DONE, a="2", b="1 standby2")
+    state = at(B, work=runs(container("b", "1", "2")), joined=2, settings=Settings())
+    state, _ = step(state, seen, 100, planned)
+    state, commands = step(rules.warm(state, "b_1"), seen, 101, planned)
+    assert commands == (stop("b"),)
+    assert state.work.wake_ms is None
+
+
 def test_containers_become_fewer_once_all_is_at_work() -> None:
     """Those with the fewest tasks, as a start on its own then, not beside the one that has just been added."""
     settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="1 2 3 4")
