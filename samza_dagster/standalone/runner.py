@@ -23,6 +23,8 @@ from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _READINGS_A_SESSION = 6
 """So often within a session's time the group is read though nothing was heard of it."""
+_SOONEST_MS = 20
+"""Where ZooKeeper is away what is due stays due."""
 _LEASE_OF_SESSION = 0.95
 """A warden ends what outlives this part of the session's time, whatever became of its processor."""
 _log = logging.getLogger(__name__)
@@ -254,7 +256,7 @@ class ProcessorRunner:
         due_ms = self._state.settings.session_ms / _READINGS_A_SESSION
         wake_ms = rules.wake_ms(self._state)
         if wake_ms is not None:
-            due_ms = min(due_ms, max(0, wake_ms - _now_ms()))
+            due_ms = min(due_ms, max(_SOONEST_MS, wake_ms - _now_ms()))
         return due_ms / 1_000
 
 

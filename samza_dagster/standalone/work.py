@@ -57,8 +57,14 @@ class Work:
     @property
     def wake_ms(self) -> int | None:
         """When `ordered` has to be asked again though nothing happened; None: not by itself."""
-        standbys_ms = self.standbys_ms if self.free_to_start(TaskMode.STANDBY) else None
+        waits = self.have_actives_started and self.free_to_start(TaskMode.STANDBY)
+        standbys_ms = self.standbys_ms if waits else None
         return min((at for at in (standbys_ms, self.warm_by_ms) if at is not None), default=None)
+
+    @property
+    def have_actives_started(self) -> bool:
+        """All active containers that may run have started."""
+        return _ids(self.expected) <= self.awaited
 
     @property
     def is_settled(self) -> bool:
@@ -175,10 +181,11 @@ class Work:
             work = replace(work, standbys_ms=now_ms + _STARTED_MS)
         running = (*self.running, *actives)
         expected = tuple(each for each in _actives(self.wanted) if each not in running)
-        waits = now_ms < work.standbys_ms or not _ids(expected) <= self.awaited
-        standbys = () if waits else work.free_to_start(TaskMode.STANDBY)
         warm = self.warm & _ids(tuple(each for each in expected if each in self.expected))
-        work = replace(work, running=(*running, *standbys), expected=expected, warm=warm)
+        work = replace(work, running=running, expected=expected, warm=warm)
+        may_start = work.have_actives_started and now_ms >= work.standbys_ms
+        standbys = work.free_to_start(TaskMode.STANDBY) if may_start else ()
+        work = replace(work, running=(*running, *standbys))
         return work, Orders(ends, (*actives, *standbys))
 
     def free_to_start(self, mode: TaskMode) -> Containers:

@@ -358,6 +358,16 @@ def test_standby_tasks_start_once_the_active_ones_that_start_too_have_been_at_wo
     assert step(state, settled, 8_000, planned)[1] == (start(container("b-0", "standby1")),)
 
 
+def test_standby_tasks_that_wait_for_a_container_to_end_wake_nobody() -> None:
+    """They start with its successor's check-in, which is told."""
+    seen = group(A, B, version=2, state=BarrierState.DONE, a="2", b="1 standby2")
+    state = at(B, work=runs(container("b", "1", "2")), joined=2, settings=Settings())
+    state, _ = step(state, seen, 100, planned)
+    state, commands = step(rules.warm(state, "b_1"), seen, 101, planned)
+    assert commands == (stop("b"),)
+    assert state.work.wake_ms is None
+
+
 def test_containers_become_fewer_once_all_is_at_work() -> None:
     """Those with the fewest tasks, as a start on its own then, not beside the one that has just been added."""
     settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="1 2 3 4")
@@ -369,6 +379,19 @@ def test_containers_become_fewer_once_all_is_at_work() -> None:
     state, commands = step(rules.at_work(state, "b_2", 101), settled, 101, planned)
     assert commands == (expect(container("b_3", "3", "4")),)
     assert step(rules.warm(state, "b_3"), settled, 102, planned)[1] == (stop("b_1", "b_2"),)
+
+
+def test_a_version_that_adds_tasks_before_containers_became_fewer_does_not_add_to_them() -> None:
+    """One more than there may be, at most: those that are too many become one at once."""
+    few = replace(SETTINGS, containers=1)
+    work = replace(runs(container("b", "1"), container("b_1", "2")), at_work=frozenset({"b"}))
+    state = at(B, work=work, joined=1, settings=few)
+    seen = group(A, B, version=2, a="4", b="1 2")
+    assert step(state, seen, 100, planned)[1] == (JoinBarrier(2),), "one that adds none ends none"
+    seen = group(A, B, version=2, a="4", b="1 2 3")
+    _, commands = step(state, seen, 100, planned)
+    both, added = container("b_3", "1", "2"), container("b_2", "3")
+    assert commands == (JoinBarrier(2), stop("b", "b_1"), expect(both, added))
 
 
 def test_what_ended_by_itself_takes_all_with_it_and_all_starts_anew() -> None:
