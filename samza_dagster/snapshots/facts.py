@@ -12,6 +12,7 @@ Anybody may write there: what can't be read raises `Unreadable`, and costs no ot
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
 from samza_dagster.errors import MissingPrerequisite
@@ -42,6 +43,7 @@ _NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
 _TASK, _STANDBY = "TaskName-", "TaskName-Standby-"
 _HEADER = b'{"header":{'
 _GROUP_SUFFIX, _OFFSET, _SIDE = "TaskInstanceMetrics", "-offset", "side-inputs-"
+_WRITTEN = "-bytes-written"
 _STORES = "org.apache.samza.storage.kv.KeyValueStoreMetrics"
 _BACKEND = "org.apache.samza.storage.KafkaChangelogStateBackendFactory"
 HUGE_BYTES = 4 << 20
@@ -200,25 +202,33 @@ def _untyped(found: Any) -> Any:
 
 def _offsets(groups: Mapping[str, Any]) -> dict[str, int | None]:
     return {
-        name: long_or_none(offset)
+        name: long_or_none(gauges[name])
         for group, gauges in groups.items()
         if group.endswith(_GROUP_SUFFIX)
-        for name, offset in gauges.items()
-        # Of a store that is its task's side input each offset is there twice.
-        if name.endswith(_OFFSET) and not name.startswith(_SIDE)
+        for name in _offset_names(tuple(gauges))
     }
+
+
+@lru_cache(maxsize=50_000)
+def _offset_names(gauges: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that tell an offset: a task has the same sixty gauges in each of its reports."""
+    # Of a store that is its task's side input each offset is there twice.
+    return tuple(n for n in gauges if n.endswith(_OFFSET) and not n.startswith(_SIDE))
 
 
 def _record_bytes(gauges: Mapping[str, Any]) -> dict[str, float]:
     """Store → the mean size of the records that it was given."""
     found: dict[str, float] = {}
-    for name, written in gauges.items():
-        if name.endswith("-bytes-written") and isinstance(written, int):
-            store = name.removesuffix("-bytes-written")
-            records = gauges.get(f"{store}-puts")
-            if isinstance(records, int) and records > 0:
-                found[store] = round(written / records, 1)
+    for store in _stores(tuple(gauges)):
+        written, records = gauges[f"{store}{_WRITTEN}"], gauges.get(f"{store}-puts")
+        if isinstance(written, int) and isinstance(records, int) and records > 0:
+            found[store] = round(written / records, 1)
     return found
+
+
+@lru_cache(maxsize=1_000)
+def _stores(gauges: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.removesuffix(_WRITTEN) for name in gauges if name.endswith(_WRITTEN))
 
 
 def _of_v1(ssps: Any) -> dict[str, int]:

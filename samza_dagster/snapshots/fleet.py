@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from samza_dagster.snapshots.job import window_ms
 from samza_dagster.snapshots.job_step import Asked, job_rows, restored
 from samza_dagster.snapshots.readiness import CONTAINERS
 from samza_dagster.snapshots.schemas import DATASETS, TABLES
+from samza_dagster.snapshots.snapshot import FleetSnapshot
 from samza_dagster.snapshots.source import (
     CHECKPOINTS,
     COORDINATOR,
@@ -49,48 +49,6 @@ START_S = 10.0
 FOLDED_AT = 40
 """Files of table `facts`, of which each snapshot adds some."""
 _DAY_MS = 86_400_000
-_SORTED_BY = {
-    "container_locality": ("processor_id",),
-    "task_locality": ("task_name",),
-    "changelog_lag": ("store", "partition", "task_name"),
-    "standby_readiness": ("processor_id",),
-    "restore_forecast": ("processor_id", "host"),
-    "host_loss": ("host", "processor_id"),
-    "violations": ("rule", "processor_id"),
-}
-
-
-@dataclass(frozen=True)
-class FleetSnapshot:
-    """The seven datasets of some jobs at one time; columns as in `schemas.DATASETS`.
-
-    `frames` are cached, by dataset; `unpersist` frees them. `counts` are their rows. `unreadable` counts
-    the records that couldn't be read and are kept aside, in table `facts`. `unread` names the job or topic
-    that couldn't be reached, and why: what it is about is unknown, and nothing else. `seconds` says how
-    long each part took.
-    """
-
-    at: datetime
-    frames: Mapping[str, DataFrame]
-    counts: Mapping[str, int]
-    unreadable: int
-    unread: Mapping[str, str]
-    seconds: Mapping[str, float]
-    _cached: Sequence[DataFrame] = field(default=(), repr=False)
-
-    def rows(self, dataset: str, limit: int | None = None) -> list[dict[str, Any]]:
-        """A dataset as plain dicts, in a stable order; the first `limit`. Times are aware, in UTC."""
-        keys = ("job_name", "job_id", *_SORTED_BY[dataset])
-        frame: Any = self.frames[dataset]
-        if limit is not None:
-            frame = frame.orderBy(*keys).limit(limit)
-        found: list[dict[str, Any]] = frame.toArrow().to_pylist()
-        return sorted(found, key=lambda row: [(row[key] is not None, row[key]) for key in keys])
-
-    def unpersist(self) -> None:
-        """Frees the cached frames."""
-        for frame in self._cached:
-            frame.unpersist()
 
 
 def take_fleet(
@@ -274,9 +232,13 @@ class _Taking:
         wanted = "kind = 'config' AND (name LIKE 'metrics.%' OR name IN ('job.name', 'job.id'))"
         found: dict[JobId, dict[str, str]] = {}
         current = set(self._ids.values())
-        for row in newest(known.where(wanted)).where("text IS NOT NULL").collect():
+        # A few rows of each job: sorted here, that spares Spark a shuffle.
+        for row in sorted(known.where(wanted).collect(), key=lambda row: row["offset"]):
             if row["topic_id"] in current:
-                found.setdefault((row["job_name"], row["job_id"]), {})[row["name"]] = row["text"]
+                settings = found.setdefault((row["job_name"], row["job_id"]), {})
+                settings.pop(row["name"], None)
+                if row["text"] is not None:
+                    settings[row["name"]] = row["text"]
         for it in list(self._jobs):
             try:
                 require_owner(found.get(it, {}), *it)
@@ -296,16 +258,12 @@ class _Taking:
                 intervals[topic] = max(seconds, intervals.get(topic, 0))
         ranges = self._asked(set(intervals))
         anew = {
-            (topic, partition, self._at_ms - window_ms(1000 * intervals[topic]))
-            for topic, partition in ranges
-            if partition >= 0 and (self._ids[topic], partition) not in read_to
+            (topic, partition, self._at_ms - window_ms(1000 * intervals[topic])): span.end
+            for (topic, partition), span in ranges.items()
+            if isinstance(span, OffsetRange) and (self._ids[topic], partition) not in read_to
         }
         first = self._topics.offsets_since(anew) if anew else {}
-        since = {
-            (self._ids[topic], partition): first.get((topic, partition, ms), span.end)
-            for topic, partition, ms in anew
-            if isinstance(span := ranges[topic, partition], OffsetRange)
-        }
+        since = {(self._ids[at[0]], at[1]): first.get(at, end) for at, end in anew.items()}
         return self._spans(ranges, METRICS, dict.fromkeys(intervals), {**read_to, **since})
 
     def _read_now(self, fresh: DataFrame, spans: Sequence[Span]) -> dict[At, Mark]:

@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from deltalake import Schema
     from pyspark.sql import DataFrame, SparkSession
 
+_TIME = 'Timestamp(Microsecond, Some("UTC"))'
 UNCOMMITTED_FOR = timedelta(days=1)
 """Files that are in no table are kept that long: a write that is under way may still commit them."""
 
@@ -132,8 +133,8 @@ class Tables:
         for table, columns in TABLES.items():
             opened = self.opened(table)
             if any(column.name == "snapshot_time" for column in columns):
-                oldest = (now - keep).isoformat(sep=" ")
-                told = opened.delete(f"snapshot_time < CAST('{oldest}' AS TIMESTAMP)")
+                oldest = (now - keep).astimezone(UTC).isoformat()
+                told = opened.delete(f"snapshot_time < arrow_cast('{oldest}', '{_TIME}')")
                 dropped[table] = int(told.get("num_deleted_rows") or 0)
                 opened.optimize.compact()
             opened.vacuum(

@@ -1,0 +1,43 @@
+"""How offset ranges are dealt to workers."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.snapshots.source import METRICS, Span, deal
+
+pytestmark = pytest.mark.unit
+
+
+def span(topic: str, start: int, end: int) -> Span:
+    return Span(topic, 0, start, end, f"id of {topic}", METRICS)
+
+
+def test_a_big_partition_is_split() -> None:
+    """In as many parts as there are processors; no record is in two of them."""
+    assert deal([span("t", 100, 100_100)], 2) == [
+        [span("t", 100, 50_100)],
+        [span("t", 50_100, 100_100)],
+    ]
+
+
+def test_small_ones_share_a_worker() -> None:
+    """A job's few records aren't worth one of their own."""
+    every = [span(name, 0, 10) for name in "abc"]
+    assert deal(every, 8) == [every]
+
+
+@given(st.lists(st.tuples(st.integers(0, 90_000), st.integers(0, 90_000)), max_size=8), st.integers(1, 9))  # fmt: skip
+def test_each_record_is_dealt_once(lengths: list[tuple[int, int]], parts: int) -> None:
+    """Whatever the ranges are; no part is empty."""
+    every = [span(f"t{n}", start, start + more) for n, (start, more) in enumerate(lengths) if more]
+    dealt = deal(every, parts)
+    assert all(dealt)
+    for one in every:
+        mine = sorted(piece for part in dealt for piece in part if piece.topic == one.topic)
+        assert (mine[0].start, mine[-1].end) == (one.start, one.end)
+        assert all(a.end == b.start for a, b in itertools.pairwise(mine))
