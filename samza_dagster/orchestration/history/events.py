@@ -20,6 +20,7 @@ from samza_dagster.orchestration.history.open_requests import (
     LONGEST_MS,
     MOST_REQUESTS,
     InFlight,
+    OpenRequest,
     Status,
 )
 from samza_dagster.orchestration.requests import details_of
@@ -190,10 +191,7 @@ def history_event(
         description=f"{response.status_code.value}: processor {response.processor_id}"
         f" to {response.destination_host}: {response.response_message}",
         metadata={
-            "request": response.uuid,
-            "job": job,
-            "processor": response.processor_id,
-            "container_group": f"{job}/{group_of(response.processor_id)}",
+            **of_request(job, response, group_of),
             "destination": response.destination_host,
             "status": response.status_code.value,
             "message": response.response_message,
@@ -216,6 +214,18 @@ def history_event(
         },
         tags={"samza/status": response.status_code.value},
     )
+
+
+def of_request(
+    job: str, asked: PlacementResponse | OpenRequest, group_of: Callable[[str], str]
+) -> dict[str, str]:
+    """What every event of a request has, by which it is looked for."""
+    return {
+        "request": asked.uuid,
+        "job": job,
+        "processor": asked.processor_id,
+        "container_group": f"{job}/{group_of(asked.processor_id)}",
+    }
 
 
 def _seconds(response: PlacementResponse, told: Sequence[Status], *, whole: bool) -> float | str:
