@@ -330,7 +330,8 @@ class StandaloneWorld:
             assert process.state.sequence is not None
             if process.is_samzas:
                 return
-            server.placement.running[process.state.sequence] = command.running
+            member = server.members[process.state.sequence]
+            server.placement.report(member, command.running, runs=process.run is not None)
         elif isinstance(command, commands.JoinBarrier):
             barrier = server.barriers[command.version]
             participants = barrier.participants | {process.state.processor_id}
