@@ -130,8 +130,11 @@ def _run_histories(step: Step, first: int) -> None:
 def test_histories_find_writes_that_no_node_guards() -> None:
     """A processor that was paused in the middle of what it writes, beyond its session: another leads by then."""
     with pytest.raises(Violation):
-        for seed in range(6, 200):
-            world = StandaloneWorld(
-                seed, *production(), beside_samza=bool(seed % 2), is_fenced=False
-            )
-            world.run(1_000)
+        _run_unguarded()
+
+
+def _run_unguarded() -> None:
+    for seed in range(6, 200):
+        beside_samza = bool(seed % 2)
+        world = StandaloneWorld(seed, *production(), beside_samza=beside_samza, is_fenced=False)
+        world.run(1_000)
