@@ -34,7 +34,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants operators release-check lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants operators release-check docs lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -117,7 +117,7 @@ cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dags
 test-yarn: $(STAMP) java ## Samza's own Application Master on a real YARN; PART="files" for some (7 minutes)
 	@$(BIN)/python -m pytest $(or $(PART),tests/integration/yarn tests/e2e) -q -s -m "yarn and not nightyarn" --durations=0 --durations-min=1
 
-test-yarn-page: $(STAMP) java ## docs/from-samza.md as it is written, on a real YARN (5 minutes)
+test-yarn-page: $(STAMP) java ## docs/howto/from-samza.md as it is written, on a real YARN (5 minutes)
 	@$(BIN)/python -m pytest tests/integration/yarn/test_from_samza.py -q -s -m nightyarn
 
 test-yarn-long: $(STAMP) java ## a rolling bounce there held against the sum of its restarts, and twenty faults each told in time; PART="files" for one (25 minutes)
@@ -174,6 +174,10 @@ operators: $(STAMP) ## every operator of the heart, a little wrong, against the 
 release-check: $(STAMP) java ## all of these at the size of a night, each though one before it failed; one table at the end, JSON=file too (two hours, nothing beside it)
 	@$(BIN)/python -m tests.suites --all --json $(or $(JSON),$(RESULTS)/release_check.json)
 
+docs: $(STAMP) ## the pages of reference anew from the code, and the site of all pages in build/docs
+	@$(BIN)/python docs/site/reference.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/site/mkdocs.yml && echo "build/docs/index.html"
+
 lock: ## the locked requirements anew; what is installed has the versions that were tested
 	@for extra in dev all base; do \
 	  $(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --universal --python-version 3.11 --custom-compile-command "make lock" \
@@ -181,4 +185,4 @@ lock: ## the locked requirements anew; what is installed has the versions that w
 	@$(BIN)/uv pip compile --quiet --generate-hashes --no-emit-index-url --no-annotate --universal --python-version 3.11 --custom-compile-command "make lock" requirements/uv.in -o requirements/uv.txt
 
 clean: ## the virtual environment; caches and sandboxes stay
-	rm -rf $(VENV)
+	rm -rf $(VENV) build

@@ -1,6 +1,6 @@
 """What agent and coordinator say to each other, as the agent's side sees it.
 
-The page `docs/agent-protocol.md` is the rule. Unknown fields are ignored; a peer whose
+The page `docs/reference/agent-protocol.md` is the rule. Unknown fields are ignored; a peer whose
 version is one away is understood, any other is refused.
 """
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from collections.abc import Sequence
@@ -13,10 +14,12 @@ from typing import Any, NoReturn
 import click
 
 from samza_dagster.cli.output import print_json
-from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.errors import MissingPrerequisite, SamzaDagsterError
 from samza_dagster.interrupts import interrupts_raise
 
 INTERRUPTED = 130
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+_NOT_WRITABLE = (errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR)
 
 
 class Reporting(click.Command):
@@ -51,6 +54,12 @@ class Reporting(click.Command):
         except SamzaDagsterError as error:
             _report(error, as_json)
             code = error.exit_code
+        except OSError as error:
+            missing = _missing_on_disk(error)
+            if missing is None:
+                raise
+            _report(missing, as_json)
+            code = missing.exit_code
         except click.ClickException as error:
             if as_json:
                 print_json(_usage(error))
@@ -72,6 +81,22 @@ def _leave(code: int) -> NoReturn:
     except BrokenPipeError:
         sys.stderr.close()
     sys.exit(code)
+
+
+def _missing_on_disk(error: OSError) -> MissingPrerequisite | None:
+    """What a person can mend of a disk; None for an error of another kind."""
+    if error.errno in _NO_ROOM:
+        fix = (
+            "free some room there, or another directory: of a sandbox SAMZA_DAGSTER_HOME says which"
+        )
+    elif error.errno in _NOT_WRITABLE and error.filename is not None:
+        fix = "a directory that this user may write to: of a sandbox SAMZA_DAGSTER_HOME says which"
+    else:
+        return None
+    where = f": {error.filename}" if error.filename is not None else ""
+    return MissingPrerequisite(
+        "room for files that can be written", seen=f"{error.strerror}{where}", fix=fix
+    )
 
 
 def _report(error: SamzaDagsterError, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The sync message of an agent, read on the coordinator's side. See `docs/agent-protocol.md`."""
+"""The sync message of an agent, read on the coordinator's side. See `docs/reference/agent-protocol.md`."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 Whoever leads writes a record into the state topic at least every third of the lease, so
 silence tells: from when this process began to listen, by its own elapsed clock, whatever
 times the records bear. To take over is safe at any time, since the broker refuses the older
-leader's writes; waiting only spares a healthy leader (`docs/coordinator.md`). Whoever
+leader's writes; waiting only spares a healthy leader (`docs/operations/coordinator.md`). Whoever
 takes over writes a mark first, and who waits then waits for that one.
 """
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 from samza_dagster.errors import MissingPrerequisite, Unreachable
@@ -19,6 +21,11 @@ _SETTINGS = """<ivysettings>
 """
 _PATTERN = "[organisation]/[artifact]-[revision].[ext]"
 _ARRIVED = "[SUCCESSFUL ]"
+_FULL = "No space left on device"
+_CAUSES = (_FULL, "Server access error", "Host ", "xception")
+_SYMPTOMS = ("UNRESOLVED", "not found", "FAILED", "rror")
+_TAKES_MB = 300
+"""All sets of jars, and what is downloaded beside them meanwhile."""
 
 
 def ivy_jar() -> Path:
@@ -51,15 +58,15 @@ def retrieve(
     """Brings each (group, name, version) below `directory`, with the cache there too.
 
     Calls `arrived` for each download that ended well. Raises
-    `MissingPrerequisite` without Ivy or Java, `Unreachable` with the resolver's last
-    words when one didn't arrive. The files aren't verified here.
+    `MissingPrerequisite` without Ivy, Java or room on the disk, `Unreachable` with the
+    resolver's last words when one didn't arrive. The files aren't verified here.
     """
-    jar, java = ivy_jar(), find_java()
+    jar, java, proxy = ivy_jar(), find_java(), proxy_options(os.environ)
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "ivysettings.xml").write_text(_SETTINGS)
     (directory / "ivy.xml").write_text(_module_file(modules))
     command = [
-        str(java.program), "-Xmx128m", f"-Divy.default.ivy.user.dir={directory / 'user'}", "-jar", str(jar),
+        str(java.program), "-Xmx128m", *proxy, f"-Divy.default.ivy.user.dir={directory / 'user'}", "-jar", str(jar),
         "-settings", str(directory / "ivysettings.xml"), "-ivy", str(directory / "ivy.xml"),
         "-cache", str(directory / "cache"), "-retrieve", str(directory / "out" / _PATTERN),
     ]  # fmt: skip
@@ -76,13 +83,33 @@ def retrieve(
         except BaseException:
             process.kill()
             raise
-    if process.returncode != 0:
-        raise Unreachable(
-            f"resolve {len(modules)} jars",
-            seen=_reason(last_words),
-            fix="check the network (and the proxy that Java sees, JAVA_TOOL_OPTIONS), then run it again: "
-            "what arrived and was verified stays",
+    if process.returncode == 0:
+        return
+    if any(_FULL in line for line in last_words):
+        raise MissingPrerequisite(
+            f"room for {len(modules)} jars",
+            seen=f"{_FULL}: {directory}",
+            fix=f"free {_TAKES_MB} MB there, or point SAMZA_DAGSTER_HOME at another disk",
         )
+    raise Unreachable(
+        " ".join((f"resolve {len(modules)} jars", *(("through", *proxy) if proxy else ()))),
+        seen=_reason(last_words),
+        fix="check the network and the proxy (HTTPS_PROXY, or JAVA_TOOL_OPTIONS for what only Java "
+        "needs), then run it again: what arrived and was verified stays",
+    )
+
+
+def proxy_options(environment: Mapping[str, str]) -> list[str]:
+    """What makes a JVM go through the proxy of HTTPS_PROXY, which it doesn't read itself.
+
+    Nothing where JAVA_TOOL_OPTIONS name a proxy already.
+    """
+    given = environment.get("https_proxy") or environment.get("HTTPS_PROXY") or ""
+    if not given or "proxyHost" in environment.get("JAVA_TOOL_OPTIONS", ""):
+        return []
+    proxy = urlsplit(given if "//" in given else f"//{given}")
+    options = [f"-Dhttps.proxyHost={proxy.hostname}"] if proxy.hostname else []
+    return [*options, f"-Dhttps.proxyPort={proxy.port}"] if options and proxy.port else options
 
 
 def _module_file(modules: Sequence[tuple[str, str, str]]) -> str:
@@ -99,10 +126,9 @@ def _module_file(modules: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _reason(lines: Sequence[str]) -> str:
-    telling = [
-        line
-        for line in lines
-        if any(word in line for word in ("UNRESOLVED", "not found", "FAILED", "rror", "xception"))
-    ]
-    chosen = list(dict.fromkeys(telling))[:5] or list(lines)[-5:]
-    return " | ".join(chosen)[:800]
+    """What says why, before what only says that it failed."""
+    for words in (_CAUSES, _SYMPTOMS):
+        telling = [line for line in lines if any(word in line for word in words)]
+        if telling:
+            return " | ".join(list(dict.fromkeys(telling))[:2])[:800]
+    return " | ".join(list(lines)[-5:])[:800]

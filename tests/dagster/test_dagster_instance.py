@@ -39,7 +39,7 @@ from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_conf
 from samza_dagster.sandbox.dagster_stack import PATIENCE
 
 pytestmark = pytest.mark.dagster
-DEPLOY = Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
+DEPLOY = Path(__file__).resolve().parents[2] / "docs" / "operations" / "deploy.md"
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ SETTINGS = {
     "job.standbytasks.replication.factor": "1",
     "task.transactional.state.restore.enabled": "false",
 }
-"""What they need beside the job's config: see `docs/standalone.md`."""
+"""What they need beside the job's config: see `docs/howto/standalone.md`."""
 _LOGGED = ("zk", "processor", "container", "storage", "runtime")
 _OF_KAFKA = "org.apache.kafka.common.utils.AppInfoParser"
 """It warns, with an exception, of each second client of a JVM that has the name of a first."""

@@ -1,22 +1,28 @@
-"""What the pages name exists: functions, rooms, files, links, commands with their options, targets."""
+"""What the pages name exists, and works as it stands there: commands, YAML, links, files, targets."""
 
 from __future__ import annotations
 
+import importlib.util
 import pkgutil
 import re
+import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
-import dagster as dg
 import pytest
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
 
 from samza_dagster.cli.main import cli
-from samza_dagster.orchestration.component import SamzaJobComponent
+from samza_dagster.cli.place_container import place_container
+from samza_dagster.orchestration.component import TYPE, SamzaJobComponent
 
 pytestmark = pytest.mark.unit
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "samza_dagster"
-ARCHITECTURE = ROOT / "docs" / "architecture.md"
+ARCHITECTURE = ROOT / "docs" / "architecture" / "index.md"
 PAGES = (
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
@@ -72,10 +78,74 @@ def test_what_a_page_points_at_is_there(page: Path) -> None:
     assert set(re.findall(r"^make ([a-z-]+)", named, re.MULTILINE)) <= targets
 
 
+def fenced(page: Path, *kinds: str) -> list[str]:
+    """The blocks of a page between fences of one of these kinds."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^ *```(\w*)\n(.*?)^ *```", text, flags=re.DOTALL | re.MULTILINE)
+    return [block for kind, block in blocks if kind in kinds]
+
+
+OURS = {"samza-dagster": cli, "place-container": place_container}
+
+
+def commands(script: str) -> Iterator[list[str]]:
+    """Each command of ours in a script, with its arguments."""
+    script = script.replace("\\\n", " ").replace("…", "x")
+    for inner in re.findall(r"\$\(([^()]*)\)", script):
+        yield from commands(inner)
+    for line in re.sub(r"\$\([^()]*\)", "x", script).splitlines():
+        if not any(name in line for name in OURS):
+            continue
+        lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+        lexer.whitespace_split = True
+        words = [word.removeprefix(".venv/bin/") for word in lexer]
+        for start in (i for i, word in enumerate(words) if word in OURS):
+            rest = words[start:]
+            end = next((i for i, word in enumerate(rest) if set(word) <= set("();<>|&")), len(rest))
+            yield rest[:end]
+
+
+COMMANDS = [
+    pytest.param(words, id=f"{page.relative_to(ROOT).as_posix()}: {shlex.join(words)}")
+    for page in PAGES
+    for block in fenced(page, "", "sh")
+    for words in commands(block)
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_each_command_on_a_page_is_one_that_the_command_line_takes(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Command, options, arguments and their values, as click reads them; nothing is run."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DAGSTER_HOME", str(tmp_path))
+    name, *rest = words
+    for word in rest:
+        if re.fullmatch(r"[\w-]+\.(json|jsonl|properties)", word):
+            (tmp_path / word).touch()
+    command: click.Command = OURS[name]
+    context = click.Context(command, info_name=name)
+    while isinstance(command, click.Group) and rest and not rest[0].startswith("-"):
+        found, command, rest = command.resolve_command(context, rest)
+        assert command is not None, words
+        context = click.Context(command, info_name=found, parent=context)
+    if set(rest) & {"--help", "--version"}:
+        return
+    command.make_context(command.name, rest)
+
+
+def test_the_commands_of_all_pages_are_read() -> None:
+    """So many that a fence or a shell's sign that isn't understood would show."""
+    assert len(COMMANDS) > 120
+    assert ["samza-dagster", "sandbox", "status", "--env"] in [each.values[0] for each in COMMANDS]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_each_command_and_option_on_a_page_exists(page: Path) -> None:
-    """`samza-dagster …` as it is written, up to a comment or the end of its line."""
-    for line in re.findall(r"(?<![\w./-])samza-dagster ([^\n#)\"]+)", quoted(page)):
+def test_each_command_that_a_sentence_names_exists(page: Path) -> None:
+    """`samza-dagster …` in backticks: the command, and its options."""
+    text = re.sub(r"^ *```.*?^ *```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for line in re.findall(r"`samza-dagster ([^`]+)`", text):
         words = line.split()
         command: click.Command = cli
         while isinstance(command, click.Group) and words and words[0][0] not in "-…":
@@ -90,18 +160,58 @@ def test_each_command_and_option_on_a_page_exists(page: Path) -> None:
         assert given <= options | {"--help"}, f"samza-dagster {line}"
 
 
-def test_the_readme_names_each_job_sensor_and_asset() -> None:
-    """Those of a component as it is scaffolded."""
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    told = text.split("In Dagster: jobs")[1].split("A code location needs")[0]
-    component = SamzaJobComponent(bootstrap_servers="b:1", app_name="orders")
-    assets = component.build_assets()
-    keys = {
-        key for one in assets for key in ({one.key} if isinstance(one, dg.AssetSpec) else one.keys)
-    }
-    made = {one.name for one in (*component.build_jobs(), *component.build_sensors())}
-    made |= {key.to_user_string() for key in keys}
-    assert set(re.findall(r"`([a-z_]+)`", told)) == made
+@pytest.mark.parametrize(
+    "yaml",
+    [
+        pytest.param(block, id=f"{page.relative_to(ROOT).as_posix()} {number}")
+        for page in PAGES
+        for number, block in enumerate(fenced(page, "yaml"))
+        if f"type: {TYPE}" in block
+    ],
+)
+def test_each_component_on_a_page_loads(
+    yaml: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is written; what it takes from the environment is there."""
+    monkeypatch.setenv("SAMZA_DAGSTER_BOOTSTRAP_SERVERS", "broker-1:9092")
+    file = tmp_path / "samza_job.yaml"
+    file.write_text(yaml)
+    assert SamzaJobComponent.from_file(file).build_jobs()
+
+
+def generator() -> Any:
+    """`docs/site/reference.py`, which is no part of the package."""
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs/site/reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", generator().PAGES)
+def test_the_reference_is_what_the_code_says(name: str) -> None:
+    """Whoever changes a command, a field, a metric or a column runs `make docs`."""
+    assert (ROOT / "docs" / name).read_text(encoding="utf-8") == generator().PAGES[name]()
+
+
+def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No link, heading or page is missing; a reader without a network sees all of it."""
+    monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
+    config = load_config(
+        str(ROOT / "docs/site/mkdocs.yml"), strict=True, site_dir=str(tmp_path / "site")
+    )
+    build(config)
+    pages = sorted((tmp_path / "site").rglob("*.html"))
+    assert len(pages) > 60
+    for page in pages:
+        html = page.read_text(encoding="utf-8")
+        loaded = re.findall(
+            r"<(?:script|link|img|iframe)[^>]*?(?:src|href)=\"(https?:[^\"]*)", html
+        )
+        assert not loaded, page
 
 
 def test_each_test_that_a_page_names_exists() -> None:

@@ -39,7 +39,7 @@ class AutoFailover(dg.Model, dg.Resolvable):
         description="How long a tick goes on looking while nothing is to tell; 0: one look a"
         " tick. Dagster gives a tick 60 s, and begins one every 5 s: three seconds less than a"
         " multiple of that leave a short gap, and time for a tick that begins late on a busy"
-        " machine. It holds a thread of the daemon and one of the code server: docs/deploy.md.",
+        " machine. It holds a thread of the daemon and one of the code server: docs/operations/deploy.md.",
     )
     bad_looks: Annotated[int, Within(1, 100)] = Field(
         default=3, description="Bad looks before it counts."

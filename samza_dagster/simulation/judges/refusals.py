@@ -83,7 +83,7 @@ def _of_itself(state: JobState, group: Group, role: Role, ask: PlacementAsk) -> 
     adds = kind is AskKind.START_STANDBY
     placed = kind not in (AskKind.STOP_STANDBY, AskKind.FAIL_OVER)
     unknown = host not in naming.DESTINATION_WORDS and host not in state.hosts
-    if (ask.expiry_ms or 0) > _A_DAY_MS:  # docs/placement.md
+    if (ask.expiry_ms or 0) > _A_DAY_MS:  # docs/architecture/placement.md
         return ("longest-expiry", str(ask.expiry_ms), str(_A_DAY_MS))
     if kind is AskKind.STOP_STANDBY:
         return ("standby-to-stop: ", pid) if role is Role.ACTIVE else None

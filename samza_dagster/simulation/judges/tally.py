@@ -49,7 +49,7 @@ def judge_tallies(chronicle: Chronicle, taken: Taken) -> None:
 
 
 def _pause_ms(processor: Processor, state: JobState) -> int:
-    """docs/placement.md: half a second for each try, thirty while it flaps."""
+    """docs/architecture/placement.md: half a second for each try, thirty while it flaps."""
     limits = state.limits
     recent = [at for at in processor.failed_at_ms if at > state.now_ms - limits.retry_window_ms]
     if len(recent) > limits.retry_count:

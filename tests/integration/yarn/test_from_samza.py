@@ -1,4 +1,4 @@
-"""`docs/from-samza.md`, run as it is written, on a job under Samza's own Application Master."""
+"""`docs/howto/from-samza.md`, run as it is written, on a job under Samza's own Application Master."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.rig.topic_records import records_of
 pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "from-samza.md"
+PAGE = ROOT / "docs" / "howto" / "from-samza.md"
 _BLOCK = re.compile(r"```(sh|yaml|python)\n(.*?)```", re.DOTALL)
 _UNTIL_BOUNCED = """
 until samza-dagster bounce status --json | grep -q '"state": *"\\(done\\|stopped\\)"'; do sleep 1; done

@@ -140,3 +140,45 @@ def test_an_unknown_set_names_those_that_are() -> None:
     """No guessing."""
     with pytest.raises(InvalidInput, match="spark-kafka"):
         jar_paths("kafak")
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        (
+            [
+                "module not found: org.one#a;1",
+                ":: UNRESOLVED DEPENDENCIES ::",
+                "Server access error at url https://r/a-1.jar (java.net.ConnectException: Connection refused)",
+            ],
+            "Connection refused",
+        ),
+        (
+            ["module not found: org.one#a;1", "Host r not found. url=https://r/a-1.jar"],
+            "Host r not",
+        ),
+        (["module not found: org.one#a;1"], "module not found"),
+        (["it ended"], "it ended"),
+    ],
+)
+def test_what_the_resolver_says_of_the_cause_comes_before_what_is_missing(
+    lines: list[str], told: str
+) -> None:
+    """ "Not found" is what a network that is away, a proxy and a wrong certificate have in common."""
+    assert told in ivy._reason(lines)
+
+
+def test_a_proxy_of_the_environment_is_javas_too() -> None:
+    """Java reads no HTTPS_PROXY; what somebody gave to Java itself stays as it is."""
+    assert ivy.proxy_options({}) == []
+    for given in (
+        "http://proxy.example:3128",
+        "proxy.example:3128",
+        "http://u:p@proxy.example:3128/",
+    ):
+        assert ivy.proxy_options({"HTTPS_PROXY": given}) == [
+            "-Dhttps.proxyHost=proxy.example",
+            "-Dhttps.proxyPort=3128",
+        ]
+    java = {"https_proxy": "http://a:1", "JAVA_TOOL_OPTIONS": "-Dhttps.proxyHost=b"}
+    assert ivy.proxy_options(java) == []

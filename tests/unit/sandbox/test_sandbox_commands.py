@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shlex
@@ -174,3 +175,34 @@ def test_a_demo_without_a_checkout_is_refused_before_anything_starts(
     one.close()
     assert list(home.iterdir()) == []
     assert checkout_definitions().is_file()
+
+
+def test_a_home_that_is_no_directory_is_named_with_what_says_otherwise(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So are one on a read-only disk, and one of somebody else."""
+    file = home / "file"
+    file.touch()
+    monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(file))
+    document = json.loads(run("up", "--json").stdout)
+    assert document["exit_code"] == 2
+    assert f"Not a directory: {file}" in document["seen"]
+    assert "SAMZA_DAGSTER_HOME" in document["fix"]
+
+
+def test_a_full_disk_is_named_and_another_error_of_the_system_is_not_hidden(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What nobody can mend by a file is a fault of ours: its traceback stays."""
+
+    def ends_with(number: int) -> Result:
+        def up(*_: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(Sandbox, "up", up)
+        return run("up", "--json")
+
+    full = ends_with(errno.ENOSPC)
+    assert json.loads(full.stdout)["seen"] == "No space left on device"
+    assert full.exit_code == 2
+    assert isinstance(ends_with(errno.EBADF).exception, OSError)

@@ -1,0 +1,368 @@
+"""Writes the reference pages from the code: `python docs/site/reference.py`.
+
+Commands come from click's own metadata, the component from its pydantic models, Dagster's jobs from
+their definitions, metrics from the registry, datasets from their columns. A unit test holds each
+page against what this gives.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import dagster as dg
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from samza_dagster.orchestration.bounds import Within
+
+DOCS = Path(__file__).parents[1]
+_MADE = "<!-- Made by docs/site/reference.py: run `make docs` after a change of the code. -->"
+
+
+def _page(title: str, *parts: str) -> str:
+    return "\n\n".join((f"# {title}", _MADE, *(part.strip("\n") for part in parts if part))) + "\n"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(_cell(each) for each in line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _prose(text: str) -> str:
+    """A docstring without its indentation."""
+    return inspect.cleandoc(text)
+
+
+# Commands
+
+
+def cli() -> str:
+    """Each command of `samza-dagster`, and `place-container`."""
+    from samza_dagster.cli.lag import lag
+    from samza_dagster.cli.main import cli as root
+    from samza_dagster.cli.place_container import place_container
+
+    parts = [
+        "Each command's own `--help` says the same. Where a job is meant, `--bootstrap-servers`, `--config`, `--job-name` and"
+        " `--job-id` name it, or the environment does.",
+        _help_text(root),
+        "Exit status: 0 done, 1 failed, 2 bad usage or request, 3 timed out, 4 unreachable,"
+        " 130 interrupted.",
+    ]
+    of_a_job = [row for row in _rows(lag) if row[0] != "`--json`"]
+    parts += ["## Options of a job", "Most commands have them.", _table(("option", ""), of_a_job)]
+    for path, command in [*_commands(root, "samza-dagster"), ("place-container", place_container)]:
+        parts.append(_command(path, command, of_a_job))
+    return _page("Commands", *parts)
+
+
+def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
+    context = click.Context(group, info_name=path)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None, name
+        if isinstance(command, click.Group):
+            yield from _commands(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def _command(path: str, command: click.Command, of_a_job: Sequence[tuple[str, str]]) -> str:
+    """Its help, and its options; those of a job stand at the top of the page."""
+    context = click.Context(command, info_name=path)
+    usage = " ".join(command.collect_usage_pieces(context))
+    rows = _rows(command)
+    if set(of_a_job) <= set(rows):
+        rows = [row for row in rows if row not in of_a_job]
+        rows.append(("", "and the [options of a job](#options-of-a-job)"))
+    options = _table(("option", ""), rows) if rows else ""
+    told = (f"## {path}", _help_text(command), f"```text\n{path} {usage}\n```", options)
+    return "\n\n".join(part for part in told if part)
+
+
+def _rows(command: click.Command) -> list[tuple[str, str]]:
+    context = click.Context(command)
+    records = [param.get_help_record(context) for param in command.params]
+    return [(f"`{names}`", text) for names, text in filter(None, records)]
+
+
+def _help_text(command: click.Command) -> str:
+    """Its paragraphs; what click is told to leave as it is, is an example."""
+    parts: list[str] = []
+    for paragraph in re.split(r"\n\n+", _prose(command.help or "")):
+        if not paragraph.startswith("\b"):
+            parts.append(paragraph)
+            continue
+        head, *lines = paragraph.removeprefix("\b\n").splitlines()
+        if head.endswith(":"):
+            parts.append(head)
+        else:
+            lines.insert(0, head)
+        parts.append("```\n{}\n```".format("\n".join(line.strip() for line in lines)))
+    return "\n\n".join(parts)
+
+
+# The component
+
+
+def component() -> str:
+    """Its attributes, and those of each block."""
+    from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
+    from samza_dagster.orchestration.component import TYPE, SamzaJobComponent
+    from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
+    from samza_dagster.orchestration.policies import PlacementPolicies
+    from samza_dagster.orchestration.watch.settings import (
+        AutoFailover,
+        Invariants,
+        LagObjective,
+        LagSlo,
+    )
+
+    described = _prose(SamzaJobComponent.__doc__ or "").split("\n\n")[0]
+    blocks: Sequence[tuple[str, type[BaseModel]]] = (
+        ("`policies`", PlacementPolicies),
+        ("`auto_failover`", AutoFailover),
+        ("`lag_slo`", LagSlo),
+        ("`lag_slo.objectives`, each", LagObjective),
+        ("`invariants`", Invariants),
+        ("`bounces`, each", ScheduledBounce),
+        ("`bounces[].settings`", RollingBounceConfig),
+        ("`bounces[].blackouts`, each", BlackoutWindow),
+    )
+    return _page(
+        "Component",
+        f"{described} In YAML it is `type: {TYPE}` with these `attributes`. An attribute that isn't known is"
+        " refused when the definitions load. Any value may come from the environment: `\"{{ env('NAME', 'default') }}\"`,"
+        " a number by `| int` or `| float` behind it.",
+        _table(("attribute", "default", ""), _attributes(SamzaJobComponent)),
+        *(f"## {title}\n\n{_fields(model)}" for title, model in blocks),
+    )
+
+
+def _attributes(made: type[Any]) -> Iterator[tuple[str, str, str]]:
+    import dataclasses
+
+    schema: Mapping[str, Any] = made.model().model_json_schema()["properties"]
+    for each in dataclasses.fields(made):
+        default = each.default
+        if each.default_factory is not dataclasses.MISSING:
+            default = each.default_factory()
+        needed = default is dataclasses.MISSING
+        shown = "needed" if needed else _default(default)
+        yield f"`{each.name}`", shown, str(schema[each.name].get("description", ""))
+
+
+def _fields(model: type[BaseModel]) -> str:
+    rows = [
+        (
+            f"`{name}`",
+            "needed"
+            if field.is_required()
+            else _default(field.get_default(call_default_factory=True)),
+            _bounds(field),
+            field.description or "",
+        )
+        for name, field in model.model_fields.items()
+    ]
+    return _table(("field", "default", "bounds", ""), rows)
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, BaseModel):
+        return "see below"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value in (None, "", [], (), {}) else str(value)
+
+
+def _bounds(field: FieldInfo) -> str:
+    return ", ".join(str(each) for each in field.metadata if isinstance(each, Within))
+
+
+# Dagster
+
+
+def dagster() -> str:
+    """Jobs with what their Launchpad asks for, sensors, assets and their checks."""
+    from samza_dagster.orchestration.component import SamzaJobComponent
+
+    made = SamzaJobComponent(bootstrap_servers="broker-1:9092", app_name="orders")
+    jobs = [each for each in made.build_jobs() if isinstance(each, dg.JobDefinition)]
+    others = [each for each in made.build_jobs() if not isinstance(each, dg.JobDefinition)]
+    specs = [spec for each in made.build_assets() for spec in _specs(each)]
+    checks = [check for each in made.build_assets() for check in getattr(each, "check_specs", ())]
+    sensors = [
+        (f"`{each.name}`", f"{(each.minimum_interval_seconds or 0) + 1} s", each.description or "")
+        for each in made.build_sensors()
+    ]
+    return _page(
+        "Dagster's jobs, sensors and assets",
+        "What one component gives. Each job asks for the fields below in its Launchpad; `dry_run: true` prints the plan and"
+        " writes nothing.",
+        "## Sensors",
+        _table(("sensor", "every", ""), sensors),
+        "## Assets",
+        _table(
+            ("asset", ""),
+            [(f"`{spec.key.to_user_string()}`", spec.description or "") for spec in specs],
+        ),
+        "## Checks on demand",
+        _table(
+            ("check", "of", ""),
+            [
+                (f"`{each.name}`", f"`{each.asset_key.to_user_string()}`", each.description or "")
+                for each in checks
+            ],
+        ),
+        *(_job(job) for job in jobs),
+        *(f"## Job `{job.name}`\n\n{_prose(job.description or '')}" for job in others),
+    )
+
+
+def _specs(made: Any) -> Iterator[dg.AssetSpec]:
+    if isinstance(made, dg.AssetSpec):
+        yield made
+    else:
+        yield from made.specs
+
+
+def _job(job: dg.JobDefinition) -> str:
+    parts = [f"## Job `{job.name}`", _prose(job.description or "")]
+    for node in sorted(job.nodes, key=lambda node: node.name):
+        fields = _config_fields(node.definition.config_schema)
+        if fields:
+            rows = [
+                (
+                    f"`{name}`",
+                    "needed" if field.is_required else _default(_given(field)),
+                    field.description or "",
+                )
+                for name, field in fields.items()
+            ]
+            parts += [f"Op `{node.name}`:", _table(("field", "default", ""), rows)]
+    return "\n\n".join(parts)
+
+
+def _config_fields(schema: Any) -> Mapping[str, Any]:
+    return getattr(getattr(schema, "config_type", None), "fields", None) or {}
+
+
+def _given(field: Any) -> Any:
+    return field.default_value if field.default_provided else None
+
+
+# Settings, metrics, datasets, decisions
+
+
+def settings() -> str:
+    """What the coordinator makes of a job's config."""
+    from samza_dagster.coordinator.job_settings import OURS, SAMZAS, Described
+
+    def rows(described: Iterable[Described]) -> str:
+        return _table(
+            ("setting (older name, read too)", "default", "bounds", "effect"),
+            [
+                (f"`{each.key}`", f"`{each.shown_default}`", each.bounds, each.effect)
+                for each in described
+            ],
+        )
+
+    return _page(
+        "Settings of a job",
+        "A job is configured by its `job.properties`, the file that Samza reads. This page says what the **coordinator** makes of a"
+        " setting. A value out of bounds is refused at the start, by name.",
+        "Another value of a setting that containers read is a **new deployment**: new run id, every container is stopped and started anew."
+        " A `samza.dagster.…` setting is read by the coordinator alone: it counts from the coordinator's next start, and no container"
+        " notices (`samza.dagster.fencing` apart).",
+        "More on [groupers](assignment.md), [fencing](../security.md), [leases](../operations/coordinator.md#leases), and what"
+        " [standalone processors](../howto/standalone.md) read.",
+        f"## Samza's own settings\n\n{rows(SAMZAS)}",
+        f"## The coordinator's own settings\n\n{rows(OURS)}",
+        "A **shorter lease** is granted at once, and waited for only when those of the leader before have run out: until then the longer"
+        " one counts.",
+    )
+
+
+def metrics() -> str:
+    """What `GET /metrics` of a coordinator has, asked of a job without containers."""
+    from samza_dagster.coordinator.metrics import JobMetrics
+    from samza_dagster.placement.state import JobState
+
+    collected = JobMetrics(JobState(job="orders-1"), {}, leader_epoch=1, now_ms=0).collect()
+    rows = [
+        (
+            f"`{each.name}{'_total' if each.type == 'counter' else ''}`",
+            each.type,
+            each.documentation,
+        )
+        for each in collected
+    ]
+    return _page(
+        "Metrics",
+        "`GET /metrics` of the leading coordinator, in OpenMetrics text, without a token. Every metric has the label `job`;"
+        " counters begin at 0 with each process. What to alert on: [the coordinator](../operations/coordinator.md#watching-it).",
+        _table(("metric", "kind", "what it counts"), rows),
+    )
+
+
+def datasets() -> str:
+    """The columns of each dataset that `snapshot_assets` writes."""
+    from samza_dagster.snapshots.schemas import DATASETS
+
+    return _page(
+        "Datasets",
+        "What the job `snapshot_assets` writes, one dataset an asset. Types are Spark SQL's.",
+        *(
+            f"## {name}\n\n"
+            + _table(("column", "type", ""), [(f"`{c.name}`", c.type, c.doc) for c in columns])
+            for name, columns in DATASETS.items()
+        ),
+    )
+
+
+def decisions() -> str:
+    """The titles of the decision pages, newest last."""
+    rows: list[tuple[str, str]] = []
+    for file in sorted((DOCS / "decisions").glob("0*.md")):
+        title = file.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        number, _, name = title.partition(". ")
+        rows.append((number, f"[{name}]({file.name})"))
+    return _page(
+        "Decisions",
+        "What was decided, why, and what it costs: half a page each.",
+        _table(("", "decision"), rows),
+    )
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "reference/cli.md": cli,
+    "reference/component.md": component,
+    "reference/dagster.md": dagster,
+    "reference/settings.md": settings,
+    "reference/metrics.md": metrics,
+    "reference/datasets.md": datasets,
+    "decisions/index.md": decisions,
+}
+
+
+def main() -> None:
+    """Writes each page that differs, and names it."""
+    for name, made in PAGES.items():
+        file, text = DOCS / name, made()
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"{name} is new\n")
+
+
+if __name__ == "__main__":
+    main()
