@@ -16,13 +16,13 @@ from samza_dagster.model import JobModel
 from samza_dagster.model.naming import (
     ANY_HOST,
     LAST_SEEN,
+    STANDALONE_DEPLOYMENT,
     STANDBY,
     active_task_of,
     standby_task_name,
 )
 from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.standalone.group import GroupView, Member, Pin, Running, processor_of
-from samza_dagster.standalone.layout import DEPLOYMENT
 from samza_dagster.standalone.requests import Command, Forget, Respond, SetPin, SetRestart
 
 
@@ -141,7 +141,7 @@ def request_of(chance: Random, actives: Iterable[str], now_ms: int) -> Placement
         destinations = [*places, STANDBY, ANY_HOST, LAST_SEEN]
     return PlacementRequest(
         uuid=str(UUID(int=chance.getrandbits(128))),
-        deployment_id=DEPLOYMENT,
+        deployment_id=STANDALONE_DEPLOYMENT,
         processor_id=name,
         destination_host=chance.choice(destinations),
         timestamp=now_ms,

@@ -15,6 +15,7 @@ from samza_dagster.model.naming import (
     ANY_HOST,
     DESTINATION_WORDS,
     LAST_SEEN,
+    STANDALONE_DEPLOYMENT,
     STANDBY,
     active_task_of,
 )
@@ -26,7 +27,6 @@ from samza_dagster.model.placement_messages import (
 )
 from samza_dagster.placement import texts
 from samza_dagster.standalone.group import BarrierState, GroupView, Pin, processor_of
-from samza_dagster.standalone.layout import DEPLOYMENT
 
 _WHAT = "tasks are placed, and processors restarted"
 RESPONSES_KEPT_MS = 24 * 3_600_000
@@ -209,11 +209,11 @@ def _refusal(group: GroupView, request: PlacementRequest) -> str | None:
     name, destination = request.processor_id, request.destination_host
     owner = processor_of(group.model, name)
     places = sorted({member.location for member in group.members})
-    if request.deployment_id != DEPLOYMENT:
+    if request.deployment_id != STANDALONE_DEPLOYMENT:
         return texts.refusal(
             "a group has one deployment",
             f"deploymentId {request.deployment_id}",
-            f"deploymentId {DEPLOYMENT}",
+            f"deploymentId {STANDALONE_DEPLOYMENT}",
         )
     if owner is None:
         member = group.first_of(name)

@@ -14,7 +14,7 @@ from uuid import UUID
 import dagster as dg
 
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.model.naming import group_of
+from samza_dagster.model.naming import STANDALONE_DEPLOYMENT, group_of
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.history.open_requests import (
     LONGEST_MS,
@@ -27,7 +27,6 @@ from samza_dagster.orchestration.show.pictures import picture
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.show.timeline import timeline_svg
 from samza_dagster.orchestration.versioned import Versioned
-from samza_dagster.standalone.layout import DEPLOYMENT
 
 MOST_IN_A_TICK = 200
 STREAM, STATE_TOPIC = "coordinator stream", "state topic"
@@ -204,7 +203,7 @@ def history_event(
             "deployment_id": response.deployment_id,
             "responded_at": dg.MetadataValue.timestamp(response.timestamp / 1000),
             "position": position,
-            "topic": IN_ZOOKEEPER if response.deployment_id == DEPLOYMENT else topic,
+            "topic": IN_ZOOKEEPER if response.deployment_id == STANDALONE_DEPLOYMENT else topic,
             "succeeded": int(response.status_code.value == "SUCCEEDED"),
             "seconds": _seconds(response, told, whole=whole),
             "timeline": table(
