@@ -29,12 +29,13 @@ BROKERS ?= 1
 EXPECT_OVERLAPS ?=
 # Where a target leaves its figures: RESULT, or the file that it has below this.
 RESULTS := benchmarks/results
+NOT_INSTALLED = { echo "Python packages couldn't be installed, see above. Check the network, the proxy (HTTPS_PROXY), the registry (PIP_INDEX_URL; of uv UV_DEFAULT_INDEX) and the room on the disk (2 GB), then run it again: what arrived stays."; exit 4; }
 export DAGSTER_DISABLE_TELEMETRY := yes
 export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants operators release-check docs lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants operators release-check docs lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -43,8 +44,8 @@ $(STAMP): requirements/dev.txt requirements/uv.txt pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing. Install it (Debian: apt-get install python3-venv)."; exit 2; }
 	@echo "Setting up $(VENV) (once) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt
-	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --require-hashes -r requirements/uv.txt || $(NOT_INSTALLED)
+	@$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --require-hashes -r requirements/dev.txt || $(NOT_INSTALLED)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@$(BIN)/python -m compileall -q samza_dagster
 	@touch $@
@@ -149,6 +150,9 @@ test-deploy: $(STAMP) ## Dagster's processes killed during runs of each placemen
 
 test-browser: $(STAMP) java ## Chromium against the real UI over real Samza containers (3 minutes)
 	@$(BIN)/python -m pytest tests/browser -q -m browser --durations=5
+
+test-packaging: $(STAMP) java ## the wheel in empty environments, with nothing and with each extra, by what the registry has today (2 minutes)
+	@$(BIN)/python -m pytest tests/packaging -q -m packaging --durations=5
 
 simulate: $(STAMP) ## 5,000,000 events that change the state (of EVENTS in all), in virtual worlds under every judge
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/simulation.json))

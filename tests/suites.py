@@ -171,6 +171,7 @@ SUITES = (
     Suite(
         "small world", 240, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
     ),
+    Suite("packaging", 120, ("make", "test-packaging")),
     Suite("grouping of tasks", 60, ("make", "test-assignment")),
     Suite(
         *("standalone groups", 80, ("make", "simulate-standalone", "STANDALONE_EVENTS=300000")),
@@ -181,8 +182,8 @@ SUITES = (
 """Those that a week sees. The sizes of tests rotate by the day, so that more weeks see more."""
 
 MEASUREMENTS = (
-    Suite("YARN, its page", 295, ("make", "test-yarn-page")),
-    Suite("YARN, requests", 390, ("make", "test-yarn-requests", "REQUESTS=25", "SEED={seed}")),
+    Suite("YARN, its page", 235, ("make", "test-yarn-page")),
+    Suite("YARN, requests", 330, ("make", "test-yarn-requests", "REQUESTS=25", "SEED={seed}")),
     Suite("operators", 120, ("make", "operators", "SAMPLE=8", "SEED={seed}", "AT_LEAST=0.75"), "operators.json", _killed),
     Suite("request to response", 90, ("make", "bench-response"), "response_latency.json", _latency),
     Suite("a step of the heart", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),

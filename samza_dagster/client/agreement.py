@@ -14,8 +14,8 @@ class Agreement:
     JobModel, `agreed` the newest that all had joined; `awaited` are those that the newest one waits for,
     `twice` the ids that two processors have, for which no version is made.
     `registrations` is the number that ZooKeeper gave each processor's node: another one each time that it
-    registers. `silent_ms` is how long a processor's active tasks were without a container when they were
-    last started anew.
+    registers. `silent_ms` is how long active tasks that stayed at a processor were without a container at its
+    newest change; 0 where theirs ran on.
     """
 
     leader: str | None

@@ -111,6 +111,9 @@ def run_command(
       samza-dagster coordinator run --config job.properties --launch launch.json \\
         --token-file token --url-file coordinator.url --adopt
     """
+    # A missing extra is told now, and not at the first GET /metrics.
+    import prometheus_client  # noqa: F401 # pyright: ignore[reportUnusedImport]
+
     files = JobFiles.read(config, launch)
     connection = files.connection
     if yarn_resource_manager is not None:

@@ -208,7 +208,14 @@ class KafkaCluster:
         }
 
     def _note_error(self, error: KafkaError) -> None:
-        self._last_error = (time.monotonic(), error.str())
+        """That all brokers are down follows each reason, and is none beside it."""
+        from confluent_kafka import KafkaError
+
+        down = error.code() == KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - the public name has the underscore
+        at, reason = self._last_error
+        if not (down and reason):
+            at, reason = time.monotonic(), error.str()
+        self._last_error = (at, reason)
         _log.debug("Kafka client: %s", error.str())
 
 

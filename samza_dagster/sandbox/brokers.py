@@ -7,9 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
+from samza_dagster.errors import ActionFailed
+from samza_dagster.sandbox import process
 from samza_dagster.sandbox.broker import Broker, Seat, ports_of_one, short_uuid, start_all
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
 from samza_dagster.sandbox.process import ProcessRecord
+
+_FULL = "No space left on device"
+_LINES = 200
+"""Of a log: a broker on a full disk says so well before its last line."""
 
 
 class Brokers:
@@ -71,6 +77,17 @@ class Brokers:
         start_all(self.nodes, None if self._started else self._anew)
         self._started = True
         return self
+
+    def need(self) -> None:
+        """Raises `ActionFailed`, with what its log says, when one has ended by itself."""
+        for node in self.nodes:
+            if node.process.is_alive:
+                continue
+            asked = f"keep the {node.role} running"
+            if _FULL in process.log_tail(node.log, _LINES):
+                fix = "free some room there, or point SAMZA_DAGSTER_HOME at another disk"
+                raise ActionFailed(asked, seen=f"{_FULL}: {node.directory}", fix=fix)
+            raise ActionFailed(asked, seen=process.log_tail(node.log, 3), fix=f"see {node.log}")
 
     def close(self, grace_s: float = 20.0) -> None:
         """Ends all at once and confirms that they are gone; killed after `grace_s`."""

@@ -295,7 +295,12 @@ class Sandbox:
             archive_built_beside(self.directory / "warm-up", self.registry.add, phases),
             phases.phase("fill") as tell,
         ):
-            load.fill(servers, plan, lambda sent, total: tell(f"{sent:,} of {total:,} records"))
+            load.fill(
+                servers,
+                plan,
+                lambda sent, total: tell(f"{sent:,} of {total:,} records"),
+                broker.need,
+            )
         logins = None
         if options.is_fenced:
             logins = self.files.logins.create(broker, actives=options.actives)
@@ -331,7 +336,12 @@ class Sandbox:
     def _wait(
         self, condition: Callable[[], bool], explain: Callable[[], str], deadline: float
     ) -> None:
-        if not wait_until(condition, deadline):
+        def is_so() -> bool:
+            if self.brokers is not None:
+                self.brokers.need()
+            return condition()
+
+        if not wait_until(is_so, deadline):
             raise DeadlineExceeded(
                 "bring the sandbox up", seen=explain(), fix=f"see {self.directory}"
             )

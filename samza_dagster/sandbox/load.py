@@ -40,7 +40,8 @@ class Sender:
     librdkafka can lose its brokers for good (see `KeptClient`). A producer that hears
     nothing for `silent_s` from a broker that answers others is replaced; what waited for
     its acknowledgement is sent again, which the Joiner takes for the same parts.
-    `settings` are more of librdkafka's, for the producers.
+    `settings` are more of librdkafka's, for the producers. `need_brokers` raises when none of
+    them will take a record any more; it is called while there is no room for one.
     """
 
     def __init__(
@@ -51,12 +52,14 @@ class Sender:
         clock: Callable[[], float] = time.monotonic,
         silent_s: float = _SILENT_S,
         settings: Mapping[str, Any] | None = None,
+        need_brokers: Callable[[], None] = lambda: None,
     ) -> None:
         self._servers = bootstrap_servers
         self._plan = plan
         self._clock = clock
         self._silent_s = silent_s
         self._settings = settings or {}
+        self._need_brokers = need_brokers
         self._failure: str | None = None
         self._sent = 0
         self._waiting: dict[int, Part] = {}
@@ -74,6 +77,7 @@ class Sender:
             try:
                 self._produce(self._sent, part)
             except BufferError:
+                self._need_brokers()
                 self._producer.poll(0.1)
                 if self._is_lost():
                     self._renew()
@@ -171,11 +175,18 @@ class Sender:
 
 
 def fill(
-    bootstrap_servers: str, plan: LoadPlan, progress: Callable[[int, int], None] | None = None
+    bootstrap_servers: str,
+    plan: LoadPlan,
+    progress: Callable[[int, int], None] | None = None,
+    need_brokers: Callable[[], None] = lambda: None,
 ) -> int:
-    """Sends epoch 0 of every key and returns the number of records when all are acknowledged."""
+    """Sends epoch 0 of every key and returns the number of records when all are acknowledged.
+
+    `need_brokers` as `Sender` has it.
+    """
     total = plan.keys * plan.parts
-    with contextlib.closing(Sender(bootstrap_servers, plan)) as sender:
+    made = Sender(bootstrap_servers, plan, need_brokers=need_brokers)
+    with contextlib.closing(made) as sender:
         for sent, part in enumerate(plan.fill(), start=1):
             sender.send(part)
             if progress is not None and sent % 20_000 == 0:

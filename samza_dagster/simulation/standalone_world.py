@@ -4,7 +4,8 @@ Every processor has a clock of its own, which runs too fast or too slow. Reading
 late; processors pause, in the middle of what they write too, are cut off, crash, come back under their id, leave; writes fail, some of them
 though they were carried out. Somebody asks for tasks to be placed and processors to be restarted.
 What is judged, after everything that happens: no active task has two owners, versions and agreed versions
-only grow, nobody runs what no agreed version gave it, and what `standalone_requests` judges of requests.
+only grow, nobody runs what no agreed version gave it, a version ends no container whose active tasks all stay, a processor
+has few containers, each task in one of them, and what `standalone_requests` judges of requests.
 At the end of a history, when nothing fails any more: each task has its owner, each request its end.
 
 With Samza's own processors in the group these follow the same rules but for requests, which they leave, hold
@@ -16,23 +17,16 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from samza_dagster.assignment import by_locality
 from samza_dagster.model import ContainerModel, TaskMode
+from samza_dagster.simulation.standalone_process import VirtualProcess
 from samza_dagster.simulation.standalone_requests import request_of
 from samza_dagster.simulation.standalone_server import Server
 from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import (
-    ALL_MODES,
-    Barrier,
-    BarrierState,
-    GroupView,
-    Member,
-    modes_of,
-    part,
-)
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
@@ -46,40 +40,15 @@ SETTINGS = Settings(
 _SAMZAS_STOP_MS = -SETTINGS.session_ms * 2 // 3
 """As `stop_ms`: one session's time after it noticed, two thirds into it, that it is cut off."""
 _DRIFT = 0.01
-_STOPS_WITHIN_MS = 900
-"""Less than `stop_ms` by what the clocks may differ over a session."""
 _LATE_MS = 400
 _PAUSED_IN_A_STEP = 0.02
 _CALM_MS = 90_000
-_WORK = commands.StartWork | commands.StopWork
+_UNFAILING = commands.Register | commands.StopWork | commands.Expect
+"""These write nothing, or it may be repeated; the others' writes fail."""
 
 
 class Violation(AssertionError):
     """An invariant broke; the message names it, the history's seed, and when."""
-
-
-@dataclass
-class _Process:
-    """A processor's process and its containers. `run` is what runs, `ends_ms` when that of a mode will have ended."""
-
-    state: Processor
-    rate: float
-    offset_ms: int
-    run: ContainerModel | None = None
-    ends_ms: dict[TaskMode, int] = field(default_factory=dict[TaskMode, int])
-    lease_ms: int = 0
-    paused_until_ms: int = 0
-    cut_off_until_ms: int = 0
-    reading: tuple[int, GroupView] | None = None
-    left: tuple[Processor, tuple[commands.Command, ...]] | None = None
-    seen: GroupView = field(default_factory=GroupView)
-
-    @property
-    def is_samzas(self) -> bool:
-        return self.state.settings.stop_ms < 0
-
-    def clock(self, now_ms: int) -> int:
-        return int(now_ms * self.rate) + self.offset_ms
 
 
 def production() -> tuple[Grouper, frozenset[str]]:
@@ -116,8 +85,12 @@ class StandaloneWorld:
         self._beside_samza = beside_samza
         self._is_fenced = is_fenced
         self._server = Server(SETTINGS.session_ms)
-        self._processes: list[_Process] = []
-        self._settings = replace(SETTINGS, debounce_ms=self.random.choice([0, 0, 500, 2_000]))
+        self._processes: list[VirtualProcess] = []
+        self._settings = replace(
+            SETTINGS,
+            debounce_ms=self.random.choice([0, 0, 500, 2_000]),
+            containers=self.random.choice([1, 2, 3]),
+        )
         self._has_pauses = self.random.random() < 0.5
         """Only a warden's lease ends what a paused process runs; without pauses there is none."""
         self._has_failing_writes = self.random.random() < 0.3
@@ -148,7 +121,7 @@ class StandaloneWorld:
         settings = self._settings
         if self._beside_samza and processor_id in {"p1", "p3", "p5"}:
             settings = replace(settings, stop_ms=_SAMZAS_STOP_MS)
-        process = _Process(
+        process = VirtualProcess(
             Processor(processor_id, location, settings, 0),
             rate,
             self.random.randrange(10_000),
@@ -194,6 +167,10 @@ class StandaloneWorld:
         owned = [task for run in self._running() for task in _actives(run)]
         if sorted(owned) != sorted(self._tasks):
             raise self._broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
+        for process in self._processes:
+            count = len(list(process.active_containers()))
+            if count > process.state.settings.containers:
+                raise self._broken("few containers when all is calm", f"{count}")
         leader = self._server.view(self.now_ms).leader
         left = self._server.placement.open_ones()
         if left and leader is not None and leader.holds_standbys:
@@ -204,33 +181,27 @@ class StandaloneWorld:
         self._server.expire(self.now_ms)
         self._ghosts = [(run, ends) for run, ends in self._ghosts if self.now_ms < ends]
         for process in self._processes:
-            if self._has_pauses and self.now_ms >= process.lease_ms:
-                process.run = None  # the warden's, whatever the process does
-            ended = frozenset(m for m, ends_ms in process.ends_ms.items() if self.now_ms >= ends_ms)
-            process.run = part(process.run, ALL_MODES - ended)
+            process.end_what_is_due(self.now_ms, by_lease=self._has_pauses)
 
-    def _turn(self, process: _Process) -> None:
+    def _turn(self, process: VirtualProcess) -> None:
         if self.now_ms < process.paused_until_ms:
             return
         if process.left is not None:
             (before, told), process.left = process.left, None
             self._carry_out_all(process, before, told)
             return
-        ended = modes_of(process.state.work) - modes_of(process.run)
-        for mode in ended:
-            process.ends_ms.pop(mode, None)
-            process.state = rules.stopped(process.state, frozenset({mode}))
+        process.tell_of_containers(self.now_ms)
         for seen in self._readings(process):
             view = seen
             if seen is not None and process.is_samzas:
                 view = replace(seen, requests=(), responses={}, pins={}, restarts={})
-            before, process.seen = process.state, view or process.seen
+            before, process.seen = process.state, view or GroupView()
             state, told = self._step(before, view, process.clock(self.now_ms), self._grouper)
             process.state = state
             self._carry_out_all(process, before, told)
 
     def _carry_out_all(
-        self, process: _Process, before: Processor, told: tuple[commands.Command, ...]
+        self, process: VirtualProcess, before: Processor, told: tuple[commands.Command, ...]
     ) -> None:
         """As the runner does: what fails is decided anew. A pause may come in between."""
         for number, command in enumerate(told):
@@ -243,17 +214,16 @@ class StandaloneWorld:
             if fault < 0.001:
                 self._crash(process)
                 return
-            is_lost = fault < 0.01 and not isinstance(command, commands.Register)
+            is_lost = fault < 0.01 and not isinstance(command, _UNFAILING)
             is_refused = self._is_fenced and self._is_gone(process, command)
-            if not is_refused and (
-                not is_lost or (fault < 0.005 and not isinstance(command, _WORK))
-            ):
+            is_in_vain = is_lost and (fault >= 0.005 or isinstance(command, commands.StartWork))
+            if not is_refused and not is_in_vain:
                 self._carry_out(process, command)
             if is_lost or is_refused:
                 process.state = before
                 return
 
-    def _is_paused_now(self, process: _Process) -> bool:
+    def _is_paused_now(self, process: VirtualProcess) -> bool:
         is_so = (
             self._has_pauses and not process.is_samzas and self.random.random() < _PAUSED_IN_A_STEP
         )
@@ -261,12 +231,12 @@ class StandaloneWorld:
             process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
         return is_so
 
-    def _is_gone(self, process: _Process, command: commands.Command) -> bool:
+    def _is_gone(self, process: VirtualProcess, command: commands.Command) -> bool:
         """Its node is gone, without which it writes nothing."""
-        is_write = not isinstance(command, commands.Register | commands.StopWork | commands.GiveUp)
+        is_write = not isinstance(command, _UNFAILING | commands.GiveUp)
         return is_write and process.state.sequence not in self._server.heard_ms
 
-    def _readings(self, process: _Process) -> Iterator[GroupView | None]:
+    def _readings(self, process: VirtualProcess) -> Iterator[GroupView | None]:
         """One that was asked for earlier, when it arrives; else None, and the next is asked for."""
         server, sequence = self._server, process.state.sequence
         if self.now_ms < process.cut_off_until_ms:
@@ -292,11 +262,12 @@ class StandaloneWorld:
             process.reading = None
             yield view
 
-    def _carry_out(self, process: _Process, command: commands.Command) -> None:
+    def _carry_out(self, process: VirtualProcess, command: commands.Command) -> None:
         server, sequence = self._server, process.state.sequence
         if isinstance(command, commands.StopWork):
-            for mode in sorted(command.modes):
-                process.ends_ms[mode] = self.now_ms + self.random.randrange(_STOPS_WITHIN_MS)
+            for each in process.interrupted(command.containers):
+                raise self._broken("tasks that stay go on", each)
+            process.stop(command.containers, self.now_ms, self.random)
         elif isinstance(command, commands.Register):
             made = f"{server.next_sequence:010d}"
             server.next_sequence += 1
@@ -311,27 +282,29 @@ class StandaloneWorld:
                 server.end(sequence)
             self._processes.remove(process)
         elif isinstance(command, commands.StartWork):
-            started = part(command.work, command.modes)
-            if modes_of(started) & modes_of(process.run):
-                raise self._broken("containers start once", process.state.processor_id)
-            parts = [each.tasks for each in (process.run, started) if each is not None]
-            tasks = {name: task for each in parts for name, task in each.items()}
-            process.run = command.work.model_copy(update={"tasks": tasks})
-            placement = server.placement
-            placement.started_ms[process.state.processor_id] = self.now_ms
-            placement.started_at |= dict.fromkeys(command.work.tasks, process.state.location)
-            server.locality |= dict.fromkeys(command.work.tasks, process.state.location)
+            self._start(process, command)
+        elif isinstance(command, commands.Expect):
+            pass
         else:
             self._write(process, command)
 
-    def _write(self, process: _Process, command: commands.Command) -> None:
+    def _start(self, process: VirtualProcess, command: commands.StartWork) -> None:
+        if twice := process.start(command.containers, self.now_ms, self.random):
+            raise self._broken("containers start once", twice)
+        server, location = self._server, process.state.location
+        server.placement.started_ms[process.state.processor_id] = self.now_ms
+        tasks = [name for each in command.containers for name in each.tasks]
+        server.placement.started_at |= dict.fromkeys(tasks, location)
+        server.locality |= dict.fromkeys(tasks, location)
+
+    def _write(self, process: VirtualProcess, command: commands.Command) -> None:
         server = self._server
         if isinstance(command, commands.Report):
             assert process.state.sequence is not None
             if process.is_samzas:
                 return
             member = server.members[process.state.sequence]
-            server.placement.report(member, command.running, runs=process.run is not None)
+            server.placement.report(member, command.running, runs=bool(process.run))
         elif isinstance(command, commands.JoinBarrier):
             barrier = server.barriers[command.version]
             participants = barrier.participants | {process.state.processor_id}
@@ -362,26 +335,31 @@ class StandaloneWorld:
             for broken in server.placement.write(command, server.view(self.now_ms)):
                 raise self._broken(broken, process.state.processor_id)
 
-    def _crash(self, process: _Process) -> None:
+    def _crash(self, process: VirtualProcess) -> None:
         """The process is gone; its containers end when its warden sees that. It may come back at once."""
         self._processes.remove(process)
-        if process.run is not None:
-            self._ghosts.append((process.run, self.now_ms + self.random.randrange(200)))
+        for each in process.run.values():
+            self._ghosts.append((each, self.now_ms + self.random.randrange(200)))
         if self.random.random() < 0.7:
             self._join(process.state.processor_id)
 
-    def _leave(self, process: _Process) -> None:
+    def _leave(self, process: VirtualProcess) -> None:
         """A planned leave: stops its work, then deletes its node."""
         sequence = process.state.sequence
-        if sequence in self._server.heard_ms and process.run is None:
+        if sequence in self._server.heard_ms and not process.run:
             self._server.end(sequence)
             self._processes.remove(process)
 
     def _running(self) -> Iterator[ContainerModel]:
-        yield from (process.run for process in self._processes if process.run is not None)
+        for process in self._processes:
+            yield from process.run.values()
         yield from (run for run, _ in self._ghosts)
 
     def _judge(self) -> None:
+        for process in self._processes:
+            count = len(list(process.active_containers()))
+            if count > process.state.settings.containers + 1:
+                raise self._broken("few containers", f"{count} of {process.state.processor_id}")
         owned: set[str] = set()
         for run in self._running():
             for task in _actives(run):
@@ -391,8 +369,8 @@ class StandaloneWorld:
         places = {
             (task, process.state.location)
             for process in self._processes
-            if process.run is not None
-            for task in process.run.tasks
+            for run in process.run.values()
+            for task in run.tasks
         }
         for task, place in places:
             if (f"Standby-{task}-0", place) in places:

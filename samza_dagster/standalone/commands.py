@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from samza_dagster.model import ContainerModel, JobModel, TaskMode
+from samza_dagster.model import JobModel
 from samza_dagster.standalone import requests
-from samza_dagster.standalone.group import ALL_MODES, BarrierState, Running
+from samza_dagster.standalone.division import Containers
+from samza_dagster.standalone.group import BarrierState, Running
 
 
 @dataclass(frozen=True)
@@ -23,9 +24,9 @@ class GiveUp:
 
 @dataclass(frozen=True)
 class StopWork:
-    """End this processor's containers of these modes; `stopped` says when they have ended."""
+    """End these containers of this processor, by their ids; `stopped` says when one has ended."""
 
-    modes: frozenset[TaskMode] = ALL_MODES
+    containers: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -37,12 +38,23 @@ class JoinBarrier:
 
 @dataclass(frozen=True)
 class StartWork:
-    """Write the locations of the tasks that the model gives this processor, then start those of these modes."""
+    """Write where the tasks of these containers are, then start them; `all` are those that the processor is to have.
 
-    version: int
-    work: ContainerModel
+    `at_work` says when one processes its tasks.
+    """
+
+    containers: Containers
+    all: Containers = field(repr=False, compare=False)
     model: JobModel = field(repr=False, compare=False)
-    modes: frozenset[TaskMode] = ALL_MODES
+
+
+@dataclass(frozen=True)
+class Expect:
+    """Get ready to start these containers, which may never come, and no others; `all` as for a start."""
+
+    containers: Containers
+    all: Containers = field(repr=False, compare=False)
+    model: JobModel = field(repr=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,7 @@ Command = (
     | StopWork
     | JoinBarrier
     | StartWork
+    | Expect
     | Report
     | Publish
     | EndBarrier

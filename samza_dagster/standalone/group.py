@@ -7,11 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from samza_dagster.model import ContainerModel, JobModel, TaskMode
+from samza_dagster.model import ContainerModel, JobModel
 from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse
-
-ALL_MODES = frozenset(TaskMode)
-NO_WORK: Mapping[str, ContainerModel] = {}
 
 
 class BarrierState(StrEnum):
@@ -56,8 +53,9 @@ class Pin(NamedTuple):
 class Running(NamedTuple):
     """What a processor says of itself once it runs what a version gives it.
 
-    `restart` is the newest request by which it has restarted its containers. `silent_ms` is how long
-    its active tasks were without a container when it was last started; None before the second start.
+    `restart` is the newest request by which it has restarted its containers. `silent_ms` is how long active tasks
+    that this version or restart left there were without a container that had checked in: 0 where theirs
+    ran on, None before any task has stayed.
     """
 
     version: int
@@ -128,15 +126,3 @@ def processor_of(model: JobModel | None, task: str) -> str | None:
     """The processor to which a model gives a task, active or standby; None: to nobody."""
     containers = model.containers if model is not None else {}
     return next((pid for pid, each in containers.items() if task in each.tasks), None)
-
-
-def part(work: ContainerModel | None, modes: frozenset[TaskMode]) -> ContainerModel | None:
-    """The tasks of these modes alone; None: it has none."""
-    tasks = {} if work is None else work.tasks
-    kept = {name: task for name, task in tasks.items() if task.task_mode in modes}
-    return None if work is None or not kept else work.model_copy(update={"tasks": kept})
-
-
-def modes_of(work: ContainerModel | None) -> frozenset[TaskMode]:
-    """Active, standby or both."""
-    return frozenset() if work is None else frozenset(t.task_mode for t in work.tasks.values())

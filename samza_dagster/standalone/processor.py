@@ -6,10 +6,10 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
 
 - The member with the lowest sequence leads. After a change of members, and when it begins to
   lead, it waits until they have been the same for the debounce time, and publishes a new version.
-- A member whose active or standby tasks a version changes stops all of these, then joins that version's
-  barrier; what is the same goes on. Samza's own stop all.
+- A member stops the containers of which a version takes tasks away, then joins that version's barrier; active
+  tasks that stay go on (`work`). Samza's own stop all.
 - When all that were expected have joined, the version is agreed: each writes where its tasks are
-  and starts them. A barrier that isn't complete in time is given up, and the leader tries anew.
+  and starts what is new to it. A barrier that isn't complete in time is given up, and the leader tries anew.
 - A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
 - A leader takes up placement requests (`requests`), and makes a version where one asks for it.
 - Nobody works on without ZooKeeper: work has stopped before the session can have expired. Samza's own may
@@ -21,11 +21,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from samza_dagster.model import ContainerModel, JobModel, TaskMode
+from samza_dagster.model import JobModel
 from samza_dagster.standalone import requests
 from samza_dagster.standalone.commands import (
     Command,
     EndBarrier,
+    Expect,
     GiveUp,
     JoinBarrier,
     Publish,
@@ -34,15 +35,8 @@ from samza_dagster.standalone.commands import (
     StartWork,
     StopWork,
 )
-from samza_dagster.standalone.group import (
-    ALL_MODES,
-    BarrierState,
-    GroupView,
-    Member,
-    Running,
-    modes_of,
-    part,
-)
+from samza_dagster.standalone.group import BarrierState, GroupView, Member, Running
+from samza_dagster.standalone.work import NO_WORK, Work
 
 VERSIONS_KEPT = 10
 PINS_WAIT_MS = 1_000
@@ -57,6 +51,7 @@ class Settings:
     standbys first, and gets actives once they have had that time to catch up.
     `stop_ms` is how long the end of its containers may take at most: so much earlier than its
     session can expire a processor that hears nothing of ZooKeeper begins to stop.
+    `containers` is how many its active tasks may have, each a process, but for the moment of a change.
     """
 
     debounce_ms: int = 20_000
@@ -64,6 +59,7 @@ class Settings:
     session_ms: int = 30_000
     stop_ms: int = 10_000
     probe_ms: int = 600_000
+    containers: int = 3
 
 
 @dataclass(frozen=True)
@@ -86,9 +82,8 @@ class Processor:
     `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when ZooKeeper
     last answered. `found` is the version that it found when it registered: it may be nobody that this
     one waits for. Of Samza's own processors `samza` are registered, and one may have left at
-    `samza_left_ms`. `work` runs; of the modes in `stopping` it is being stopped. `joined` is the newest version
+    `samza_left_ms`. `work` are its containers. `joined` is the newest version
     whose barrier it has joined. `restarted` is the request by which it restarted its containers last,
-    `silent_since_ms` when it stopped active tasks, `silent_ms` how long until it started some again,
     `running` what it has reported. Of a leader: `counted` are the members as it saw them
     last, `plan_ms` when it publishes for them, `round` what it has published, `probe_ms` when it
     asks again whether all is where it should be.
@@ -103,12 +98,9 @@ class Processor:
     found: int | None = None
     samza: frozenset[str] = frozenset()
     samza_left_ms: int | None = None
-    work: ContainerModel | None = None
-    stopping: frozenset[TaskMode] = frozenset()
+    work: Work = NO_WORK
     joined: int = 0
     restarted: str | None = None
-    silent_since_ms: int | None = None
-    silent_ms: int | None = None
     running: Running | None = None
     counted: tuple[Member, ...] | None = None
     plan_ms: int | None = None
@@ -142,10 +134,14 @@ def expired(state: Processor) -> Processor:
     )
 
 
-def stopped(state: Processor, modes: frozenset[TaskMode] = ALL_MODES) -> Processor:
-    """Its containers of these modes have ended."""
-    left = part(state.work, ALL_MODES - modes)
-    return replace(state, work=left, stopping=state.stopping - modes)
+def stopped(state: Processor, containers: frozenset[str]) -> Processor:
+    """These containers have ended, be it by themselves."""
+    return replace(state, work=state.work.ended(containers))
+
+
+def at_work(state: Processor, container: str, now_ms: int) -> Processor:
+    """That container processes its tasks."""
+    return replace(state, work=state.work.now_at_work(container, now_ms))
 
 
 def step(
@@ -153,14 +149,14 @@ def step(
 ) -> tuple[Processor, tuple[Command, ...]]:
     """What follows from one reading of the group; None where ZooKeeper doesn't answer.
 
-    What concerns containers comes last, and is one command: when a write before it fails, all of them may
-    be repeated. `now_ms` is this processor's own clock, which never goes back.
+    What concerns containers comes last, and a start, which writes, before what doesn't: when a write fails,
+    all of them may be repeated. `now_ms` is this processor's own clock, which never goes back.
     """
     if group is not None:
         state = replace(state, heard_ms=now_ms)
     if state.sequence is None or _is_silent(state, now_ms):
         state, ended = without_work(state, now_ms)
-        if group is not None and state.sequence is None and state.work is None:
+        if group is not None and state.sequence is None and not state.work.running:
             return state, (*ended, Register())
         return state, ended
     if group is None or not any(m.sequence == state.sequence for m in group.members):
@@ -176,9 +172,10 @@ def step(
 
 def wake_ms(state: Processor) -> int | None:
     """When `step` has to be asked again though nothing happened; None: not by itself."""
-    due = [at for at in (state.plan_ms, state.probe_ms) if at is not None]
+    at_ms = (state.plan_ms, state.probe_ms, state.work.wake_ms)
+    due = [at for at in at_ms if at is not None]
     due += [state.round.ends_ms] if state.round is not None else []
-    if modes_of(state.work) - state.stopping:
+    if len(state.work.running) > len(state.work.ending):
         due.append(_silent_from(state))
     return min(due, default=None)
 
@@ -191,16 +188,10 @@ def _is_silent(state: Processor, now_ms: int) -> bool:
     return now_ms >= _silent_from(state)
 
 
-def without_work(
-    state: Processor, now_ms: int, modes: frozenset[TaskMode] = ALL_MODES
-) -> tuple[Processor, tuple[StopWork, ...]]:
-    """It stops what it runs of these modes, if that isn't being stopped."""
-    ending = modes & modes_of(state.work) - state.stopping
-    if not ending:
-        return state, ()
-    since_ms = now_ms if TaskMode.ACTIVE in ending else state.silent_since_ms
-    state = replace(state, stopping=state.stopping | ending, silent_since_ms=since_ms)
-    return state, (StopWork(ending),)
+def without_work(state: Processor, now_ms: int) -> tuple[Processor, tuple[StopWork, ...]]:
+    """It stops all that it runs, if that isn't being stopped."""
+    work, orders = state.work.without().ordered(now_ms)
+    return replace(state, work=work), (StopWork(orders.ends),) if orders.ends else ()
 
 
 def _with_samza(state: Processor, group: GroupView, now_ms: int) -> Processor:
@@ -230,44 +221,50 @@ def _as_duplicate(
 def _as_member(
     state: Processor, group: GroupView, now_ms: int
 ) -> tuple[Processor, tuple[Command, ...]]:
-    barrier = group.barrier
-    if group.model is None or barrier is None:
+    barrier, model = group.barrier, group.model
+    if model is None or barrier is None:
         return state, ()
-    work = group.work_of(state.processor_id)
-    changed = frozenset(
-        mode
-        for mode in TaskMode
-        if part(work, frozenset({mode})) != part(state.work, frozenset({mode}))
-    )
-    ending = changed & modes_of(state.work)
-    is_expected = state.processor_id in group.model.containers or state.found != group.version
+    is_expected = state.processor_id in model.containers or state.found != group.version
     if barrier.state is BarrierState.NEW and is_expected and state.joined < group.version:
-        if ending:
-            return without_work(state, now_ms, ending)
-        return replace(state, joined=group.version), (JoinBarrier(group.version),)
-    if barrier.state is not BarrierState.DONE:
+        state, told = _joined(state, group)
+    elif barrier.state is BarrierState.DONE:
+        state, told = _agreed(state, group)
+    else:
+        told = ()
+    work, orders = state.work.ordered(now_ms)
+    start = (StartWork(orders.starts, work.wanted, model),) if orders.starts else ()
+    stop = (StopWork(orders.ends),) if orders.ends else ()
+    is_news = work.expected != state.work.expected
+    expect = (Expect(work.expected, work.wanted, model),) if is_news else ()
+    return replace(state, work=work), (*told, *start, *stop, *expect)
+
+
+def _joined(state: Processor, group: GroupView) -> tuple[Processor, tuple[Command, ...]]:
+    """It joins the barrier once nothing runs any more that the version takes away."""
+    given = group.work_of(state.processor_id)
+    state = replace(
+        state,
+        work=state.work.by(group.version, state.processor_id, given, state.settings.containers),
+    )
+    if state.work.gives_up(given):
         return state, ()
+    return replace(state, joined=group.version), (JoinBarrier(group.version),)
+
+
+def _agreed(state: Processor, group: GroupView) -> tuple[Processor, tuple[Command, ...]]:
+    """It runs what the version gives it, and says so when that is news."""
     restart = group.restarts.get(state.processor_id, state.restarted)
-    if restart != state.restarted and state.work is not None:
-        return without_work(state, now_ms)
-    if ending:
-        return without_work(state, now_ms, ending)
-    state = replace(state, restarted=restart)
+    work = state.work if restart == state.restarted else state.work.without()
+    given = group.work_of(state.processor_id)
+    most = state.settings.containers
+    work = work.by(group.version, state.processor_id, given, most)
+    state = replace(state, work=work, restarted=restart)
     if state.joined < group.version:
         return state, ()
-    if work is not None and changed:
-        if TaskMode.ACTIVE in changed and state.silent_since_ms is not None:
-            silent_ms = now_ms - state.silent_since_ms
-            state = replace(state, silent_since_ms=None, silent_ms=silent_ms)
-        start = StartWork(group.version, work, group.model, changed)
-        return replace(state, work=work), (start,)
-    return _reported(state, group.version)
-
-
-def _reported(state: Processor, version: int) -> tuple[Processor, tuple[Command, ...]]:
-    """It says what it runs, when that is news."""
-    running = Running(version, state.restarted, state.silent_ms)
-    if state.stopping or running == state.running:
+    work = work.agreed(state.processor_id, most)
+    state = replace(state, work=work)
+    running = Running(group.version, state.restarted, work.silent_ms)
+    if not work.is_settled or running == state.running:
         return state, ()
     return replace(state, running=running), (Report(running),)
 

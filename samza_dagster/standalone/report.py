@@ -12,8 +12,8 @@ from samza_dagster.standalone.group import BarrierState, GroupView
 def group_report(group: GroupView) -> dict[str, Any]:
     """`{version, agreed, barrier, awaited, duplicates, processors, without_processor}`.
 
-    Of a processor, `runs_version` is which it says that it runs, `silent_ms` how long it had no container for
-    its tasks when it last changed them. `awaited` are the processors that a barrier that is NEW waits for. `without_processor` are active
+    Of a processor, `runs_version` is which it says that it runs, `silent_ms` how long active tasks that stayed there
+    had no container at its newest change (`Running`). `awaited` are the processors that a barrier that is NEW waits for. `without_processor` are active
     tasks that the agreed version gives to nobody who is registered: nobody processes them.
     """
     containers = group.model.containers if group.model is not None else {}

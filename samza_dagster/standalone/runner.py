@@ -12,7 +12,6 @@ from typing import Protocol
 from samza_dagster.agent.lease import Now, read_clocks
 from samza_dagster.errors import ActionFailed, Fenced, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper
-from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores
@@ -29,23 +28,23 @@ _LEASE_OF_SESSION = 0.95
 _log = logging.getLogger(__name__)
 
 
-class Work(Protocol):
-    """What a processor runs: its containers."""
+class ContainerControl(Protocol):
+    """What runs a processor's containers."""
 
     def renew(self, asked: Now, lease_s: float) -> None:
         """Lets them live for so long from `asked`: without this word they end by themselves."""
         ...
 
-    def expect(self, work: ContainerModel, model: JobModel) -> None:
-        """Gets ready for this start, which may never come."""
+    def expect(self, command: commands.Expect) -> None:
+        """Gets ready for these starts, which may never come, and for no others."""
         ...
 
-    def start(self, work: ContainerModel, model: JobModel, modes: frozenset[TaskMode]) -> None:
-        """Starts those of this processor's part of the model that are of these modes, and doesn't wait."""
+    def start(self, command: commands.StartWork, at_work: Callable[[str], None]) -> None:
+        """Starts containers, and doesn't wait; `at_work` is called with the id of one that processes its tasks."""
         ...
 
-    def stop(self, modes: frozenset[TaskMode], stopped: Callable[[], None]) -> None:
-        """Tells those of these modes to end, and doesn't wait; `stopped` is called when they have."""
+    def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
+        """Tells these to end, and doesn't wait; `stopped` is called with the id of each that has."""
         ...
 
 
@@ -77,18 +76,17 @@ class ProcessorRunner:
         location: str,
         settings: Settings,
         grouper: Grouper,
-        work: Work,
+        containers: ContainerControl,
         stores_of: Callable[[Mapping[str, str]], LocalStores] = lambda _: LocalStores(),
         fence: Fence | None = None,
     ) -> None:
         self._group = ZooKeeperGroup(zookeeper, paths, self._wake)
         self._grouper = grouper
-        self._work = work
+        self._containers = containers
         self._stores_of = stores_of
         self._stores = LocalStores()
         self._fence = fence
         self._state = Processor(processor_id, location, settings, _now_ms())
-        self._seen: GroupView | None = None
         self._woken = threading.Event()
         self._facts: list[Callable[[Processor], Processor]] = []
         self._lock = threading.Lock()
@@ -134,8 +132,14 @@ class ProcessorRunner:
         return state
 
     def _stop(self, command: commands.StopWork) -> None:
-        modes = command.modes
-        self._work.stop(modes, lambda: self._note(partial(rules.stopped, modes=modes)))
+        self._containers.stop(command.containers, self._note_stopped)
+
+    def _note_stopped(self, container: str) -> None:
+        self._note(partial(rules.stopped, containers=frozenset({container})))
+
+    def _note_at_work(self, container: str) -> None:
+        now_ms = _now_ms()
+        self._note(partial(rules.at_work, container=container, now_ms=now_ms))
 
     def _find_stores(self) -> None:
         own, found = self._state.processor_id, self._stores_of(self._group.locality())
@@ -150,7 +154,6 @@ class ProcessorRunner:
 
     def _step(self) -> None:
         before, group = self._state, self._read()
-        self._seen = group
         self._state, told = rules.step(before, group, _now_ms(), self._grouper)
         try:
             for command in told:
@@ -169,7 +172,7 @@ class ProcessorRunner:
         except Unreachable as error:
             _log.warning("%s", error)
             return None
-        self._work.renew(asked, self._state.settings.session_ms / 1_000 * _LEASE_OF_SESSION)
+        self._containers.renew(asked, self._state.settings.session_ms / 1_000 * _LEASE_OF_SESSION)
         return group
 
     def _carry_out(self, command: commands.Command) -> None:
@@ -181,11 +184,11 @@ class ProcessorRunner:
                 self._state = rules.registered(state, sequence, _now_ms())
             case commands.StopWork():
                 self._stop(command)
-                if TaskMode.ACTIVE in command.modes:
-                    self._expect()
+            case commands.Expect():
+                self._containers.expect(command)
             case commands.StartWork():
                 self._group.write_locality(command, state.location)
-                self._work.start(command.work, command.model, command.modes)
+                self._containers.start(command, self._note_at_work)
             case commands.JoinBarrier():
                 if self._fence is not None and state.sequence is not None:
                     self._fence.admit(self._group.registration(state.sequence))
@@ -207,23 +210,14 @@ class ProcessorRunner:
 
     def _report(self, command: commands.Report) -> None:
         state, running = self._state, command.running
-        if running.silent_ms is not None:
-            _log.info("its tasks had no container for %.1f s", running.silent_ms / 1_000)
+        if running.silent_ms:
+            _log.info("tasks that stay were silent for %.1f s", running.silent_ms / 1_000)
         assert state.sequence is not None  # it has joined a barrier
         self._group.report(command, state.sequence)
 
-    def _expect(self) -> None:
-        """What a version gives it that is being agreed on."""
-        group = self._seen
-        if group is None or group.barrier is None or group.barrier.state is not BarrierState.NEW:
-            return
-        work = group.work_of(self._state.processor_id)
-        if work is not None and group.model is not None:
-            self._work.expect(work, group.model)
-
     def _has_left(self) -> bool:
         state = self._state
-        if state.work is not None:
+        if state.work.running:
             self._state = self._end_work(state)
             return False
         if state.sequence is not None:

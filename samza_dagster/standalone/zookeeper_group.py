@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
@@ -215,13 +216,14 @@ class ZooKeeperGroup:
         return found
 
     def write_locality(self, command: StartWork, location: str) -> None:
-        """Writes where the tasks of the work run from now on; of standbys in a node that Samza doesn't read."""
+        """Writes where the tasks run from now on; of standbys in a node that Samza doesn't read."""
         nodes = {
             TaskMode.ACTIVE: self._paths.task_locality,
             TaskMode.STANDBY: self._paths.standby_locality,
         }
         with reached("write where the tasks run"):
-            for name, task in command.work.tasks.items():
+            tasks = (each.tasks for each in command.containers)
+            for name, task in chain.from_iterable(each.items() for each in tasks):
                 path = f"{nodes[task.task_mode]}/{name}"
                 make_path(self._own, path)
                 self._own.set(path, location.encode())

@@ -23,6 +23,14 @@ UV = Path(sys.executable).parent / "uv"
 LARGEST_WHEEL = 1_500_000
 """Bytes. Pictures, jars or tests among them would show."""
 NOBODY = ("--bootstrap-servers", "127.0.0.1:1", "--job-name", "orders")
+PROPERTIES = (
+    "job.name=orders\njob.default.system=kafka\n"
+    "systems.kafka.consumer.bootstrap.servers=127.0.0.1:1\n"
+)
+COORDINATOR = (
+    *("coordinator", "run", "--config", "job.properties", "--launch", "launch.json"),
+    *("--token-file", "token", "--url-file", "url"),
+)
 COCKPIT = """
 import sys
 from samza_dagster import SamzaJobComponent
@@ -130,8 +138,7 @@ def test_without_an_extra_it_is_the_cockpit_and_the_commands(
     for command, extra in (
         (("sandbox", "up"), "sandbox"),
         (("demo", "--once"), "sandbox"),
-        (("coordinator", "run"), "coordinator"),
-        (("doctor", "--config", "job.properties"), "coordinator"),
+        (COORDINATOR, "coordinator"),
         (("processor", "status"), "zookeeper"),
     ):
         assert f"samza_dagster[{extra}]" in it.ends(2, "samza-dagster", *command), command
@@ -140,21 +147,15 @@ def test_without_an_extra_it_is_the_cockpit_and_the_commands(
 def test_coordinator(install: Callable[[str], Installed]) -> None:
     """It says what of its config is missing, and `doctor` asks the brokers."""
     it = install("coordinator")
-    (it.home / "job.properties").write_text(
-        "job.name=orders\njob.default.system=kafka\n"
-        "systems.kafka.consumer.bootstrap.servers=127.0.0.1:1\n"
-    )
-    assert "--launch" in it.ends(2, "samza-dagster", "coordinator", "run")
+    assert "job.properties" in it.ends(2, "samza-dagster", *COORDINATOR)
+    (it.home / "job.properties").write_text(PROPERTIES)
     it.ends(4, "samza-dagster", "doctor", "--config", "job.properties")
 
 
 def test_zookeeper(install: Callable[[str], Installed]) -> None:
     """A group is asked for, at a server that isn't there."""
     it = install("coordinator,zookeeper")
-    (it.home / "job.properties").write_text(
-        "job.name=orders\njob.default.system=kafka\n"
-        "systems.kafka.consumer.bootstrap.servers=127.0.0.1:1\n"
-    )
+    (it.home / "job.properties").write_text(PROPERTIES)
     asked = ("--config", "job.properties", "--zookeeper", "127.0.0.1:1")
     it.ends(4, "samza-dagster", "processor", "status", *asked)
 
@@ -168,7 +169,7 @@ def test_postgres(install: Callable[[str], Installed]) -> None:
     """The instance that is written names a storage that is there."""
     it = install("postgres")
     it.ends(0, "samza-dagster", "instance", "instance")
-    assert "dagster_postgres" in (it.home / "instance" / "dagster.yaml").read_text()
+    assert "postgres_url" in (it.home / "instance" / "dagster.yaml").read_text()
     it.ends(0, "python", "-c", POSTGRES)
 
 

@@ -13,8 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from samza_dagster.agent.incarnation import Incarnation, load_all
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
+from samza_dagster.model import naming
 from samza_dagster.sandbox import broker_log, demo_job, process
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
@@ -116,6 +118,42 @@ class ProcessorGroup:
         except AssertionError as error:
             error.add_note(self.tails())
             raise
+
+    def wait_until_settled(self, *, within_s: float) -> dict[str, str]:
+        """Task → processor, once each says that it runs what the agreed version gives it."""
+
+        def task_places() -> dict[str, str] | None:
+            view = self.view()
+            are_there = all(
+                (said := view.running.get(each.sequence)) is not None
+                and said.version == view.agreed
+                for each in view.members
+            )
+            if view.model is None or view.agreed != view.version or not are_there:
+                return None
+            return {t: pid for pid, each in view.model.containers.items() for t in each.tasks}
+
+        return until("all run what they are to", task_places, seconds=within_s)
+
+    def incarnations(self, processor_id: str) -> list[Incarnation]:
+        """Those whose containers live, the parked ones not."""
+        return [
+            each
+            for each in load_all(self.host(processor_id).directory)
+            if each.read_processes()
+            and each.container
+            and not (each.parked or each.container.is_dead())
+        ]
+
+    def active_processes(self) -> dict[str, int]:
+        """Active task → process id of its container, by the containers' records."""
+        return {
+            directory.rpartition("/")[2].replace("_", " "): each.container.name.pid
+            for pid in self.processes
+            for each in self.incarnations(pid)
+            if each.container and not naming.is_standby(each.processor_id)
+            for directory in each.store_directories
+        }
 
     def two_owners(self) -> list[broker_log.Overlap]:
         """Each return of a task's former owner to its changelog, by the broker's own log."""

@@ -1,4 +1,4 @@
-"""A grouper for tests of standalone groups that look at anything but who gets which task."""
+"""Standalone groups for tests that look at anything but who gets which task, and processors that are at work."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from samza_dagster.model import ContainerModel, JobModel, TaskModel
 from samza_dagster.standalone.group import GroupView
+from samza_dagster.standalone.work import Work
 
 
 def dealt(tasks: Iterable[str], group: GroupView) -> JobModel:
@@ -25,3 +26,9 @@ def dealt(tasks: Iterable[str], group: GroupView) -> JobModel:
         for index, pid in enumerate(ids)
     }
     return JobModel(config={}, containers=containers)
+
+
+def runs(*containers: ContainerModel) -> Work:
+    """A processor that runs these, by version 1 that was agreed on; all are at work."""
+    ids = frozenset(each.processor_id for each in containers)
+    return Work(containers, 1, running=containers, at_work=ids)

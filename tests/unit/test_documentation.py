@@ -214,6 +214,29 @@ def test_the_site_builds_strictly_and_loads_nothing_from_elsewhere(
         assert not loaded, page
 
 
+OF_OTHERS = re.compile(
+    r"Failed to resolve|Connection refused|SASL authentication|SSL handshake|PLAINTEXT broker"
+    r"|PKIX path|brokers are down|Timed out|Host |No such file|Read-only file|Permission denied|Not a directory"
+    r"|No space left|Extra inputs|No module named|no module kazoo|Version table|than one head|Connect to "
+)
+"""What librdkafka, Java, the kernel, pydantic and SQLAlchemy say; and a library's name."""
+
+
+def test_each_message_that_is_explained_is_one_of_ours() -> None:
+    """In the first column; of what stands for names and numbers the text around it."""
+    page = (ROOT / "docs/troubleshooting.md").read_text(encoding="utf-8")
+    code = "\n".join(file.read_text(encoding="utf-8") for file in PACKAGE.rglob("*.py"))
+    code = re.sub(r'"\s*\n\s*f?"', "", code)
+    code = re.sub(r"\{[^{}\n]*\}", "…", code) + (ROOT / "Makefile").read_text(encoding="utf-8")
+    told = re.findall(r"^\| ([^|]*) \|", page, re.MULTILINE)
+    messages = [message for cell in told for message in re.findall(r"`([^`]+)`", cell)]
+    assert len(messages) > 50
+    for message in messages:
+        for part in re.split(r"…|\d+|'[^' ]*'", message):
+            if len(part.strip()) >= 8 and not OF_OTHERS.search(part):
+                assert part.strip() in code, f"{message!r}: {part!r}"
+
+
 def test_each_test_that_a_page_names_exists() -> None:
     """A file or a function, or how such a name begins: what is promised is shown by it."""
     files = list((ROOT / "tests").rglob("*.py"))

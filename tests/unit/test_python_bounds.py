@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -28,3 +29,15 @@ def test_make_refuses_a_python_that_pyproject_refuses_before_it_installs_anythin
     with pytest.raises(SystemExit) as ended:
         exec(found[1])
     assert (not ended.value.code) == (f"3.{minor}.1" in allowed)
+
+
+def test_packages_that_cant_be_installed_are_told_with_what_to_look_at(tmp_path: Path) -> None:
+    """Below what pip says, which speaks of versions where the network is away."""
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    make = ("make", "-s", f"VENV={tmp_path}", f"PYTHON={sys.executable}", "setup")
+    ended = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert "HTTPS_PROXY" in ended.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-import threading
+import urllib.request
 from collections.abc import Generator
 from pathlib import Path
 
@@ -13,29 +13,29 @@ from samza_dagster.agent.ending import HOW_LEASE
 from samza_dagster.agent.incarnation import Incarnation, load_all
 from samza_dagster.agent.lease import read_clocks
 from samza_dagster.agent.protocol import Launch
-from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
+from samza_dagster.model import ContainerModel, JobModel, TaskModel
+from samza_dagster.standalone.commands import Expect, StartWork
 from samza_dagster.standalone.containers import Containers
-from samza_dagster.standalone.group import ALL_MODES
 from tests.rig.pace import PACE
 from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
 
-def work(number: int) -> ContainerModel:
+def container(own: str, number: int) -> ContainerModel:
     """One active task."""
     name = f"Partition {number}"
     task = TaskModel(task_name=name, system_stream_partitions=(), changelog_partition=number)
-    return ContainerModel(processor_id="p1", tasks={name: task})
+    return ContainerModel(processor_id=own, tasks={name: task})
 
 
-def model_of(own: ContainerModel) -> JobModel:
-    """With `p1` alone."""
-    return JobModel(config={}, containers={"p1": own})
+ONE, OTHER, MORE = container("p1", 0), container("p1", 1), container("p1_1", 1)
+MODEL = JobModel(config={}, containers={})
 
 
-WORK, OTHER = work(0), work(1)
-MODEL = model_of(WORK)
+def start(*containers: ContainerModel) -> StartWork:
+    """These, and the processor is to have no others."""
+    return StartWork(containers, containers, MODEL)
 
 
 class Rig:
@@ -45,10 +45,12 @@ class Rig:
         self.directory = directory
         self.failures: list[str] = []
         self.outlived: list[str] = []
+        self.at_work: list[str] = []
         self.containers = Containers(
             directory,
             directory / "state",
             "host-1",
+            processor_id="p1",
             config={},
             launch_of=self._launch_of,
             on_failure=self.failures.append,
@@ -64,10 +66,22 @@ class Rig:
         found = max(load_all(self.directory), key=lambda each: each.sequence)
         return found if found.read_processes() else None
 
+    def live(self) -> list[Incarnation]:
+        """Whose processes run."""
+        return [
+            each
+            for each in load_all(self.directory)
+            if each.read_processes() and not each.read_end()
+        ]
+
+    def start(self, *containers: ContainerModel) -> None:
+        """Without waiting for them."""
+        self.containers.start(start(*containers), self.at_work.append)
+
     def start_and_kill(self) -> str:
         """The execution id of a container that didn't end by its lease."""
         self.containers.renew(read_clocks(), 600.0)
-        self.containers.start(WORK, MODEL, ALL_MODES)
+        self.start(ONE)
         found = until("it runs", self.newest)
         assert found.container is not None
         found.container.send(signal.SIGKILL)
@@ -92,7 +106,7 @@ def test_who_ends_by_itself_is_a_failure(rig: Rig) -> None:
 def test_who_outlives_its_lease_ends_and_is_no_failure(rig: Rig) -> None:
     """A processor that was paused beyond its session goes on when it is resumed, instead of ending."""
     rig.containers.renew(read_clocks(), 1.0 * PACE)
-    rig.containers.start(WORK, MODEL, ALL_MODES)
+    rig.start(ONE)
     first = until("it has ended", lambda: (found := rig.newest()) and found.read_end() and found)
     assert (first.read_end() or {})["how"] == HOW_LEASE
     assert until("that is told", lambda: rig.outlived) == ["told"]
@@ -101,43 +115,51 @@ def test_who_outlives_its_lease_ends_and_is_no_failure(rig: Rig) -> None:
     assert killed in told
 
 
-@pytest.mark.parametrize("started", [WORK, OTHER], ids=["as expected", "another"])
+@pytest.mark.parametrize("started", [ONE, OTHER], ids=["as expected", "another"])
 def test_what_is_expected_waits_for_its_start_and_is_killed_when_another_comes(
     rig: Rig, started: ContainerModel
 ) -> None:
     """Its process is there before: a version that is agreed on finds it warm."""
     rig.containers.renew(read_clocks(), 600.0)
-    rig.containers.start(WORK, MODEL, ALL_MODES)
-    before, ended = until("it runs", rig.newest), threading.Event()
-    rig.containers.stop(ALL_MODES, ended.set)
-    rig.containers.expect(WORK, MODEL)
-    assert ended.wait(10 * PACE), "who waits keeps nobody waiting"
+    rig.start(ONE)
+    before = until("it runs", rig.newest)
+    ended: list[str] = []
+    rig.containers.stop({"p1"}, ended.append)
+    rig.containers.expect(Expect((ONE,), (ONE,), MODEL))
+    until("who waits keeps nobody waiting", lambda: ended == ["p1"], seconds=10)
     expected = until(
         "it waits", lambda: (f := rig.newest()) and f.execution_id != before.execution_id and f
     )
     assert expected.parked
-    rig.containers.start(started, model_of(started), ALL_MODES)
+    rig.containers.expect(Expect((ONE,), (ONE,), MODEL))
+    rig.start(started)
+    rig.containers.expect(Expect((), (), MODEL))
     runs = until("it is started", lambda: (f := rig.newest()) and not f.parked and f)
-    assert (runs.execution_id == expected.execution_id) == (started == WORK)
+    assert (runs.execution_id == expected.execution_id) == (started == ONE)
     if started == OTHER:
         until("the other is dead", lambda: expected.container and expected.container.is_dead())
 
 
-def test_standbys_start_once_the_active_tasks_that_start_too_have_checked_in(rig: Rig) -> None:
-    """Four JVMs that started at once on two cores kept the tasks of a dead processor waiting for 7 s instead of 5."""
-    standby = TaskModel(
-        task_name="Standby-Partition 1-0",
-        system_stream_partitions=(),
-        changelog_partition=1,
-        task_mode=TaskMode.STANDBY,
-    )
-    both = ContainerModel(processor_id="p1", tasks={**WORK.tasks, standby.task_name: standby})
-    only, ended = frozenset({TaskMode.STANDBY}), threading.Event()
+def test_of_several_containers_each_is_told_of_when_it_has_checked_in_and_when_it_has_ended(
+    rig: Rig,
+) -> None:
+    """So what takes one's place needn't wait for the others."""
     rig.containers.renew(read_clocks(), 600.0)
-    rig.containers.start(both, model_of(both), ALL_MODES)
-    active = until("the active runs", rig.newest)
-    rig.containers.stop(only, ended.set)
-    assert ended.wait(10 * PACE), "what hasn't started keeps nobody waiting"
-    assert [each.execution_id for each in load_all(rig.directory)] == [active.execution_id]
-    rig.containers.start(both, model_of(both), only)
-    until("it starts", lambda: (f := rig.newest()) and f.execution_id != active.execution_id)
+    rig.start(ONE, MORE)
+    ended: list[str] = []
+    found = until("both run", lambda: len(all_ := rig.live()) == 2 and all_)
+    for each in found:
+        ask(each)
+    until("both are at work", lambda: sorted(rig.at_work) == ["p1", "p1_1"])
+    rig.containers.stop({"p1_1"}, ended.append)
+    until("one has ended", lambda: ended == ["p1_1"])
+    assert [each.processor_id for each in rig.live()] == ["p1"]
+    assert rig.failures == []
+
+
+def ask(found: Incarnation) -> None:
+    """As its container does: for its JobModel, then by its first heartbeat."""
+    url = found.spec["environment"]["SAMZA_COORDINATOR_URL"]
+    for page in ("", f"containerHeartbeat?executionContainerId={found.execution_id}"):
+        with urllib.request.urlopen(url + page, timeout=10) as answer:
+            assert answer.read()

@@ -16,10 +16,11 @@ from samza_dagster.assignment import by_locality
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
-from samza_dagster.model import ContainerModel, JobModel, TaskMode
+from samza_dagster.model import ContainerModel
 from samza_dagster.model.naming import STANDALONE_DEPLOYMENT
 from samza_dagster.model.placement_messages import PlacementResponse, StatusCode
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
+from samza_dagster.standalone.commands import Expect, StartWork
 from samza_dagster.standalone.group import Pin
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
@@ -43,20 +44,36 @@ NO_LOGIN: Mapping[str, str] = {}
 
 @dataclass
 class Owners:
-    """Who runs which task now; `twice` is what two ran at once, `changes` how often any work began."""
+    """Who runs which task now; `twice` is what two ran at once, `changes` how many containers it has started."""
 
     lock: threading.Condition = field(default_factory=threading.Condition)
     now: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     twice: list[str] = field(default_factory=list[str])
     starts: dict[str, int] = field(default_factory=dict[str, int])
+    _containers: dict[tuple[str, str], frozenset[str]] = field(
+        default_factory=dict[tuple[str, str], frozenset[str]]
+    )
 
-    def put(self, processor_id: str, tasks: frozenset[str]) -> None:
+    def start(self, processor_id: str, container: ContainerModel) -> None:
+        tasks = frozenset(container.tasks)
         with self.lock:
-            self.now.pop(processor_id, None)
             self.twice += [task for owned in self.now.values() for task in owned & tasks]
-            self.now[processor_id] = tasks
-            self.starts[processor_id] = self.starts.get(processor_id, 0) + bool(tasks)
-            self.lock.notify_all()
+            self._containers[processor_id, container.processor_id] = tasks
+            self.starts[processor_id] = self.starts.get(processor_id, 0) + 1
+            self._changed(processor_id)
+
+    def containers(self, processor_id: str) -> list[frozenset[str]]:
+        """What runs there, by container."""
+        return [tasks for (pid, _), tasks in self._containers.items() if pid == processor_id]
+
+    def end(self, processor_id: str, container: str) -> None:
+        with self.lock:
+            del self._containers[processor_id, container]
+            self._changed(processor_id)
+
+    def _changed(self, processor_id: str) -> None:
+        self.now[processor_id] = frozenset().union(*self.containers(processor_id))
+        self.lock.notify_all()
 
     def wait_until(self, is_so: Callable[[dict[str, frozenset[str]]], bool]) -> None:
         deadline = time.monotonic() + DEADLINE_S
@@ -76,15 +93,18 @@ class RecordedWork:
 
     def renew(self, asked: Now, lease_s: float) -> None: ...
 
-    def expect(self, work: ContainerModel, model: JobModel) -> None: ...
+    def expect(self, command: Expect) -> None: ...
 
-    def start(self, work: ContainerModel, model: JobModel, modes: frozenset[TaskMode]) -> None:
-        self.owners.put(self.processor_id, frozenset(work.tasks))
+    def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
+        for each in command.containers:
+            self.owners.start(self.processor_id, each)
+            at_work(each.processor_id)
 
-    def stop(self, modes: frozenset[TaskMode], stopped: Callable[[], None]) -> None:
+    def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
         def end() -> None:
-            self.owners.put(self.processor_id, frozenset())
-            stopped()
+            for each in containers:
+                self.owners.end(self.processor_id, each)
+                stopped(each)
 
         threading.Timer(0.2, end).start()
 
@@ -109,7 +129,7 @@ class Started:
             location=f"host-of-{processor_id}",
             settings=SETTINGS,
             grouper=grouper,
-            work=RecordedWork(processor_id, owners),
+            containers=RecordedWork(processor_id, owners),
         )
         self.thread = threading.Thread(target=self.runner.run, daemon=True)
         self.thread.start()
@@ -219,15 +239,14 @@ def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(
         return until(f"the end of {name} to {destination}", ended, seconds=DEADLINE_S)
 
     task = min(owners.now["p1"])
-    starts = dict(owners.starts)
     placed = answer(task, "host-of-p2")
     assert placed.status_code is StatusCode.SUCCEEDED, placed.response_message
     assert task in owners.now["p2"]
     assert messages.requests() == ()
+    starts = dict(owners.starts)
     restarted = answer("p2", "LAST_SEEN")
     assert restarted.status_code is StatusCode.SUCCEEDED, restarted.response_message
-    assert owners.starts["p2"] == starts["p2"] + 2
-    assert owners.starts["p1"] <= starts["p1"] + 1
+    assert owners.starts == {**starts, "p2": starts["p2"] + len(owners.containers("p2"))}
     refused = answer(task, "host-of-p9")
     assert refused.status_code is StatusCode.BAD_REQUEST
     assert "name one of host-of-p1, host-of-p2" in refused.response_message

@@ -11,8 +11,8 @@ import pytest
 
 from samza_dagster.agent.lease import Now
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
-from samza_dagster.model import ContainerModel, JobModel, TaskMode
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
+from samza_dagster.standalone.commands import Expect, StartWork
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.runner import ProcessorRunner
@@ -30,14 +30,15 @@ class CountedWork:
 
     def renew(self, asked: Now, lease_s: float) -> None: ...
 
-    def expect(self, work: ContainerModel, model: JobModel) -> None: ...
+    def expect(self, command: Expect) -> None: ...
 
-    def start(self, work: ContainerModel, model: JobModel, modes: frozenset[TaskMode]) -> None:
+    def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
         self.told.append("start")
 
-    def stop(self, modes: frozenset[TaskMode], stopped: Callable[[], None]) -> None:
+    def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
         self.told.append("stop")
-        stopped()
+        for each in containers:
+            stopped(each)
 
 
 def test_it_starts_them_anew(tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ def test_it_starts_them_anew(tmp_path: Path) -> None:
             location="host-1",
             settings=Settings(debounce_ms=0),
             grouper=partial(dealt, ("Partition 0",)),
-            work=work,
+            containers=work,
         )
         running = threading.Thread(target=runner.run, daemon=True)
         running.start()

@@ -18,7 +18,6 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 
-from samza_dagster.agent.incarnation import Incarnation, load_all
 from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job, load, process, topics
 from samza_dagster.sandbox.broker import Broker
@@ -73,16 +72,8 @@ class Rig:
         return [
             each.container.name.pid
             for pid in processor_ids
-            for each in self.incarnations(pid)
+            for each in self.group.incarnations(pid)
             if each.container
-        ]
-
-    def incarnations(self, processor_id: str) -> list[Incarnation]:
-        """Those whose containers live."""
-        return [
-            each
-            for each in load_all(self.group.host(processor_id).directory)
-            if each.read_processes() and each.container and not each.container.is_dead()
         ]
 
     def all_stop(self) -> None:
@@ -138,10 +129,8 @@ def session_expired(rig: Rig) -> None:
 
 def one_id_twice(rig: Rig) -> None:
     """Who came second gives up and ends; the first works on meanwhile."""
-    before = until(
-        "each runs both of its containers",
-        lambda: len(found := rig.containers(*IDS)) == 2 * len(IDS) and found,
-    )
+    rig.group.wait_until_settled(within_s=AGREES_S)
+    before = rig.containers(*IDS)
     second = rig.group.start_beside(rig.follower(), "host-elsewhere")
     assert second.wait((2 * SESSION_S + 8) * PACE)
     assert process.exit_status(second) == 1
@@ -172,7 +161,9 @@ def host_frozen(rig: Rig) -> None:
     """Processor, wardens and containers; then these thaw alone, and believe that they own their tasks."""
     frozen = rig.follower()
     record, jvms = rig.group.processes[frozen], rig.containers(frozen)
-    (active,) = (i for i in rig.incarnations(frozen) if not naming.is_standby(i.processor_id))
+    active = next(
+        each for each in rig.group.incarnations(frozen) if not naming.is_standby(each.processor_id)
+    )
     keepers = [record.pid, *map(parent_of, jvms)]
     for pid in (*keepers, *jvms):
         os.kill(pid, signal.SIGSTOP)

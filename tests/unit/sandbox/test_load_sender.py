@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.errors import DeadlineExceeded, Unreachable
+from samza_dagster.errors import ActionFailed, DeadlineExceeded, Unreachable
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.load import Sender
 from samza_dagster.sandbox.load_plan import LoadPlan, Part
@@ -132,3 +132,15 @@ def test_a_producer_that_finds_the_broker_again_is_kept(monkeypatch: pytest.Monk
     rig.now_s = 20.0
     rig.sender.flush()
     assert rig.sender.acknowledged == 5
+
+
+def test_a_load_whose_broker_has_ended_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk it ends by itself; `sandbox up` waited for a day."""
+
+    def ended() -> None:
+        raise ActionFailed("keep the broker running", seen="No space left on device")
+
+    monkeypatch.setattr(kafka_client, "producer", lambda *_: Producer(room=0))
+    sender = Sender("nowhere", LoadPlan.for_state(0.5, actives=1), need_brokers=ended)
+    with pytest.raises(ActionFailed, match="No space left on device"):
+        sender.send(Part(0, 0, b""))

@@ -6,13 +6,14 @@ import errno
 import json
 import os
 import shlex
+import socket
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from samza_dagster.cli.main import cli
-from samza_dagster.errors import ActionFailed, MissingPrerequisite, Refused
+from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequisite, Refused
 from samza_dagster.sandbox.demo import run as demo_run
 from samza_dagster.sandbox.demo.run import checkout_definitions
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
@@ -206,3 +207,33 @@ def test_a_full_disk_is_named_and_another_error_of_the_system_is_not_hidden(
     assert json.loads(full.stdout)["seen"] == "No space left on device"
     assert full.exit_code == 2
     assert isinstance(ends_with(errno.EBADF).exception, OSError)
+
+
+def test_a_second_sandbox_of_a_name_is_refused_with_what_ends_the_first() -> None:
+    """Two demos at once, too: the demo's sandbox has a name of its own."""
+    Registry("default").add(ProcessRecord.of("broker", os.getpid()))
+    document = json.loads(run("up", "--json").stdout)
+    assert (document["seen"], document["exit_code"]) == ("it is up", 2)
+    assert "sandbox down --name default, or another --name" in document["fix"]
+
+
+def test_a_port_of_the_ui_that_is_taken_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything of Dagster starts."""
+    facts = {"bootstrap_servers": "127.0.0.1:9", "state": "up"}
+    monkeypatch.setattr(Sandbox, "status", lambda _: facts)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        said = run("dagster", "--port", str(port))
+    assert said.exit_code == 2
+    assert f"port {port} for Dagster" in said.stderr
+    assert "another --port" in said.stderr
+
+
+def test_a_machine_that_is_too_slow_is_told_what_is_awaited_and_where_the_logs_are(
+    home: Path,
+) -> None:
+    """Exit status 3: it might have come up later."""
+    with pytest.raises(DeadlineExceeded, match="1 of 4 containers run") as raised:
+        Sandbox("default")._wait(lambda: False, lambda: "1 of 4 containers run", 0.0)
+    assert str(home / "sandboxes" / "default") in raised.value.fix
+    assert raised.value.exit_code == 3

@@ -10,7 +10,7 @@ import pytest
 from samza_dagster.assignment import by_locality
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel, TaskMode
-from samza_dagster.standalone.containers import container_id, local_model
+from samza_dagster.standalone.division import divided, served_model
 from samza_dagster.standalone.group import GroupView, Member, Pin
 from samza_dagster.standalone.job_plan import JobPlan
 
@@ -83,13 +83,15 @@ def test_an_empty_group_is_refused() -> None:
 def test_containers_are_served_active_and_standby_tasks_apart() -> None:
     """All processors' containers, with ids by which Samza tells standbys: by a `-`, which a UUID has too."""
     model = PLAN.model(group("3f0c-11", "3f0c_11"))
-    served = local_model(model, {"job.name": "j"})
+    own = divided("3f0c-11", (), model.containers["3f0c-11"].tasks, ())
+    served = served_model(model, {"job.name": "j"}, "3f0c-11", own)
     assert served.config == {"job.name": "j"}
     assert len(served.containers) == 4
     for each, container in served.containers.items():
         modes = {task.task_mode for task in container.tasks.values()}
         assert modes == {TaskMode.STANDBY if "-" in each else TaskMode.ACTIVE}
-    assert container_id("3f0c-11", TaskMode.ACTIVE) != container_id("3f0c_11", TaskMode.ACTIVE)
+    tasks = [name for container in served.containers.values() for name in container.tasks]
+    assert sorted(tasks) == sorted(at(model))
 
 
 def test_who_joins_gets_standbys_first_and_actives_when_asked_again_until_all_is_even() -> None:

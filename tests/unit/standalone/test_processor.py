@@ -11,6 +11,7 @@ from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Running
 from samza_dagster.standalone.processor import (
     EndBarrier,
+    Expect,
     GiveUp,
     JoinBarrier,
     Processor,
@@ -22,10 +23,10 @@ from samza_dagster.standalone.processor import (
     StopWork,
     step,
 )
+from tests.rig.standalone_groups import runs
 
 pytestmark = pytest.mark.unit
 
-ACTIVE = frozenset({TaskMode.ACTIVE})
 SETTINGS = Settings(debounce_ms=20, consensus_ms=40, session_ms=30, stop_ms=10)
 A, B, C = (Member(f"000{n}", name, f"h{n}") for n, name in enumerate(("a", "b", "c")))
 
@@ -41,6 +42,23 @@ def container(processor_id: str, *tasks: str) -> ContainerModel:
         for name in tasks
     }
     return ContainerModel(processor_id=processor_id, tasks=made)
+
+
+def start(*containers: ContainerModel) -> StartWork:
+    return StartWork(containers, (), model())
+
+
+def expect(*containers: ContainerModel) -> Expect:
+    return Expect(containers, (), model())
+
+
+def stop(*ids: str) -> StopWork:
+    return StopWork(frozenset(ids))
+
+
+def stopped(state: Processor) -> Processor:
+    """All have ended that were told to."""
+    return rules.stopped(state, state.work.ending)
 
 
 def model(**tasks: str) -> JobModel:
@@ -72,11 +90,11 @@ def at(member: Member, **known: object) -> Processor:
 
 def test_one_that_is_not_registered_registers_once_it_runs_nothing() -> None:
     """After an expired session its work ends first: a new node would promise that it runs none."""
-    state = rules.expired(at(A, work=container("a", "1")))
+    state = rules.expired(at(A, work=runs(container("a", "1"))))
     state, commands = step(state, group(), 110, planned)
-    assert commands == (StopWork(ACTIVE),)
+    assert commands == (stop("a"),)
     assert step(state, group(), 111, planned)[1] == ()
-    assert step(rules.stopped(state), group(), 112, planned)[1] == (Register(),)
+    assert step(stopped(state), group(), 112, planned)[1] == (Register(),)
 
 
 def test_a_leader_publishes_once_its_members_have_been_the_same_for_the_debounce_time() -> None:
@@ -102,33 +120,47 @@ def test_no_version_while_two_have_one_id_and_the_later_gives_up_after_two_sessi
     assert "b is taken by h1" in given_up.why
 
 
-def test_whose_work_changes_stops_before_it_joins_and_the_others_go_on() -> None:
-    """A barrier is where everybody waits for those who give something up."""
-    seen = group(A, B, version=2, a="1", b="2")
-    assert step(at(B, work=container("b", "2"), joined=1), seen, 100, planned)[1] == (
-        JoinBarrier(2),
-    )
-    state, commands = step(at(B, work=container("b", "1 2"), joined=1), seen, 100, planned)
-    assert commands == (StopWork(ACTIVE),)
+def test_who_gets_tasks_joins_at_once_and_runs_on_and_they_start_once_all_have_agreed() -> None:
+    """In a container of their own, whose process may be launched meanwhile."""
+    before, added = container("b", "2"), container("b_1", "1")
+    seen = group(A, B, version=2, a="3", b="1 2")
+    state, commands = step(at(B, work=runs(before), joined=1), seen, 100, planned)
+    assert commands == (JoinBarrier(2), expect(added))
     assert step(state, seen, 105, planned)[1] == ()
-    assert step(rules.stopped(state), seen, 106, planned)[1] == (JoinBarrier(2),)
+    agreed = replace(seen, barrier=Barrier(BarrierState.DONE))
+    state, commands = step(state, agreed, 110, planned)
+    assert commands == (start(added), expect())
+    assert state.work.running == (before, added)
+
+
+def test_who_gives_up_tasks_stops_their_container_before_it_joins_and_those_that_stay_start_at_once() -> (
+    None
+):
+    """A barrier is where everybody waits for those who give something up; nobody else may own what stays."""
+    rest = container("b_1", "1")
+    seen = group(A, B, version=2, a="2", b="1")
+    state, commands = step(at(B, work=runs(container("b", "1", "2")), joined=1), seen, 100, planned)
+    assert commands == (stop("b"), expect(rest))
+    assert step(state, seen, 105, planned)[1] == ()
+    state, commands = step(stopped(state), seen, 106, planned)
+    assert commands == (JoinBarrier(2), start(rest), expect())
 
 
 def test_a_change_among_standbys_leaves_the_active_tasks_running() -> None:
     """And the reverse: who gives up standby tasks stops these alone, and starts these alone."""
-    standby = frozenset({TaskMode.STANDBY})
-    state = at(B, work=container("b", "2", "standby1"), joined=1)
+    active, after = container("b", "2"), container("b-1", "standby3")
+    state = at(B, work=runs(active, container("b-0", "standby1")), joined=1)
     seen = group(A, B, version=2, a="1", b="2 standby3")
     state, commands = step(state, seen, 100, planned)
-    assert commands == (StopWork(standby),)
-    state = rules.stopped(state, standby)
-    assert state.work == container("b", "2")
+    assert commands == (stop("b-0"),)
+    state = stopped(state)
+    assert state.work.running == (active,)
     state, commands = step(state, seen, 105, planned)
     assert commands == (JoinBarrier(2),)
     agreed = group(A, B, version=2, state=BarrierState.DONE, a="1", b="2 standby3")
     state, commands = step(state, agreed, 110, planned)
-    assert commands == (StartWork(2, container("b", "2", "standby3"), model(), standby),)
-    assert state.silent_ms is None
+    assert commands == (start(after),)
+    assert state.work.silent_ms == 0
 
 
 def test_work_starts_once_all_have_agreed() -> None:
@@ -137,7 +169,7 @@ def test_work_starts_once_all_have_agreed() -> None:
     for barrier, commands in (
         (BarrierState.NEW, ()),
         (BarrierState.TIMED_OUT, ()),
-        (BarrierState.DONE, (StartWork(2, container("b", "2"), model(), ACTIVE),)),
+        (BarrierState.DONE, (start(container("b", "2")),)),
     ):
         seen = group(A, B, version=2, state=barrier, a="1", b="2")
         assert step(state, seen, 100, planned)[1] == commands
@@ -149,9 +181,9 @@ def test_who_came_after_a_version_was_published_is_not_awaited_and_joins_the_nex
     state, commands = step(at(C, found=None), seen, 100, planned)
     assert commands == ()
     again = group(A, B, C, version=3, a="1", b="2", c="3")
-    assert step(state, again, 110, planned)[1] == (JoinBarrier(3),)
+    assert step(state, again, 110, planned)[1] == (JoinBarrier(3), expect(container("c", "3")))
     back = step(at(B, found=None), seen, 100, planned)[1]
-    assert back == (JoinBarrier(2),)
+    assert back == (JoinBarrier(2), expect(container("b", "2")))
 
 
 def test_a_leader_ends_the_barrier_when_all_have_come_or_the_time_is_over() -> None:
@@ -160,7 +192,7 @@ def test_a_leader_ends_the_barrier_when_all_have_come_or_the_time_is_over() -> N
     state, _ = step(state, group(A, B), 120, planned)
     waiting = group(A, B, version=1, joined="a", a="a", b="b")
     state, commands = step(state, waiting, 130, planned)
-    assert commands == (JoinBarrier(1),)
+    assert commands[0] == JoinBarrier(1)
     complete = group(A, B, version=1, joined="a b", a="a", b="b")
     assert step(state, complete, 140, planned)[1] == (EndBarrier(1, BarrierState.DONE),)
     late, commands = step(state, waiting, 160, planned)
@@ -178,37 +210,40 @@ def test_a_version_is_not_agreed_on_when_somebody_has_come_back_elsewhere() -> N
     elsewhere = Member("0009", "b", "h0")
     seen = group(A, elsewhere, version=1, joined="a b", a="a", b="b")
     state, commands = step(state, seen, 125, planned)
-    assert commands == (JoinBarrier(1),)
+    assert commands[0] == JoinBarrier(1)
     _, (published,) = step(state, seen, 145, planned)
     assert isinstance(published, Publish)
 
 
 def test_work_has_ended_before_the_session_can_be_over() -> None:
     """By the processor's own clock, from when ZooKeeper answered last."""
-    state = at(B, work=container("b", "2"), joined=1)
+    state = at(B, work=runs(container("b", "2")), joined=1)
     assert rules.wake_ms(state) == 120
     assert step(state, None, 119, planned)[1] == ()
     state, commands = step(state, None, 120, planned)
-    assert commands == (StopWork(ACTIVE),)
-    assert step(rules.stopped(state), None, 125, planned)[1] == ()
+    assert commands == (stop("b"),)
+    assert step(stopped(state), None, 125, planned)[1] == ()
 
 
 def test_a_leader_whose_newest_version_is_for_other_members_plans_anew() -> None:
     """An older leader's last version gave tasks to one who is gone: nobody else would see to them."""
     seen = group(B, version=3, state=BarrierState.DONE, a="1", b="2")
-    state, _ = step(at(B, counted=(B,), joined=3, work=container("b", "2")), seen, 100, planned)
+    state, _ = step(
+        at(B, counted=(B,), joined=3, work=runs(container("b", "2"))), seen, 100, planned
+    )
     assert rules.wake_ms(state) == 120
 
 
 def test_a_leader_asks_its_grouper_again_and_publishes_only_what_would_change() -> None:
     """Who has joined has standbys by then, and may get actives."""
     settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
-    leader = at(A, counted=(A, B), joined=1, work=container("a", "a"))
+    leader = at(A, counted=(A, B), joined=1, work=runs(container("a", "a")))
     state, _ = step(leader, settled, 100, planned)
-    assert state.probe_ms == 100 + SETTINGS.probe_ms
-    again, commands = step(state, settled, state.probe_ms, planned)
+    probe_ms = 100 + SETTINGS.probe_ms
+    assert state.probe_ms == probe_ms
+    again, commands = step(state, settled, probe_ms, planned)
     assert (commands, again.plan_ms) == ((), None)
-    _, (published,) = step(state, settled, state.probe_ms, lambda _: model(a="a b", b=""))
+    _, (published,) = step(state, settled, probe_ms, lambda _: model(a="a b", b=""))
     assert isinstance(published, Publish)
     assert published.version == 2
 
@@ -241,26 +276,71 @@ def test_what_starts_containers_comes_after_a_leaders_writes() -> None:
     assert [type(command) for command in commands] == [Publish, StartWork]
 
 
-def test_a_processor_reports_what_it_runs_and_how_long_its_tasks_had_no_container() -> None:
-    """Once for each version, also when its work is the same."""
-    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
-    state, _ = step(at(B, work=container("b", "1"), joined=1), settled, 100, planned)
-    state, (started,) = step(rules.stopped(state), settled, 107, planned)
-    assert isinstance(started, StartWork)
-    state, (reported,) = step(state, settled, 108, planned)
-    assert reported == Report(Running(1, silent_ms=7))
-    assert step(state, settled, 109, planned)[1] == ()
+def test_a_processor_reports_what_it_runs_and_how_long_its_tasks_were_silent() -> None:
+    """Once for each version, also when its work is the same; silent from the end of their container till they are at work."""
+    seen = group(A, B, version=2, a="2", b="1")
+    before = at(B, work=runs(container("b", "1", "2")), joined=1)
+    state, _ = step(before, seen, 100, planned)
+    state, _ = step(stopped(state), seen, 103, planned)
+    state = rules.at_work(state, "b_1", 107)
+    agreed = replace(seen, barrier=Barrier(BarrierState.DONE))
+    state, (reported,) = step(state, agreed, 108, planned)
+    assert reported == Report(Running(2, silent_ms=7))
+    assert step(state, agreed, 109, planned)[1] == ()
+    state, (reported,) = step(replace(state, joined=3), replace(agreed, version=3), 110, planned)
+    assert reported == Report(Running(3, silent_ms=0))
 
 
-def test_a_processor_that_is_told_to_restart_stops_its_work_and_starts_the_same_again() -> None:
+def test_a_processor_that_is_told_to_restart_starts_all_its_tasks_in_new_containers() -> None:
     """And reports by which request; one that has just come has nothing to stop."""
-    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b c")
     told = replace(settled, restarts={"b": "u"})
-    state = at(B, work=container("b", "b"), joined=1, running=Running(1))
+    work = runs(container("b", "b"), container("b_1", "c"))
+    state = at(B, work=work, joined=1, running=Running(1))
     state, commands = step(state, told, 100, planned)
-    assert commands == (StopWork(ACTIVE),)
-    state, (started,) = step(rules.stopped(state), told, 103, planned)
-    assert started == StartWork(1, container("b", "b"), model(), ACTIVE)
-    state, (reported,) = step(state, told, 104, planned)
-    assert reported == Report(Running(1, restart="u", silent_ms=3))
+    both = container("b_2", "b", "c")
+    assert commands == (stop("b", "b_1"), expect(both))
+    state, commands = step(stopped(state), told, 103, planned)
+    assert commands == (start(both), expect())
+    state, (reported,) = step(rules.at_work(state, "b_2", 104), told, 104, planned)
+    assert reported == Report(Running(1, restart="u", silent_ms=4))
     assert step(state, told, 105, planned)[1] == ()
+
+
+def test_standby_tasks_start_once_the_active_ones_that_start_too_have_been_at_work_for_a_while() -> (
+    None
+):
+    """Four JVMs that started at once on two cores kept the tasks of a dead processor waiting for 7 s instead of 5."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b standby1")
+    state, (started, *_) = step(at(B, joined=1), settled, 100, planned)
+    assert started == start(container("b", "b"))
+    assert step(state, settled, 30_099, planned)[1] == (), "one that never checks in"
+    assert step(state, settled, 30_100, planned)[1] == (start(container("b-0", "standby1")),)
+    state = rules.at_work(state, "b", 5_000)
+    state, commands = step(state, settled, 7_999, planned)
+    assert commands == ()
+    assert rules.wake_ms(state) == 8_000
+    assert step(state, settled, 8_000, planned)[1] == (start(container("b-0", "standby1")),)
+
+
+def test_containers_become_fewer_once_all_is_at_work() -> None:
+    """Those with the fewest tasks, as a start on its own then, not beside the one that has just been added."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="1 2 3 4")
+    one, two, three = container("b", "1", "2"), container("b_1", "3"), container("b_2", "4")
+    few = replace(SETTINGS, containers=2)
+    work = replace(runs(one, two, three), at_work=frozenset({"b", "b_1"}))
+    state = at(B, work=work, joined=1, running=Running(1), settings=few)
+    assert step(state, settled, 100, planned)[1] == ()
+    state, commands = step(rules.at_work(state, "b_2", 101), settled, 101, planned)
+    assert commands == (stop("b_1", "b_2"), expect(container("b_3", "3", "4")))
+
+
+def test_what_ended_by_itself_takes_all_with_it_and_all_starts_anew() -> None:
+    """Its lease was over: the others' is too."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="1 2")
+    state = at(B, work=runs(container("b", "1"), container("b_1", "2")), joined=1)
+    state = rules.stopped(state, frozenset({"b"}))
+    state, commands = step(state, settled, 100, planned)
+    both = container("b", "1", "2")
+    assert commands == (stop("b_1"), expect(both))
+    assert step(stopped(state), settled, 101, planned)[1] == (start(both), expect())

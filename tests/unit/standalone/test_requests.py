@@ -9,6 +9,7 @@ import pytest
 from samza_dagster.assignment import by_container_ids, by_locality
 from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.standalone import requests
+from samza_dagster.standalone.division import divided
 from samza_dagster.standalone.group import (
     Barrier,
     BarrierState,
@@ -21,6 +22,7 @@ from samza_dagster.standalone.group import (
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Processor, Publish, Settings, step
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
+from tests.rig.standalone_groups import runs
 
 pytestmark = pytest.mark.unit
 
@@ -134,12 +136,14 @@ def test_a_request_for_a_task_pins_it_and_succeeds_once_its_processor_runs_it_th
 
 def test_a_leader_publishes_for_those_that_came_together_within_a_second() -> None:
     """Its debounce time is for members that come and go, and for Java containers that are starting."""
+    work = GROUP.work_of("p0")
+    assert work is not None
     leader = Processor(
         *("p0", "h0", Settings(), 0, "0000"),
         found=0,
         joined=1,
         counted=MEMBERS,
-        work=GROUP.work_of("p0"),
+        work=runs(*divided("p0", (), work.tasks, ())),
         running=Running(1),
     )
     target = elsewhere(TASK, STANDBY_TASK)

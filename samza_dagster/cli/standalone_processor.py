@@ -1,0 +1,163 @@
+"""The process of a standalone processor: what it is made of, from its job's files to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from samza_dagster.agent.protocol import Launch
+from samza_dagster.assignment import by_locality, grouper_of, replicas_from_config
+from samza_dagster.coordinator import deployment
+from samza_dagster.coordinator.fencing.group_fence import GroupFence
+from samza_dagster.coordinator.fencing.job_fencing import JobFencing
+from samza_dagster.coordinator.job_process import JobFiles
+from samza_dagster.coordinator.kafka import partition_counts
+from samza_dagster.coordinator.launch import Launcher
+from samza_dagster.coordinator.limits import Setting, parks_starts
+from samza_dagster.errors import ActionFailed
+from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
+from samza_dagster.model import JobModel
+from samza_dagster.standalone.containers import Containers
+from samza_dagster.standalone.job_config import publish_config
+from samza_dagster.standalone.job_plan import JobPlan
+from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.local_stores import local_stores
+from samza_dagster.standalone.locations import location_id
+from samza_dagster.standalone.processor import Settings
+from samza_dagster.standalone.runner import ProcessorRunner
+from samza_dagster.standalone.zookeeper_placement import placement_store
+
+_DEFAULTS = Settings()
+DEBOUNCE = Setting("job.debounce.time.ms", _DEFAULTS.debounce_ms, 0)
+CONSENSUS = Setting("job.coordinator.zk.consensus.timeout.ms", _DEFAULTS.consensus_ms, 0)
+SESSION = Setting("job.coordinator.zk.session.timeout.ms", _DEFAULTS.session_ms, 0)
+PROBE = Setting("samza.dagster.standalone.probe.ms", _DEFAULTS.probe_ms, 0)
+CONTAINERS = Setting("samza.dagster.standalone.active.containers", _DEFAULTS.containers, 1)
+
+
+def settings_of(config: Mapping[str, str]) -> Settings:
+    """Those of a job. Raises `InvalidInput` that names the key of a value out of bounds."""
+    session_ms = SESSION.of(config)
+    return Settings(
+        debounce_ms=DEBOUNCE.of(config),
+        consensus_ms=CONSENSUS.of(config),
+        session_ms=session_ms,
+        stop_ms=session_ms // 3,
+        probe_ms=PROBE.of(config),
+        containers=CONTAINERS.of(config),
+    )
+
+
+class Identity(NamedTuple):
+    """Which processor it is, where, and where it keeps its records and its stores."""
+
+    processor_id: str
+    location: str
+    directory: Path
+    state_dir: Path
+
+
+class StandaloneProcessor:
+    """One processor with its session, its fence and its containers. `run` ends with all of them.
+
+    Raises `InvalidInput` for what the job's files or brokers lack, `Unreachable` without ZooKeeper or brokers.
+    """
+
+    def __init__(self, files: JobFiles, identity: Identity, zookeeper: str | None) -> None:
+        connection, config = files.connection, files.config
+        settings, cluster = settings_of(config), KafkaCluster.of(connection)
+        plan = _plan(cluster, config)
+        fencing = JobFencing.of({**config, **deployment.restore_safety(config, plan.replicas)})
+        fencing.begin_examination(cluster)  # takes a while, beside what follows
+        location = location_id(identity.location)
+        fencing.require()
+        self._files = files
+        self._failure = ""
+        self._fence = fencing.principals and GroupFence(
+            fencing.principals, cluster, identity.directory
+        )
+        self._session = connect(
+            ZooKeeperAddress(
+                zookeeper or connection.zookeeper,
+                settings.session_ms / 1_000,
+                connection.zookeeper_config,
+            )
+        )
+        paths = GroupPaths.of(config)
+        publish_config(placement_store(self._session, paths), fencing.config)
+        self._containers = Containers(
+            identity.directory,
+            identity.state_dir,
+            location,
+            processor_id=identity.processor_id,
+            config=fencing.config,
+            launch_of=self._launch_of,
+            on_failure=self._fail,
+            on_outlived=self._start_anew,
+            parks=parks_starts(config),
+        )
+        self._remove_logins()  # what an earlier process of this directory left running has ended
+        self._runner = ProcessorRunner(
+            self._session,
+            paths,
+            processor_id=identity.processor_id,
+            location=location,
+            settings=settings,
+            grouper=plan.model,
+            containers=self._containers,
+            stores_of=lambda locality: local_stores(identity.state_dir, config, locality, location),
+            fence=self._fence,
+        )
+
+    def run(self) -> None:
+        """Until `leave`. Raises `ActionFailed` when it gives up, or a container has ended by itself."""
+        try:
+            self._runner.run()
+        finally:
+            self._containers.close()
+            self._remove_logins()
+            if self._fence is not None:
+                self._fence.close()
+            self._session.stop()
+            self._session.close()
+        if self._failure:
+            raise ActionFailed("run the containers of a processor", seen=self._failure)
+
+    def leave(self) -> None:
+        """A planned end, which may be asked for by a signal's handler."""
+        self._runner.leave()
+
+    def _fail(self, why: str) -> None:
+        self._failure = self._failure or why
+        self._runner.leave()
+
+    def _start_anew(self) -> None:
+        self._runner.start_anew()
+
+    def _launch_of(self, model: JobModel, container_id: str, execution_id: str) -> Launch | None:
+        connection, fence = self._files.connection, self._fence
+        launcher = Launcher(self._files.launch, connection.job_name, connection.job_id, model)
+        made = launcher.launch(container_id, execution_id)
+        return made and Launch(
+            made.execution_id,
+            made.processor_id,
+            made.command,
+            dict(made.environment),
+            made.job_model_json,
+            made.store_directories,
+            made.stop_grace_s,
+            dict([fence.login_file()] if fence else []),
+        )
+
+    def _remove_logins(self) -> None:
+        if self._fence is not None:
+            self._fence.remove_own()
+
+
+def _plan(cluster: KafkaCluster, config: dict[str, str]) -> JobPlan:
+    systems = deployment.input_topics(config)
+    counts = partition_counts(cluster, systems)
+    replicas = replicas_from_config(config)
+    return JobPlan(counts, systems, replicas, grouper_of(config, by_locality))

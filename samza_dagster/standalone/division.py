@@ -1,0 +1,96 @@
+"""In which containers a processor runs its tasks. Pure.
+
+A Samza container reads its tasks once, when it starts, and can't hold active and standby tasks. So a
+processor has one container for its standby tasks, which starts anew when these change, and for its active
+tasks as many as it takes that those which stay go on: added tasks get a container of their own, and of a
+container that gives some up the rest gets another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import count
+
+from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
+
+Tasks = Mapping[str, TaskModel]
+Containers = tuple[ContainerModel, ...]
+"""Each has its own id, and keeps its tasks for as long as it lives."""
+
+
+def divided(
+    processor_id: str, containers: Containers, given: Tasks, taken: Collection[str]
+) -> Containers:
+    """The containers for these tasks, of those that it has; `taken` are ids that no new one may have.
+
+    Each task is in one of them. A container stays as it is when all of its tasks do.
+    """
+    kept: list[ContainerModel] = []
+    wanted: list[Tasks] = []
+    for each in containers:
+        staying = {name: task for name, task in each.tasks.items() if given.get(name) == task}
+        of_mode = tasks_of(given, each.mode)
+        if staying == each.tasks and (each.mode is TaskMode.ACTIVE or staying == of_mode):
+            kept.append(each)
+        elif each.mode is TaskMode.ACTIVE:
+            wanted.append(staying)
+    placed = {name for tasks in (*(each.tasks for each in kept), *wanted) for name in tasks}
+    wanted += [
+        {name: task for name, task in tasks_of(given, mode).items() if name not in placed}
+        for mode in TaskMode
+    ]
+    return (*kept, *_new(processor_id, filter(None, wanted), {*taken, *_ids(containers)}))
+
+
+def merged(
+    processor_id: str, containers: Containers, most: int, taken: Collection[str]
+) -> Containers:
+    """So that at most so many have active tasks: those with the fewest become one."""
+    actives = [each for each in containers if each.mode is TaskMode.ACTIVE]
+    actives.sort(key=lambda each: (-len(each.tasks), each.processor_id))
+    few = actives[max(most, 1) - 1 :]
+    if len(few) < 2:
+        return containers
+    others = tuple(each for each in containers if each not in few)
+    tasks = {name: task for each in few for name, task in each.tasks.items()}
+    return (*others, *_new(processor_id, [tasks], {*taken, *_ids(containers)}))
+
+
+def served_model(
+    model: JobModel, config: Mapping[str, str], processor_id: str, containers: Containers
+) -> JobModel:
+    """What a processor's containers are served: these, and of the others the active and standby tasks apart.
+
+    It has all tasks, as Samza counts the changelogs' partitions by those that it finds.
+    """
+    others = (
+        new
+        for each in model.containers.values()
+        if each.processor_id != processor_id
+        for new in divided(each.processor_id, (), each.tasks, ())
+    )
+    return JobModel(
+        config=dict(config),
+        containers={each.processor_id: each for each in (*containers, *others)},
+        max_change_log_stream_partitions=model.max_change_log_stream_partitions,
+    )
+
+
+def tasks_of(tasks: Tasks, mode: TaskMode) -> dict[str, TaskModel]:
+    """Those of this mode."""
+    return {name: task for name, task in tasks.items() if task.task_mode is mode}
+
+
+def _new(processor_id: str, wanted: Iterable[Tasks], taken: set[str]) -> Iterator[ContainerModel]:
+    """A container for each of these, with an id that none has. Samza takes one with a `-` for a standby."""
+    name = processor_id.replace("_", "__").replace("-", "_.")
+    for tasks in wanted:
+        is_standby = any(task.task_mode is TaskMode.STANDBY for task in tasks.values())
+        ids = (f"{name}-{n}" if is_standby else f"{name}_{n}" if n else name for n in count())
+        new = next(each for each in ids if each not in taken)
+        taken.add(new)
+        yield ContainerModel(processor_id=new, tasks=dict(tasks))
+
+
+def _ids(containers: Containers) -> set[str]:
+    return {each.processor_id for each in containers}

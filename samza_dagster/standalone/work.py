@@ -1,0 +1,179 @@
+"""A processor's containers: what it means to run, what runs, and what follows of the two. Pure.
+
+Only who gives a task up has to stop before a version is agreed on. Active tasks that stay where they are, which
+nobody else may own before or after, go on over it, be it in another container.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from samza_dagster.model import ContainerModel, TaskMode
+from samza_dagster.standalone.division import Containers, divided, merged
+
+_STARTED_MS, _RESTORED_MS = 30_000, 3_000
+"""So long standby tasks wait at most for active ones that start, and once these have checked in: their stores are
+restored after that, and their run loop begins."""
+
+
+class Orders(NamedTuple):
+    """Ids of the containers that are to end, and those to start."""
+
+    ends: frozenset[str] = frozenset()
+    starts: Containers = ()
+
+
+@dataclass(frozen=True)
+class Work:
+    """The containers of one processor.
+
+    `wanted` are those that it means to run, as it chose them by `version`; of these the `awaited` hold what it
+    may run only once that version is agreed on, and the `expected` are to start soon. `running` are those that were told to start and haven't ended, of
+    which the `ending` were told to end, and `at_work` process their tasks.
+    Standby tasks start at `standbys_ms`: a JVM that starts beside those of active tasks slows these down.
+    `silent` are active tasks whose container was told to end since `silent_since_ms` though they stay, and that aren't
+    at work again. `silent_ms` is for how long they were so at the newest version or restart; None before any task
+    has stayed.
+    """
+
+    wanted: Containers = ()
+    version: int = 0
+    awaited: frozenset[str] = frozenset()
+    expected: Containers = ()
+    running: Containers = ()
+    ending: frozenset[str] = frozenset()
+    at_work: frozenset[str] = frozenset()
+    standbys_ms: int = 0
+    silent: frozenset[str] = frozenset()
+    silent_since_ms: int = 0
+    silent_ms: int | None = None
+
+    @property
+    def wake_ms(self) -> int | None:
+        """When `ordered` has to be asked again though nothing happened; None: not by itself."""
+        return self.standbys_ms if self.free_to_start(TaskMode.STANDBY) else None
+
+    @property
+    def is_settled(self) -> bool:
+        """What runs is what it means to run."""
+        return not self.ending and _ids(self.wanted) == _ids(self.running)
+
+    @property
+    def is_at_work(self) -> bool:
+        """All active tasks that it means to run are processed."""
+        return self.at_work >= {each.processor_id for each in _actives(self.wanted)}
+
+    def gives_up(self, given: ContainerModel | None) -> bool:
+        """A container still runs a task that these don't have."""
+        tasks = {} if given is None else given.tasks
+        return any(
+            tasks.get(name) != task for each in self.running for name, task in each.tasks.items()
+        )
+
+    def by(self, version: int, processor_id: str, given: ContainerModel | None, most: int) -> Work:
+        """It means to run what this version gives its processor; that is chosen once for a version.
+
+        At most so many containers have active tasks, and one that it gets.
+        """
+        if self.version == version:
+            return self
+        before = tuple(each for each in self.wanted if each.processor_id not in self.awaited)
+        own = merged(processor_id, before, most, _ids(self.running))
+        tasks = {} if given is None else given.tasks
+        wanted = divided(processor_id, own, tasks, _ids(self.running))
+        staying = {name for each in _actives(own) for name in each.tasks}
+        awaited = {
+            each.processor_id
+            for each in wanted
+            if each not in own and not each.tasks.keys() <= staying
+        }
+        silent_ms = 0 if own else self.silent_ms
+        return replace(
+            self, wanted=wanted, version=version, awaited=frozenset(awaited), silent_ms=silent_ms
+        )
+
+    def agreed(self, processor_id: str, most: int) -> Work:
+        """The version that it is by is agreed on; when all is at work, more than `most` containers become fewer."""
+        work = replace(self, awaited=frozenset())
+        if not (work.is_settled and work.is_at_work):
+            return work
+        wanted = merged(processor_id, self.wanted, most, _ids(self.running))
+        return replace(work, wanted=wanted)
+
+    def without(self) -> Work:
+        """It means to run nothing, until a version gives it something."""
+        return replace(self, wanted=(), version=0, awaited=frozenset())
+
+    def ended(self, ids: frozenset[str]) -> Work:
+        """These have ended; what ended by itself wasn't meant to, and all starts anew."""
+        work = self if ids <= self.ending or not ids & _ids(self.running) else self.without()
+        return replace(
+            work,
+            running=tuple(each for each in work.running if each.processor_id not in ids),
+            ending=work.ending - ids,
+            at_work=work.at_work - ids,
+        )
+
+    def now_at_work(self, container_id: str, now_ms: int) -> Work:
+        """That container processes its tasks."""
+        if container_id not in _ids(self.running) - self.ending:
+            return self
+        work = replace(self, at_work=self.at_work | {container_id})
+        if work.is_at_work:
+            work = replace(work, standbys_ms=min(work.standbys_ms, now_ms + _RESTORED_MS))
+        awaited = {
+            each.processor_id for each in _actives(work.wanted) if work.silent & each.tasks.keys()
+        }
+        if not work.silent or not awaited or not awaited <= work.at_work:
+            return work
+        return replace(work, silent=frozenset(), silent_ms=now_ms - work.silent_since_ms)
+
+    def ordered(self, now_ms: int) -> tuple[Work, Orders]:
+        """What is to end and to start now: nothing while a container lives that has one of its tasks."""
+        ends = _ids(self.running) - _ids(self.wanted) - self.ending
+        work = replace(self._silenced(ends, now_ms), ending=self.ending | ends)
+        actives = work.free_to_start(TaskMode.ACTIVE)
+        if actives:
+            work = replace(work, standbys_ms=now_ms + _STARTED_MS)
+        running = (*self.running, *actives)
+        expected = tuple(each for each in _actives(self.wanted) if each not in running)
+        waits = now_ms < work.standbys_ms or not _ids(expected) <= self.awaited
+        standbys = () if waits else work.free_to_start(TaskMode.STANDBY)
+        work = replace(work, running=(*running, *standbys), expected=expected)
+        return work, Orders(ends, (*actives, *standbys))
+
+    def free_to_start(self, mode: TaskMode) -> Containers:
+        """Which of this mode it may start: agreed on, and none of their tasks is still in another container."""
+        return tuple(
+            each
+            for each in self.wanted
+            if each.mode is mode
+            and each not in self.running
+            and each.processor_id not in self.awaited
+            and not any(each.tasks.keys() & other.tasks.keys() for other in self.running)
+        )
+
+    def _silenced(self, ends: frozenset[str], now_ms: int) -> Work:
+        staying = {name for each in _actives(self.wanted) for name in each.tasks}
+        silent = {
+            name
+            for each in _actives(self.running)
+            if each.processor_id in ends
+            for name in each.tasks
+            if not self.wanted or name in staying
+        } | {name for name in self.silent if not self.wanted or name in staying}
+        since_ms = self.silent_since_ms if self.silent else now_ms
+        return replace(self, silent=frozenset(silent), silent_since_ms=since_ms)
+
+
+def _actives(containers: Containers) -> Containers:
+    return tuple(each for each in containers if each.mode is TaskMode.ACTIVE)
+
+
+def _ids(containers: Containers) -> frozenset[str]:
+    return frozenset(each.processor_id for each in containers)
+
+
+NO_WORK = Work()
+"""Of a processor that has just come."""
