@@ -294,7 +294,9 @@ def settings() -> str:
 
 
 def metrics() -> str:
-    """What `GET /metrics` of a coordinator has, asked of a job without containers."""
+    """What `GET /metrics` of a coordinator has, asked of a job without containers, and of an agent."""
+    from samza_dagster.agent.metrics import Seen, metrics_of
+    from samza_dagster.agent.reservations import ResourceLedger
     from samza_dagster.coordinator.metrics import JobMetrics
     from samza_dagster.placement.state import JobState
 
@@ -307,11 +309,16 @@ def metrics() -> str:
         )
         for each in collected
     ]
+    of_an_agent = [
+        (f"`{m.name}`", m.kind, m.text) for m in metrics_of(Seen(ResourceLedger(0, 0), {}, 0, {}))
+    ]
     return _page(
         "Metrics",
         "`GET /metrics` of the leading coordinator, in OpenMetrics text, without a token. Every metric has the label `job`;"
-        " counters begin at 0 with each process. What to alert on: [the coordinator](../operations/coordinator.md#watching-it).",
+        " counters begin at 0 with each process. What to alert on: [metrics, alerts and logs](../operations/monitoring.md).",
         _table(("metric", "kind", "what it counts"), rows),
+        "## Of an agent\n\n`GET /metrics` at its `--metrics-listen`. Every metric has the label `host`.",
+        _table(("metric", "kind", "what it counts"), of_an_agent),
     )
 
 

@@ -12,9 +12,16 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Callable, NamedTuple, Optional
+from typing import Callable, NamedTuple, Optional, Tuple
 
-from samza_dagster.agent import container_log, container_server, hosts_file, procfs, program
+from samza_dagster.agent import (
+    container_log,
+    container_server,
+    hosts_file,
+    metrics,
+    procfs,
+    program,
+)
 from samza_dagster.agent.files import read_json, write_json
 from samza_dagster.agent.link import CoordinatorLink
 from samza_dagster.agent.parking import PARKED_S
@@ -39,6 +46,7 @@ class AgentSettings(NamedTuple):
     fault_domain: str = ""
     parked_s: float = PARKED_S
     container_log_mb: int = container_log.KEPT_MB
+    metrics_listen: Optional[Tuple[str, int]] = None
 
 
 class AlreadyRunning(Exception):
@@ -106,6 +114,8 @@ def run(settings: AgentSettings) -> None:
         longest_lease_s=settings.longest_lease_s,
         fault_domain=settings.fault_domain,
     )
+    if settings.metrics_listen is not None:
+        _serve_metrics(settings, supervisor, link)
     stopping = threading.Event()
 
     def stop(*_: object) -> None:
@@ -148,6 +158,20 @@ def run(settings: AgentSettings) -> None:
         raise ThreadDied(threads.died)
     LOG.info("agent of %s ends, its containers run on", settings.host)
     os.close(lock)
+
+
+def _serve_metrics(settings: AgentSettings, supervisor: Supervisor, link: CoordinatorLink) -> None:
+    """Without them the containers are served all the same."""
+    assert settings.metrics_listen is not None
+    try:
+        metrics.serve(
+            settings.metrics_listen,
+            lambda: metrics.render(
+                settings.host, metrics.metrics_of(metrics.seen(supervisor, link))
+            ),
+        )
+    except OSError as error:
+        LOG.warning("no metrics at %s:%s: %s", *settings.metrics_listen, error)
 
 
 def _claim(directory: Path) -> int:

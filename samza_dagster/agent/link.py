@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 from samza_dagster.agent.files import read_record, write_json
 from samza_dagster.agent.lease import Grant, Now, read_clocks
+from samza_dagster.agent.logs import about
 from samza_dagster.agent.protocol import VERSION, Command, ProtocolError, Reply, parse_reply
 from samza_dagster.agent.supervisor import CommandOutcome, Supervisor
 
@@ -73,6 +74,9 @@ class CoordinatorLink:
         self._random = random.SystemRandom()
         stored = read_record(self._epoch_file) or {}
         self.highest_epoch = int(stored.get("epoch", 0))
+        # What metrics tell; `heard_at` is monotonic, None before the first answer.
+        self.heard_at: Optional[float] = None
+        self.syncs = self.failed_syncs = 0
         self._losses = 0  # of the leader of that epoch
 
     def close(self) -> None:
@@ -119,6 +123,7 @@ class CoordinatorLink:
                 with self._roster.changed:
                     self._pushed = -1  # what was reported may not have arrived
                     self._roster.changed.notify_all()
+                self.failed_syncs += 1
                 if failures in (0, 5) or failures % 50 == 0:
                     LOG.warning("no word with the coordinator: %s", error)
                 failures += 1
@@ -158,6 +163,8 @@ class CoordinatorLink:
         except ProtocolError as error:
             raise LinkError("its reply can't be used: {}".format(error)) from error
         with self._roster.changed:
+            self.heard_at = time.monotonic()
+            self.syncs += 1
             try:
                 self._take(reply, asked)
             except OSError as error:  # before any command of it was begun: all of it comes again
@@ -199,6 +206,15 @@ class CoordinatorLink:
         self._roster.changed.notify_all()
 
     def _carry_out(self, command: Command) -> CommandOutcome:
+        launched = None if command.launch is None else command.launch.execution_id
+        with about(
+            command=command.id,
+            resource=command.request_id,
+            execution=command.execution_id or launched,
+        ):
+            return self._done(command)
+
+    def _done(self, command: Command) -> CommandOutcome:
         supervisor = self._supervisor
         try:
             if command.kind == "reserve" and command.request_id is not None:

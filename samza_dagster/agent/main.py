@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
+import os
 import sys
 from pathlib import Path
 from typing import List
@@ -22,9 +22,11 @@ if __name__ == "__main__":
     _packages = [i for i, p in enumerate(sys.path) if p.endswith("-packages")]
     sys.path.insert(min(_packages, default=len(sys.path)), str(Path(__file__).resolve().parents[2]))
 
+from samza_dagster.agent import metrics
 from samza_dagster.agent.agent import AgentSettings, AlreadyRunning, ThreadDied, run
 from samza_dagster.agent.container_log import KEPT_MB
 from samza_dagster.agent.files import RecordError
+from samza_dagster.agent.logs import FORMATS, log_as
 from samza_dagster.agent.parking import PARKED_S
 from samza_dagster.agent.program import Replaced, archive
 from samza_dagster.agent.protocol import ProtocolError, check_name
@@ -57,6 +59,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--container-log-mb", type=int, default=KEPT_MB, help="MiB kept of a container's output"
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=FORMATS,
+        default=os.environ.get("SAMZA_DAGSTER_LOG_FORMAT", FORMATS[0]),
+        help="of the agent's own log; by default what SAMZA_DAGSTER_LOG_FORMAT says, else text",
+    )
+    parser.add_argument(
+        "--metrics-listen",
+        type=metrics.address_of,
+        metavar="HOST:PORT",
+        help="serve /metrics (OpenMetrics) at this address, without a token; by default nowhere",
     )
     return parser
 
@@ -92,9 +106,7 @@ def _main(arguments: List[str]) -> int:
         parser.error("--container-log-mb is at least 1")
     if min(given.memory_mb, given.cores) < 1 or min(given.lease_s, given.parked_s) <= 0:
         parser.error("--memory-mb, --cores, --lease-s and --parked-s are more than 0")
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
-    )
+    log_as(given.log_format, {"part": "agent", "host": given.host})
     try:
         run(
             AgentSettings(
@@ -109,6 +121,7 @@ def _main(arguments: List[str]) -> int:
                 given.fault_domain,
                 given.parked_s,
                 given.container_log_mb,
+                given.metrics_listen,
             )
         )
     except AlreadyRunning:

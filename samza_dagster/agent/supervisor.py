@@ -151,6 +151,7 @@ class Supervisor:
                 self._claim(parked, launch.job_model_json)
             started = self._create(launch) if parked is None else lot.take(execution_id)
             self.roster.incarnations[execution_id] = started
+            LOG.info("%s starts%s", execution_id, "" if parked is None else ", parked until now")
             if parked is None:
                 self.watch.spawn(started)
             self.roster.tell()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import subprocess
-from typing import Callable, Generator, List
+from typing import Callable, Dict, Generator, List
 
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent import parking, procfs, vigil
@@ -14,6 +14,7 @@ from samza_dagster.agent.held_lease import HeldLease
 from samza_dagster.agent.holdings import Holdings
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import spawn_warden
+from samza_dagster.agent.logs import about
 from samza_dagster.agent.program import Program
 from samza_dagster.agent.roster import Roster
 from samza_dagster.agent.wakeup import WakeUp
@@ -49,6 +50,8 @@ class IncarnationWatch:
         self._boot_id = boot_id
         self._program = wardens
         self._monotonic = monotonic
+        # How many have ended, by whether that was asked for; since this process began.
+        self.ended: Dict[bool, int] = {}
         self._wardens: List["subprocess.Popen[bytes]"] = []
         self._wakeup = WakeUp()
 
@@ -77,7 +80,8 @@ class IncarnationWatch:
 
     def look(self, found: Incarnation) -> None:
         """Takes what the kernel and its record say of one that is live."""
-        with _looked_at_again(found):
+        ids = {"execution": found.execution_id, "processor": found.processor_id}
+        with about(**ids), _looked_at_again(found):
             self._take_finding(found)
 
     def spawn(self, found: Incarnation) -> None:
@@ -133,6 +137,8 @@ class IncarnationWatch:
             found.why = finding.why
             found.exit_status = finding.exit_status
             found.close()
+            asked = found.stop_asked
+            self.ended[asked] = self.ended.get(asked, 0) + 1
             LOG.info(
                 "%s is %s: status %s, %s",
                 *(found.execution_id, found.state, found.exit_status, found.why),

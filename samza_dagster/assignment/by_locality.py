@@ -106,10 +106,10 @@ class _Group:
     def active(self, name: str, standbys: Sequence[str]) -> Copy:
         """An active; one that is to have standbys starts where a copy of it was, if one is left."""
         pin = self._pin(name)
-        home, near = self._last(name)
+        homes, near = self._last(name)
         weight = self._weights.get(name, 1)
         if pin is not None:
-            return self._held(Copy(name, weight, home), pin)
+            return self._held(Copy(name, weight, homes), pin)
         warm = {self._last(each)[1] for each in standbys}
         allowed = None
         if warm:
@@ -119,11 +119,11 @@ class _Group:
             allowed = [each for place in places for each in self._members[place]] or None
             if allowed is not None:
                 allowed = sorted({*allowed, *self._actives_only})
-        return Copy(name, weight, home, near, allowed)
+        return Copy(name, weight, homes, near, allowed)
 
     def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:
-        """As many standbys as there are locations for them; who can stays, and one takes the
-        place of an active that has gone to its own.
+        """As many standbys as there are locations for them. Who can stays, or takes the place that
+        the active has left: the state is there too.
         """
         if not names:
             return []
@@ -134,20 +134,20 @@ class _Group:
             if pin is not None and pin in self._standby_locations - places:
                 pinned[name] = pin
                 places.add(pin)
-        own: dict[str, tuple[int | None, int | None]] = {}
-        spare: list[tuple[int | None, int | None]] = []
-        for name in (*names, active.name):
-            home, near = self._last(name)
-            if name in pinned or near is None or near in places or home in self._actives_only:
+        last: dict[str, tuple[Sequence[int], int | None]] = {}
+        for name in (active.name, *names):
+            homes, near = self._last(name)
+            if name in pinned or near is None or near in places:
                 continue
-            places.add(near)
-            if name == active.name:
-                spare.append((home, near))
-            else:
-                own[name] = (home, near)
+            if self._actives_only.isdisjoint(homes):
+                last[name] = (homes, near)
+                if name != active.name:
+                    places.add(near)
+        left_behind, near_it = last.pop(active.name, ((), None))
         here = self.locations[active.at]
         left = len(self._standby_locations) - (here in self._standby_locations)
-        kept = sorted(names, key=lambda each: (each not in pinned, each not in own))[:left]
+        kept = sorted(names, key=lambda each: (each not in pinned, each not in last))[:left]
+        heirs = [name for name in kept if name not in pinned and name not in last] or kept
         taken = [here, _NOWHERE]
         copies: list[Copy] = []
         for name in kept:
@@ -155,8 +155,10 @@ class _Group:
                 copy = Copy(name, active.weight, self._last(name)[0], taken=taken)
                 copies.append(self._held(copy, pinned[name], but=self._actives_only))
                 continue
-            home, near = own.get(name) or (spare.pop() if spare else (None, None))
-            copies.append(Copy(name, active.weight, home, near, taken=taken))
+            homes, near = last.get(name, ((), near_it))
+            if name in heirs:
+                homes = (*homes, *left_behind)
+            copies.append(Copy(name, active.weight, homes, near, taken=taken))
         return copies
 
     def apart(self, actives: Sequence[Copy], standbys: Sequence[Sequence[Copy]]) -> list[Copy]:
@@ -184,20 +186,20 @@ class _Group:
     def _held(self, copy: Copy, location: int, but: Set[int] = frozenset()) -> Copy:
         """The copy held at a location: where it was, else the processor there with the fewest tasks."""
         allowed = [each for each in self._members[location] if each not in but]
-        home = copy.home if copy.home in allowed else None
-        return replace(copy, home=home, near=location, allowed=allowed)
+        homes = [home for home in copy.homes if home in allowed]
+        return replace(copy, homes=homes, near=location, allowed=allowed)
 
-    def _last(self, name: str) -> tuple[int | None, int | None]:
-        """The previous processor and location, as far as they are there."""
+    def _last(self, name: str) -> tuple[Sequence[int], int | None]:
+        """The previous processor, if it is there with the state, and the previous location, if any processor is."""
         known = self._task_locality.get(name)
         if known is None:
-            return None, None
+            return (), None
         home = self._number.get(known.processor_id)
         if home is None:
-            return None, self._location.get(known.location_id)
+            return (), self._location.get(known.location_id)
         if (
             known.location_id != ANY_HOST
             and self._location.get(known.location_id) != self.locations[home]
         ):
-            return None, self._location.get(known.location_id)
-        return home, self.locations[home]
+            return (), self._location.get(known.location_id)
+        return (home,), self.locations[home]

@@ -1,18 +1,21 @@
 """Copies of tasks spread over processors: evenest first, then fewest moves.
 
 A copy begins where it costs least: on its previous processor, else at the same location, else
-anywhere. Then the most loaded processor gives copies away, along the path that moves the fewest,
-for as long as that makes the loads evener. A path of several processors is needed where a copy
-may not go everywhere: one copy makes room for another.
+anywhere. Then the most loaded processor gives copies away for as long as that makes the loads
+evener. A path of several processors is needed where a copy may not go everywhere: one copy makes
+room for another. At the end copies change places for as long as that takes fewer of them from home.
+
+With copies of one weight this is a min-cost flow. Where no path makes it evener and no exchange
+saves a move, the flow has no negative cycle, so there is none better.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
-from math import inf, nextafter
+from math import inf
 
 Path = list[tuple["Copy", int]]
 """Which copy goes to which processor."""
@@ -24,8 +27,8 @@ class Copy:
 
     name: str
     weight: float = 1
-    home: int | None = None
-    """The previous processor, when it is there and legal."""
+    homes: Sequence[int] = ()
+    """Where its state is: the previous processor, when it is there and legal; the preferred one first."""
     near: int | None = None
     """The previous location."""
     allowed: Sequence[int] | None = None
@@ -33,6 +36,11 @@ class Copy:
     taken: list[int] = field(default_factory=list[int])
     """Locations of all copies of the task, its own too: no two may share one. One list for all."""
     at: int = -1
+
+    @property
+    def strayed(self) -> bool:
+        """Whether it has a home and is elsewhere."""
+        return bool(self.homes) and self.at not in self.homes
 
 
 class Spread:
@@ -44,7 +52,8 @@ class Spread:
     def __init__(self, locations: Sequence[int], loads: Iterable[float]) -> None:
         self.locations = locations
         self.loads = list(loads)
-        self._on: list[list[Copy]] = [[] for _ in locations]
+        self.on: list[list[Copy]] = [[] for _ in locations]
+        """Processor → the copies that it has."""
         self._within: dict[int, list[tuple[float, int]]] = {}
         for processor, location in enumerate(locations):
             self._within.setdefault(location, []).append((self.loads[processor], processor))
@@ -57,9 +66,10 @@ class Spread:
     def spread(self, copies: Sequence[Copy]) -> None:
         """Gives every copy a processor (`Copy.at`)."""
         for copy in copies:
-            if copy.home is not None:
-                self._put(copy, copy.home)
-        homeless = [copy for copy in copies if copy.home is None]
+            for home in copy.homes:
+                if copy.at < 0 and self._free(copy, self.locations[home]):
+                    self._put(copy, home)
+        homeless = [copy for copy in copies if copy.at < 0]
         # Those at their previous location come first, so that they are the last to leave it.
         for copy in homeless:
             if copy.near in self._within and self._free(copy, copy.near):
@@ -68,7 +78,7 @@ class Spread:
             if copy.at < 0:
                 self._put(copy, self._lightest_for(copy))
         self._level()
-        self._go_home(copies)
+        self._exchange(copies)
 
     def _free(self, copy: Copy, location: int) -> bool:
         return location not in copy.taken and (
@@ -91,30 +101,24 @@ class Spread:
         return found
 
     def _level(self) -> None:
-        """The heaviest first, and of those that are as heavy the one that moves the fewest from home."""
-        heaviest = [(-load, 0, processor) for processor, load in enumerate(self.loads)]
+        """The heaviest processor gives away first."""
+        heaviest = [(-load, processor) for processor, load in enumerate(self.loads)]
         heapq.heapify(heaviest)
         while heaviest:
-            load, expected, processor = heapq.heappop(heaviest)
+            load, processor = heapq.heappop(heaviest)
             if -load != self.loads[processor] or processor in self._settled:
                 continue
-            path = self._step_from(processor) or self._path(
-                processor, self.loads[processor], self._settled
-            )
-            moves = sum(copy.home == copy.at for copy, _ in path)
-            if moves > expected:
-                heapq.heappush(heaviest, (load, moves, processor))
-                continue
+            path = self._step_from(processor) or self._path_from(processor)
             for copy, target in path:
                 self._move(copy, target)
             if path:
                 for each in (processor, path[-1][1]):
-                    heapq.heappush(heaviest, (-self.loads[each], 0, each))
+                    heapq.heappush(heaviest, (-self.loads[each], each))
 
     def _step_from(self, processor: int) -> Path:
         """A single copy that makes it evener; those that have moved anyway before those at home."""
         limit = self.loads[processor]
-        for copy in reversed(self._on[processor]):
+        for copy in reversed(self.on[processor]):
             for target in self._steps(copy, processor):
                 if self.loads[target] + copy.weight < limit:
                     return [(copy, target)]
@@ -130,53 +134,33 @@ class Spread:
         if elsewhere is not None:
             yield elsewhere
 
-    def _path(
-        self, start: int, limit: float, closed: set[int], *, coming: Copy | None = None
-    ) -> Path:
-        """The path to a processor that stays below the limit which moves the fewest from home; or [].
+    def _path_from(self, start: int) -> Path:
+        """The shortest path to a processor that stays lighter than the start is; or [].
 
-        With a copy that is `coming` to its start: the path by which those that aren't at home make
-        room, on to where it comes from at the latest.
-
-        What a search without success has reached is `closed` to later ones of the same or a lower
-        limit. So all of these together look at each copy once.
+        What a search without success has reached is settled: no later one enters it. So all of
+        these together look at each copy once.
         """
         came: dict[int, tuple[int, Copy]] = {}
-        done: set[int] = set()
-        missing: dict[int, set[int]] = {}  # moves → processors that no arc of as few has reached
-        order = count()
-        best = {start: 0}
-        queue = [(0, next(order), start)]
+        queue = deque([start])
+        missing = set(range(len(self.loads))) - self._settled - {start}
         while queue:
-            moves, _, here = heapq.heappop(queue)
-            if here in done:
-                continue
-            done.add(here)
-            arrived = came[here][1] if here != start else coming
-            more = arrived.weight if arrived else 0
-            if self.loads[here] + more < limit or (coming and here == coming.at):
-                return self._walked(came, start, here, coming)
-            for copy in reversed(self._on[here]):
-                cost = moves + (copy.home == here)
-                if (arrived and copy.weight != more) or (coming and cost):
+            here = queue.popleft()
+            arrived = came[here][1] if here != start else None
+            if arrived and self.loads[here] + arrived.weight < self.loads[start]:
+                path = _walked(came, start, here)
+                return path if self._keeps_apart(path) else []
+            for copy in reversed(self.on[here]):
+                if arrived and copy.weight != arrived.weight:
                     continue  # loads between the two ends stay as they are
-                if cost not in missing:
-                    missing[cost] = {
-                        each
-                        for each in range(len(self.loads))
-                        if each not in closed and best.get(each, cost + 1) > cost
-                    }
-                open_to = missing[cost]
-                for target in self._may_go(copy, here, open_to):
-                    open_to.discard(target)
-                    if target not in done and cost < best.get(target, cost + 1):
-                        best[target] = cost
-                        came[target] = (here, copy)
-                        heapq.heappush(queue, (cost, next(order), target))
-        closed |= done
+                for target in self.may_go(copy, here, missing):
+                    missing.discard(target)
+                    came[target] = (here, copy)
+                    queue.append(target)
+        self._settled |= {start, *came}
         return []
 
-    def _may_go(self, copy: Copy, here: int, among: set[int]) -> list[int]:
+    def may_go(self, copy: Copy, here: int, among: set[int]) -> list[int]:
+        """Those of these processors to which a copy may go from here."""
         if copy.allowed is not None:
             return [each for each in copy.allowed if each in among]
         own = self.locations[here]
@@ -186,39 +170,27 @@ class Spread:
             if self.locations[each] == own or self.locations[each] not in copy.taken
         )
 
-    def _walked(
-        self, came: Mapping[int, tuple[int, Copy]], start: int, end: int, coming: Copy | None
-    ) -> Path:
-        """The path back from its end; [] when two copies of a task would go to one location."""
-        path: Path = []
-        while end != start:
-            before, copy = came[end]
-            path.append((copy, end))
-            end = before
-        if coming:
-            path.append((coming, start))
+    def _keeps_apart(self, path: Path) -> bool:
+        """Whether no two copies of a task go to one location."""
         entered = {(id(copy.taken), self.locations[target]) for copy, target in path}
-        return path[::-1] if len(entered) == len(path) else []
+        return len(entered) == len(path)
 
-    def _go_home(self, copies: Sequence[Copy]) -> None:
-        """Back to where they were, those that may without making loads less even."""
-        closed: set[int] = set()
-        for copy in sorted(copies, key=lambda each: -self.loads[each.at]):
-            home = copy.home
-            if home is None or home == copy.at or home in closed:
-                continue
-            if not self._may_go(copy, copy.at, {home}):
-                continue
-            limit = nextafter(self.loads[copy.at], inf)
-            path = self._path(home, limit, closed, coming=copy)
-            for each, target in path:
-                self._move(each, target)
-            if path:
-                closed.clear()
+    def _exchange(self, copies: Sequence[Copy]) -> None:
+        """Copies change places, without making loads less even, until no exchange saves a move."""
+        stuck: set[str] = set()
+        for weight in sorted({copy.weight for copy in copies if copy.strayed}):
+            while path := _Exchange(self, weight, stuck).found(
+                copy for copy in copies if copy.weight == weight
+            ):
+                if not self._keeps_apart(path):
+                    stuck |= {copy.name for copy, _ in path if copy.strayed}
+                    continue
+                for copy, target in path:
+                    self._move(copy, target)
 
     def _move(self, copy: Copy, target: int) -> None:
         left = copy.at
-        self._on[left].remove(copy)
+        self.on[left].remove(copy)
         copy.taken.remove(self.locations[left])
         self._weigh(left, -copy.weight)
         self._put(copy, target)
@@ -226,7 +198,7 @@ class Spread:
     def _put(self, copy: Copy, target: int) -> None:
         copy.at = target
         copy.taken.append(self.locations[target])
-        self._on[target].append(copy)
+        self.on[target].append(copy)
         self._weigh(target, copy.weight)
 
     def _weigh(self, processor: int, weight: float) -> None:
@@ -260,3 +232,89 @@ class Spread:
         for entry in aside:
             heapq.heappush(self._across, entry)
         return found
+
+
+def _walked(came: Mapping[int, tuple[int, Copy | None]], start: int, end: int) -> Path:
+    """The copies by which a search came from its start to its end, first to last."""
+    path: Path = []
+    while end != start or not path:
+        before, copy = came[end]
+        if copy:
+            path.append((copy, end))
+        end = before
+    return path[::-1]
+
+
+class _Exchange:
+    """A search for copies that change places so that more of them come home than leave it.
+
+    It is for a cycle of processors with a negative cost, as Bellman and Ford have it. An arc is a
+    copy that goes from one processor to another, and costs the moves that it adds. An arc without
+    a copy is for two loads that change places: one processor gets one more, a heavier one less.
+    """
+
+    def __init__(self, spread: Spread, weight: float, stuck: Collection[str]) -> None:
+        self._spread = spread
+        self._weight = weight
+        self._stuck = stuck
+        self._moves: dict[int, int] = {}  # 0 where it isn't reached: a cycle may begin anywhere
+        self._came: dict[int, tuple[int, Copy | None]] = {}
+        self._queue: deque[tuple[int, int]] = deque()
+        self._missing: dict[int, set[int]] = {}  # moves → processors not reached with as few
+        self._lightest: dict[int, float] = {}  # moves → the lightest that is reached with as many
+
+    def found(self, copies: Iterable[Copy]) -> Path:
+        """Which of these copies goes where; [] when there is no exchange that saves a move."""
+        for copy in copies:
+            if copy.strayed and (path := self._home(copy, 0)):
+                return path
+        while self._queue:
+            moves, here = self._queue.popleft()
+            if moves == self._moves[here] and (path := self._from(here, moves)):
+                return path
+        return []
+
+    def _from(self, here: int, moves: int) -> Path:
+        load = self._spread.loads[here]
+        if load < self._lightest.get(moves, inf):
+            self._lightest[moves] = load
+            for other, its in enumerate(self._spread.loads):
+                if its >= load + self._weight and (path := self._reach(here, None, other, moves)):
+                    return path
+        for copy in self._spread.on[here]:
+            if copy.weight == self._weight and (
+                path := self._home(copy, moves) or self._anywhere(copy, moves)
+            ):
+                return path
+        return []
+
+    def _home(self, copy: Copy, moves: int) -> Path:
+        if copy.homes and copy.name not in self._stuck:
+            moves -= copy.strayed
+            for home in self._spread.may_go(copy, copy.at, set(copy.homes) - {copy.at}):
+                if path := self._reach(copy.at, copy, home, moves):
+                    return path
+        return []
+
+    def _anywhere(self, copy: Copy, moves: int) -> Path:
+        moves += copy.at in copy.homes
+        if moves not in self._missing:
+            everywhere = range(len(self._spread.loads))
+            self._missing[moves] = {e for e in everywhere if self._moves.get(e, 0) > moves}
+        missing = self._missing[moves]
+        for target in self._spread.may_go(copy, copy.at, missing):
+            missing.discard(target)
+            if path := self._reach(copy.at, copy, target, moves):
+                return path
+        return []
+
+    def _reach(self, here: int, copy: Copy | None, target: int, moves: int) -> Path:
+        """Notes whence the target is reached with the fewest moves; the cycle, if that closes one."""
+        if moves >= self._moves.get(target, 0):
+            return []
+        self._moves[target] = moves
+        self._came[target] = (here, copy)
+        self._queue.append((moves, target))
+        while here != target and here in self._came:
+            here = self._came[here][0]
+        return _walked(self._came, target, target) if here == target else []

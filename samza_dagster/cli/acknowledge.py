@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from samza_dagster.cli.completion import processors
 from samza_dagster.cli.dagster_instance import dagster_instance, require_instance
 from samza_dagster.cli.options import Target, json_option, prefix_option, target_options
 from samza_dagster.cli.output import busy, notice, print_json
@@ -15,7 +16,7 @@ from samza_dagster.errors import InvalidInput
 
 
 @click.command()
-@click.argument("processor")
+@click.argument("processor", shell_complete=processors)
 @click.option("--reason", required=True, metavar="TEXT", help="What was found or done.")
 @click.option("--ticket", default="", metavar="TEXT", help="Ticket or change number.")
 @click.option(

@@ -6,7 +6,6 @@ import time
 import uuid as uuid_module
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
@@ -213,10 +212,18 @@ def _tell_asked(client: PlacementClient, uuid: str) -> list[PlacementResponse]:
     return [] if response is None else [response]
 
 
-def _goal(plan: Plan) -> str:
+def _facts(plan: Plan) -> list[tuple[str, str | None]]:
+    """What isn't said by the title, the steps or the table of hosts."""
+    facts = [("now on", plan.source_host), ("deployment", plan.deployment_id)]
+    facts.append(("coordinator", plan.coordinator))
     if plan.refusal is not None:
-        return "nowhere: the request would be refused"
-    return plan.host or "the host that the coordinator reserves"
+        judged = next((v for v in plan.hosts if v.host == plan.destination and not v.legal), None)
+        facts.append(("refused", plan.refusal if judged is None else judged.rule))
+    elif plan.host != plan.destination:
+        facts.append(("would go to", plan.host or "the host that the coordinator reserves"))
+    if plan.waits_for:
+        facts.append(("first come", ", ".join(plan.waits_for)))
+    return [*facts, *((f"step {number}", step) for number, step in enumerate(plan.steps, 1))]
 
 
 def print_plan(plan: Plan, as_json: bool) -> None:
@@ -224,18 +231,11 @@ def print_plan(plan: Plan, as_json: bool) -> None:
     if as_json:
         print_json(plan.to_json())
         return
+    refused = ": would be refused" if plan.refusal is not None else ""
     print_table(
-        f"{plan.mode.value} {plan.processor_id} → {plan.destination}",
+        f"{plan.mode.value} {plan.processor_id} → {plan.destination}{refused}",
         ("fact", "value"),
-        [
-            ("now on", plan.source_host),
-            ("would go to", _goal(plan)),
-            ("deployment", plan.deployment_id),
-            ("coordinator", plan.coordinator),
-            ("first come", ", ".join(plan.waits_for)),
-            ("refused", plan.refusal),
-            *((f"step {number}", step) for number, step in enumerate(plan.steps, 1)),
-        ],
+        _facts(plan),
     )
     print_table(
         "Hosts",
@@ -256,15 +256,10 @@ def _asking(
     timeout: float,
     dry_run: bool,
     as_json: bool,
-    bootstrap_servers: str | None,
-    config: Path | None,
-    job_name: str | None,
-    job_id: str | None,
-    yarn_resource_manager: str | None,
-    zookeeper: str | None,
+    **target: str | None,
 ) -> Asking:
-    target = Target(bootstrap_servers, config, job_name, job_id, yarn_resource_manager, zookeeper)
-    return Asking(target, uuid or str(uuid_module.uuid4()), wait, timeout, dry_run, as_json)
+    asked_as = uuid or str(uuid_module.uuid4())
+    return Asking(Target.of(**target), asked_as, wait, timeout, dry_run, as_json)
 
 
 asking_options = gathered(

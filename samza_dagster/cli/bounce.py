@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from samza_dagster.cli.dagster_instance import dagster_instance
-from samza_dagster.cli.options import json_option, prefix_option, said_options
+from samza_dagster.cli.options import job_options, json_option, prefix_option, said_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput
 
@@ -32,19 +32,16 @@ def _bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds which instance and which job; the command gets `home` and `job`."""
 
     @functools.wraps(command)
-    def with_job(
-        *args: Any, job_name: str | None, job_id: str | None, prefix: str, **rest: Any
-    ) -> Any:
+    def with_job(*args: Any, job: str, prefix: str, **rest: Any) -> Any:
         from samza_dagster.orchestration.tags import job_tag
 
-        if prefix and not job_name:
+        if prefix and not job:
             raise InvalidInput(
                 f"bounces of a job under prefix {prefix}",
                 seen="no --job-name",
                 fix=f"--job-name NAME --prefix {prefix}",
             )
-        job = job_tag(f"{job_name}/{job_id or '1'}", prefix) if job_name else None
-        return command(*args, job=job, **rest)
+        return command(*args, job=job_tag(job, prefix) if job else None, **rest)
 
     wrapped = click.option(
         "--dagster-home",
@@ -54,19 +51,7 @@ def _bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
         metavar="DIRECTORY",
         help="The Dagster instance [env: DAGSTER_HOME].",
     )(with_job)
-    wrapped = prefix_option(wrapped)
-    wrapped = click.option(
-        "--job-id",
-        envvar="SAMZA_DAGSTER_JOB_ID",
-        metavar="ID",
-        help="job.id [env: SAMZA_DAGSTER_JOB_ID; default 1].",
-    )(wrapped)
-    return click.option(
-        "--job-name",
-        envvar="SAMZA_DAGSTER_JOB_NAME",
-        metavar="NAME",
-        help="Bounces of this Samza job alone [env: SAMZA_DAGSTER_JOB_NAME; default: of all].",
-    )(wrapped)
+    return job_options(prefix_option(wrapped))
 
 
 @click.group("bounce")

@@ -1,52 +1,63 @@
-"""`samza-dagster doctor`: whether a job's brokers allow what its config asks for."""
+"""`samza-dagster doctor`: what stands in the way of a job's operation, and what mends it."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from samza_dagster.cli.options import json_option
-from samza_dagster.cli.output import busy, notice, print_json, print_table
+from samza_dagster.cli.machine import machine_findings
+from samza_dagster.cli.options import Target, json_option, target_options
+from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from samza_dagster.client import JobView
+    from samza_dagster.client import JobView, LeaderView
     from samza_dagster.coordinator.diagnosis import Finding
+    from samza_dagster.metadata.connection import Connection
+
+_CONFIGURED = "it is said which job on which cluster is meant"
 
 
 @click.command()
-@click.option("--config", type=click.Path(path_type=Path), required=True, help="The job's config.")
 @json_option
-def doctor(config: Path, as_json: bool) -> None:
-    """Check that the brokers allow what a job's config asks for.
+@target_options
+def doctor(target: Target, as_json: bool) -> None:
+    """Check this machine, the brokers, the job and who coordinates it, and say what mends them.
 
-    With samza.dagster.fencing=broker that includes a rehearsal: a principal is created, let
-    in, shut out, seen refused by every broker, and removed. The login is the coordinator's
-    (SAMZA_DAGSTER_CLIENT_CONFIG). Topics that lack replicas, of those that are wanted or in sync, are
-    told with the command that mends them. Where containers report, the clocks of their hosts are
-    held against each other's and this machine's, by the reports that are there. Of a job that Samza's own Application Master runs
-    only what that one needs is asked, and YARN where its address is given
-    (SAMZA_DAGSTER_YARN_RESOURCE_MANAGER). Exit code 1 when a condition doesn't hold, 4
-    when none is known not to, and something can't be read.
+    Without a job it says what to set. With one: whether the brokers answer, this login's rights on the
+    job's topics, replicas that they lack, each with the command that mends it, who coordinates the
+    job, agents that don't answer, and, where containers report, whether the clocks of their hosts agree.
+
+    With --config also what the coordinator would refuse of it; with samza.dagster.fencing=broker that
+    includes a rehearsal: a principal is created, let in, shut out, seen refused by every broker,
+    and removed. Of a job that Samza's own Application Master runs only what that one needs is asked,
+    and YARN where its address is given. Exit code 1 when a condition doesn't hold, 4 when none is known
+    not to, and something can't be read.
 
     \b
     Examples:
-      samza-dagster doctor --config job.properties
+      samza-dagster doctor
+      samza-dagster doctor --bootstrap-servers broker-1:9092 --job-name orders
       samza-dagster doctor --config job.properties --json
     """
-    from samza_dagster.coordinator.diagnosis import report
-
     unread: list[Unreachable] = []
-    with busy("Asking the brokers …"):
-        found = list(_as_far_as_read(report(config), unread))
-    with busy("Reading what the hosts have reported …"):
-        found += _as_far_as_read(job_findings(config), unread)
+    with busy("Looking at this machine …"):
+        found = list(machine_findings())
+    connection = _connection(target, found)
+    if connection is not None:
+        has_config = bool(target.configuration().value("config"))
+        with busy("Asking the brokers …"):
+            found += _as_far_as_read(broker_findings(target, connection, has_config), unread)
+        if not unread:
+            with busy("Reading the job …"):
+                found += _as_far_as_read(job_findings(connection), unread)
+    _show(found, unread, as_json)
+
+
+def _show(found: list[Finding], unread: list[Unreachable], as_json: bool) -> None:
     broken = any(not each.ok for each in found)
     if as_json:
         print_json(
@@ -69,6 +80,21 @@ def doctor(config: Path, as_json: bool) -> None:
         raise click.exceptions.Exit(1 if broken else Unreachable.exit_code)
 
 
+def _connection(target: Target, found: list[Finding]) -> Connection | None:
+    """The job that is meant; None without, and the finding says what to set."""
+    from samza_dagster.coordinator.diagnosis import Finding
+
+    try:
+        connection = target.connection()
+    except InvalidInput as error:
+        fix = f"{error.fix}; to try it without a cluster: samza-dagster sandbox up"
+        found.append(Finding(_CONFIGURED, False, error.seen or error.asked, fix))
+        return None
+    job = f"{connection.job_name} {connection.job_id} at {connection.bootstrap_servers}"
+    found.append(Finding(_CONFIGURED, True, f"{job}; samza-dagster config show has the rest"))
+    return connection
+
+
 def _as_far_as_read(found: Iterator[Finding], unread: list[Unreachable]) -> Iterator[Finding]:
     """The findings up to the first that can't be told; why goes to `unread`."""
     try:
@@ -77,8 +103,21 @@ def _as_far_as_read(found: Iterator[Finding], unread: list[Unreachable]) -> Iter
         unread.append(error)
 
 
-def job_findings(config: Path) -> Iterator[Finding]:
-    """Whether the hosts' clocks agree, and Samza's AM can serve.
+def broker_findings(target: Target, connection: Connection, has_config: bool) -> Iterator[Finding]:
+    """What the brokers say, of the job's config or of what is deployed. Raises `Unreachable`."""
+    from pathlib import Path
+
+    from samza_dagster.coordinator import diagnosis
+
+    yield from diagnosis.access_findings(connection)
+    if has_config:
+        yield from diagnosis.report(Path(target.configuration().value("config")), connection)
+    else:
+        yield from diagnosis.deployed_findings(connection)
+
+
+def job_findings(connection: Connection) -> Iterator[Finding]:
+    """Who coordinates the job and whether the hosts' clocks agree, and Samza's AM can serve.
 
     None of a clock while nobody reports, and none at all before a job's first deployment, which
     this command is for, too. Raises `Unreachable`.
@@ -86,9 +125,7 @@ def job_findings(config: Path) -> Iterator[Finding]:
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.access import wall_clock_ms
     from samza_dagster.client.host_clocks import disagreements
-    from samza_dagster.metadata.connection import Connection
 
-    connection = Connection.from_properties(config, os.environ)
     with PlacementClient(connection) as client:
         try:
             view = client.known_view()
@@ -96,11 +133,57 @@ def job_findings(config: Path) -> Iterator[Finding]:
             raise
         except InvalidInput:  # no coordinator stream yet, or another job's, which is told before
             return
+        yield from coordinator_findings(view)
         yield from poison_findings(view)
         reports, unread = client.reports()
         yield from judged(disagreements(reports, wall_clock_ms()))
         if unread:
             raise unread[0]
+
+
+def coordinator_findings(view: JobView) -> Iterator[Finding]:
+    """Who coordinates the job, and what of it doesn't run. Pure."""
+    from samza_dagster.client.views import LOST_STATE
+    from samza_dagster.coordinator.diagnosis import Finding
+
+    if view.leader is not None:
+        yield _led(view.leader)
+    if view.agreement is not None:
+        leader = view.agreement.leader or "nobody"
+        seen = f"a group of {len(view.members)} processors, {leader} leads"
+        fix = "samza-dagster processor status; the log of each processor"
+        yield Finding(
+            "the standalone group is well",
+            not view.troubles,
+            "; ".join((seen, *view.troubles)),
+            fix,
+        )
+    lost = [name for name, host in sorted(view.hosts.items()) if host.state == LOST_STATE]
+    if view.capabilities.knows_all_hosts and view.hosts:
+        seen = f"silent: {', '.join(lost)}" if lost else f"{len(view.hosts)} hosts"
+        fix = (
+            "start the agent there (samza-dagster agent run); its containers are replaced meanwhile"
+        )
+        yield Finding("every agent that the job knows answers", not lost, seen, fix)
+    if view.deployed is not None:
+        waits = "; ".join(f"{pid}: {why}" for pid, why in sorted(view.degraded.items()))
+        fix = (
+            "samza-dagster status; samza-dagster explain PROCESSOR says what keeps one from a host"
+        )
+        seen = "all run" if view.deployed else waits or "some are on their way"
+        yield Finding("every active and every standby runs", view.deployed, seen, fix)
+
+
+def _led(leader: LeaderView) -> Finding:
+    from samza_dagster.coordinator.diagnosis import Finding
+
+    seen = f"epoch {leader.epoch} on {leader.host}, last sign of life {at(leader.beat_ms)}"
+    return Finding(
+        "a coordinator of ours leads the job",
+        not leader.ended,
+        f"{seen}, ended in order" if leader.ended else seen,
+        "samza-dagster coordinator run; until then containers run on, and nobody answers a request",
+    )
 
 
 def poison_findings(view: JobView) -> Iterator[Finding]:

@@ -7,15 +7,14 @@ from pathlib import Path
 import click
 
 from samza_dagster.cli.dagster_instance import dagster_instance
-from samza_dagster.cli.options import json_option, prefix_option
+from samza_dagster.cli.options import job_options, json_option, prefix_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.configuration import variable
+from samza_dagster.errors import InvalidInput
 
 
 @click.command()
-@click.option("--job-name", envvar="SAMZA_DAGSTER_JOB_NAME", required=True, metavar="NAME")
-@click.option(
-    "--job-id", envvar="SAMZA_DAGSTER_JOB_ID", default="1", metavar="ID", show_default=True
-)
+@job_options
 @prefix_option
 @click.option(
     "--dagster-home",
@@ -25,9 +24,7 @@ from samza_dagster.cli.output import at, busy, notice, print_json, print_table
     help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
 )
 @json_option
-def incidents(
-    *, job_name: str, job_id: str, prefix: str, dagster_home: Path, as_json: bool
-) -> None:
+def incidents(*, job: str, prefix: str, dagster_home: Path, as_json: bool) -> None:
     """Show each trouble that auto_failover told: what it would ask, and what was done, and when.
 
     By it a job goes from mode shadow to advise and to act: how much sooner the sensor would
@@ -45,7 +42,12 @@ def incidents(
     from samza_dagster.orchestration.watch.score import summary
     from samza_dagster.orchestration.watch.stored import InstanceEvents
 
-    job = f"{job_name}/{job_id}"
+    if not job:
+        raise InvalidInput(
+            "incidents of which job",
+            seen="no job's name",
+            fix=f"--job-name NAME, or {variable('job_name')}",
+        )
     with busy("Reading the Dagster instance …"), dagster_instance(dagster_home) as instance:
         log = InstanceEvents(instance, asset_key(prefix, HISTORY)).read(0)
     found = incidents_of(reversed(log.events), job)

@@ -47,8 +47,11 @@ _COMMANDS = {
     "bounce": _Command("Show and steer rolling bounces."),
     "instance": _Command("Write the dagster.yaml of a Dagster instance."),
     "doctor": _Command(
-        "Check that the brokers allow what a job's config asks for.", extra="coordinator"
+        "Check machine, brokers, job and coordinator; say what mends them.", extra="coordinator"
     ),
+    "config": _Command("Show what is configured, and where it was said."),
+    "completion": _Command("Print the script that completes commands in a shell."),
+    "monitoring": _Command("Write alert rules for Prometheus and a dashboard for Grafana."),
     "coordinator": _Command("Run the job coordinator.", "samza_dagster.cli.main:coordinator"),
     "agent": _Command("Run the agent of a host, or make one file of it."),
     "processor": _Command(

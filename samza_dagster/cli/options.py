@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import getpass
-import inspect
-import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
-from samza_dagster.errors import InvalidInput
+from samza_dagster.configuration import (
+    Configuration,
+    JobSettings,
+    configuration,
+    described,
+    flag,
+    variable,
+)
+from samza_dagster.metadata.connection import DEFAULT_JOB_ID
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -21,51 +25,21 @@ if TYPE_CHECKING:
     from samza_dagster.orchestration.operations.steered import By
 
 
-@dataclass(frozen=True)
-class Target:
-    """What the command line says about the job; the environment fills what it leaves out."""
+class Target(JobSettings):
+    """What the command line says about the job; environment and file fill what it leaves out."""
 
-    bootstrap_servers: str | None = None
-    config: Path | None = None
-    job_name: str | None = None
-    job_id: str | None = None
-    yarn_resource_manager: str | None = None
-    zookeeper: str | None = None
+    @classmethod
+    def of(cls, **given: str | None) -> Self:
+        """Of the flags of a command, some of which weren't given."""
+        return cls(**{name: value for name, value in given.items() if value})
+
+    def configuration(self) -> Configuration:
+        """What counts, and where each value was said. Raises `InvalidInput`."""
+        return configuration(self.model_dump())
 
     def connection(self) -> Connection:
-        """The connection: options first, then `--config`, then the environment.
-
-        Raises `InvalidInput` that names what is missing.
-        """
-        from samza_dagster.metadata import connection as known
-
-        if self.config is not None:
-            base = known.Connection.from_properties(self.config, os.environ)
-            return replace(
-                base,
-                bootstrap_servers=self.bootstrap_servers or base.bootstrap_servers,
-                job_name=self.job_name or base.job_name,
-                job_id=self.job_id or base.job_id,
-                yarn_resource_manager=self.yarn_resource_manager or base.yarn_resource_manager,
-                zookeeper=self.zookeeper or base.zookeeper,
-            )
-        given = {
-            known.BOOTSTRAP_SERVERS: self.bootstrap_servers,
-            known.JOB_NAME: self.job_name,
-            known.JOB_ID: self.job_id,
-            known.RESOURCE_MANAGER: self.yarn_resource_manager,
-            known.ZOOKEEPER: self.zookeeper,
-        }
-        environment = {**os.environ, **{name: text for name, text in given.items() if text}}
-        options = {known.BOOTSTRAP_SERVERS: "--bootstrap-servers", known.JOB_NAME: "--job-name"}
-        for name, option in options.items():
-            if not environment.get(name):
-                raise InvalidInput(
-                    "which job on which cluster",
-                    seen=f"neither {option} nor --config nor {name}",
-                    fix=f"give {option}, or --config job.properties, or set {name}",
-                )
-        return known.Connection.from_environment(environment)
+        """The connection. Raises `InvalidInput` that names what is missing."""
+        return self.configuration().connection()
 
     def client(self) -> PlacementClient:
         """A client of this job; the caller closes it."""
@@ -78,7 +52,7 @@ def gathered(
     name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Adds options to a command, which gets what `make` makes of their values as `name`."""
-    taken = tuple(inspect.signature(make).parameters)
+    taken = _names(options)
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -93,38 +67,40 @@ def gathered(
     return decorate
 
 
-BOOTSTRAP_OPTIONS = (
-    click.option(
-        "--bootstrap-servers",
-        metavar="HOST:PORT,…",
-        help="Kafka brokers [env: SAMZA_DAGSTER_BOOTSTRAP_SERVERS].",
-    ),
-    click.option(
-        "--config",
-        type=click.Path(path_type=Path, dir_okay=False),
-        metavar="job.properties",
-        help="A Samza job's properties: name, id, brokers and security.",
-    ),
-)
-TARGET_OPTIONS = (
-    *BOOTSTRAP_OPTIONS,
-    click.option("--job-name", metavar="NAME", help="job.name [env: SAMZA_DAGSTER_JOB_NAME]."),
-    click.option("--job-id", metavar="ID", help="job.id [env: SAMZA_DAGSTER_JOB_ID; default 1]."),
-    click.option(
-        "--yarn-resource-manager",
-        metavar="URL,…",
-        help="YARN's web address, where Samza's own AM runs the job: nodes and application are "
-        "asked of it [env: SAMZA_DAGSTER_YARN_RESOURCE_MANAGER].",
-    ),
-    click.option(
-        "--zookeeper",
-        metavar="HOST:PORT,…",
-        help="Where ZooKeeper is, of a standalone job; in a config job.coordinator.zk.connect says so "
-        "[env: SAMZA_DAGSTER_ZOOKEEPER; a login is in the file named by SAMZA_DAGSTER_ZOOKEEPER_CONFIG].",
-    ),
-)
-target_options = gathered("target", Target, *TARGET_OPTIONS)
+def _names(options: tuple[Callable[[Any], Any], ...]) -> list[str]:
+    """The parameters by which a command gets their values."""
+
+    def nothing() -> None:
+        """Stands for a command."""
+
+    for option in options:
+        option(nothing)
+    parameters: list[click.Parameter] = nothing.__click_params__  # type: ignore[attr-defined]
+    return [parameter.name for parameter in parameters if parameter.name]
+
+
+def setting(name: str) -> Callable[[Any], Any]:
+    """The option of one setting of a job; environment and file stand behind it."""
+    text = f"{described(name).removesuffix('.')} [env: {variable(name)}]."
+    title = JobSettings.model_fields[name].title
+    return click.option(flag(name), metavar=title, help=text)
+
+
+TARGET_OPTIONS = [setting(name) for name in JobSettings.model_fields]
+target_options = gathered("target", Target.of, *TARGET_OPTIONS)
 """Adds the options of the job; the command gets them as `target`."""
+BOOTSTRAP_OPTIONS = [setting(name) for name in ("bootstrap_servers", "config", "client_config")]
+"""The brokers and the login there."""
+
+
+def _named_job(job_name: str | None, job_id: str | None) -> str:
+    said = Target.of(job_name=job_name, job_id=job_id).configuration().value
+    name = said("job_name")
+    return f"{name}/{said('job_id') or DEFAULT_JOB_ID}" if name else ""
+
+
+job_options = gathered("job", _named_job, setting("job_name"), setting("job_id"))
+"""Adds which job is meant where no cluster is asked; the command gets `<name>/<id>`, empty without."""
 prefix_option = click.option(
     "--prefix",
     default="",

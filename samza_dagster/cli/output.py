@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from rich.box import HEAVY_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +20,9 @@ from rich.text import Text
 _LAST_MS = 253_402_300_799_999  # the year 9999 ends
 _PIPE_WIDTH = 100_000
 """Wide enough that no line of a table is ever wrapped for a program that reads it."""
+_PROSE_WIDTH = 20
+"""Narrower than that a column of sentences is a chore to read."""
+_page: ContextVar[Console | None] = ContextVar("page", default=None)
 
 
 def print_json(document: object) -> None:
@@ -35,41 +40,98 @@ def print_table(
     """A table on stdout; None and empty show as `-`. No cell is read as markup.
 
     On a terminal that is too narrow the columns named in `spare` are left out, the
-    first named first, and told on stderr; then prose is wrapped, names and numbers last.
+    first named first, and told on stderr. Prose is wrapped; a name or a number is never cut: where
+    these alone are too wide, each row is folded into lines of its own, with every column.
     Into a pipe or a file goes every column, a line per row, without borders.
     """
     shown = [["-" if cell in (None, "") else str(cell) for cell in row] for row in rows]
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console = Console(file=sys.stdout, width=_PIPE_WIDTH)
+    console = _console()
+    by_name = {name: _Column(name, [row[at] for row in shown]) for at, name in enumerate(columns)}
     left_out: list[str] = []
-    unbounded = console.options.update(width=_PIPE_WIDTH)
-    table = _table(columns, shown, console)
     for name in spare:
-        if console.measure(table, options=unbounded).maximum <= console.width:
+        if _room(by_name.values(), console) >= 0:
             break
+        by_name.pop(name, None)
         left_out.append(name)
-        table = _table(columns, shown, console, left_out)
     console.print(Text(title, style="bold"), soft_wrap=True)
+    widths = _widths(list(by_name.values()), console)
+    if widths is None:
+        for row in shown:
+            console.print(_folded(columns, row))
+        return
+    table = Table(box=HEAVY_HEAD if console.is_terminal else None, pad_edge=console.is_terminal)
+    for name, width in zip(by_name, widths, strict=True):
+        table.add_column(name, overflow="fold", width=width)
+    for cells in zip(*(column.cells for column in by_name.values()), strict=True):
+        table.add_row(*map(Text, cells))
     console.print(table)
     if left_out:
         notice(f"(no room for: {', '.join(left_out)}; a wider terminal, a pipe or --json has them)")
 
 
-def _table(
-    columns: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    console: Console,
-    left_out: Sequence[str] = (),
-) -> Table:
-    kept = [number for number, name in enumerate(columns) if name not in left_out]
-    table = Table(box=HEAVY_HEAD if console.is_terminal else None, pad_edge=console.is_terminal)
-    for number in kept:
-        is_prose = any(" " in row[number] for row in rows)
-        table.add_column(columns[number], overflow="fold", no_wrap=not is_prose)
-    for row in rows:
-        table.add_row(*(Text(row[number]) for number in kept))
-    return table
+def _console() -> Console:
+    """Stdout: the terminal, the page that is drawn for one, or a pipe, in which no line is too long."""
+    page = _page.get()
+    if page is not None:
+        return page
+    console = Console(file=sys.stdout)
+    return console if console.is_terminal else Console(file=sys.stdout, width=_PIPE_WIDTH)
+
+
+@contextmanager
+def drawn_for(terminal: Console, page: TextIO) -> Generator[None]:
+    """Tables of the block are written to `page` as they fit `terminal`."""
+    drawn = Console(
+        file=page, force_terminal=True, width=terminal.width, no_color=terminal.no_color
+    )
+    before = _page.set(drawn)
+    try:
+        yield
+    finally:
+        _page.reset(before)
+
+
+class _Column:
+    """How wide a column would be, and how narrow it may be without a name or a number being cut."""
+
+    def __init__(self, name: str, cells: Sequence[str]) -> None:
+        self.cells = cells
+        content = max(map(cell_len, cells), default=0)
+        is_prose = any(" " in cell for cell in cells)
+        longest_word = max(map(cell_len, name.split()), default=0)
+        self.wide = max(cell_len(name), content)
+        self.narrow = max(longest_word, min(_PROSE_WIDTH, content) if is_prose else content)
+
+
+def _room(columns: Collection[_Column], console: Console) -> int:
+    """The cells of a line that are left beside the columns as wide as they would be, and the frame."""
+    return console.width - 3 * len(columns) - 1 - sum(column.wide for column in columns)
+
+
+def _widths(columns: Sequence[_Column], console: Console) -> list[int] | None:
+    """The width of each column; what lacks is taken from those that can be narrower. None: it can't."""
+    lacks = max(0, -_room(columns, console))
+    spans = [column.wide - column.narrow for column in columns]
+    if lacks > sum(spans):
+        return None
+    widths: list[int] = []
+    for column, span, after in zip(columns, spans, range(1, len(spans) + 1), strict=True):
+        taken = -(-lacks * span // sum(spans[after - 1 :])) if lacks else 0
+        widths.append(column.wide - taken)
+        lacks -= taken
+    return widths
+
+
+def _folded(columns: Sequence[str], row: Sequence[str]) -> Table:
+    """A row as lines `column  cell`, those without a cell left out."""
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(no_wrap=True, style="dim")
+    lines.add_column(overflow="fold")
+    lines.add_row(Text(columns[0]), Text(row[0], style="bold"))
+    for name, cell in list(zip(columns, row, strict=True))[1:]:
+        if cell != "-":
+            lines.add_row(Text(f"  {name}"), Text(cell))
+    return lines
 
 
 def notice(text: str) -> None:
@@ -81,7 +143,7 @@ def notice(text: str) -> None:
 def busy(what: str) -> Generator[None]:
     """A spinner on stderr while the block runs, on a terminal only."""
     console = Console(file=sys.stderr)
-    if not console.is_terminal:
+    if not console.is_terminal or _page.get() is not None:
         yield
         return
     with console.status(Text(what)):

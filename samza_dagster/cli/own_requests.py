@@ -5,13 +5,14 @@ from __future__ import annotations
 import click
 
 from samza_dagster.cli.asking import Asking, asking_options, expiry_option, leave
+from samza_dagster.cli.completion import destinations, processors
 from samza_dagster.cli.output import busy, print_json, print_table
 from samza_dagster.model.naming import ANY_HOST
 from samza_dagster.model.own_requests import RequestKind
 
 
 @click.command("fail-over")
-@click.argument("processor")
+@click.argument("processor", shell_complete=processors)
 @asking_options
 def fail_over(asking: Asking, processor: str) -> None:
     """Stop the standby soonest ready and start the active PROCESSOR on its host.
@@ -42,13 +43,14 @@ def control_standby() -> None:
 
 
 @control_standby.command("start", short_help="Spin up one more standby of an active.")
-@click.argument("processor")
+@click.argument("processor", shell_complete=processors)
 @click.option(
     "--to",
     "destination",
     default=ANY_HOST,
     show_default=True,
     metavar="HOST",
+    shell_complete=destinations,
     help="A host, or ANY_HOST.",
 )
 @expiry_option
@@ -73,7 +75,7 @@ def start(asking: Asking, processor: str, destination: str, request_expiry: floa
 
 
 @control_standby.command("stop", short_help="Stop a standby and remove it from the job.")
-@click.argument("processor")
+@click.argument("processor", shell_complete=processors)
 @asking_options
 def stop(asking: Asking, processor: str) -> None:
     """Stop the standby PROCESSOR and remove it from the job.

@@ -14,6 +14,7 @@ from samza_dagster.cli.asking import (
     permitted_options,
     print_plan,
 )
+from samza_dagster.cli.completion import destinations, processors
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import busy, notice
 from samza_dagster.client.checks import Permitted
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("processor")
+@click.argument("processor", shell_complete=processors)
 @click.option(
     "--to",
     "destination",
     required=True,
     metavar="HOST",
+    shell_complete=destinations,
     help="A host, ANY_HOST, STANDBY (an active onto its standby's host, which makes room), "
     "LAST_SEEN (restart where it is) or FORCE_RESTART_LAST_SEEN.",
 )
@@ -115,13 +117,14 @@ def place(
 
 
 @click.command()
-@click.argument("processor")
+@click.argument("processor", shell_complete=processors)
 @click.option(
     "--to",
     "destination",
     default=ANY_HOST,
     show_default=True,
     metavar="HOST",
+    shell_complete=destinations,
     help="As for `place`.",
 )
 @json_option
@@ -140,5 +143,5 @@ def explain(target: Target, processor: str, destination: str, as_json: bool) -> 
       samza-dagster explain 0-0 --to ANY_HOST --json
     """
     with target.client() as client, busy("Reading the job …"):
-        plan = client.plan(processor, destination)
+        plan = client.explain(processor, destination)
     print_plan(plan, as_json)

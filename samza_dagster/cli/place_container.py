@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -32,10 +31,17 @@ def joined(arguments: Sequence[str]) -> list[str]:
     return out
 
 
-def _target(
-    bootstrap_servers: str | None, config: Path | None, app_name: str, app_id: str
-) -> Target:
-    return Target(bootstrap_servers, config, app_name, app_id)
+def _target(app_name: str, app_id: str, **others: str | None) -> Target:
+    return Target.of(job_name=app_name, job_id=app_id, **others)
+
+
+_target_options = gathered(
+    "target",
+    _target,
+    click.option("--app-name", "--app.name", "app_name", required=True, help="The job's name."),
+    click.option("--app-id", "--app.id", "app_id", required=True, help="The job's id."),
+    *BOOTSTRAP_OPTIONS,
+)
 
 
 @click.command(
@@ -43,13 +49,11 @@ def _target(
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--deployment-id", required=True, help="The running deployment (app.run.id).")
-@click.option("--app-name", "--app.name", "app_name", required=True, help="The job's name.")
-@click.option("--app-id", "--app.id", "app_id", required=True, help="The job's id.")
 @click.option("--processor-id", required=True, help="Which container: 0, 1, 0-0, …")
 @click.option("--request-expiry", type=float, metavar="SECONDS", help="For the reservation.")
 @click.option("--destination-host", required=True, help="A host, ANY_HOST or LAST_SEEN.")
 @beyond_budget_option
-@gathered("target", _target, *BOOTSTRAP_OPTIONS)
+@_target_options
 def place_container(
     *,
     target: Target,

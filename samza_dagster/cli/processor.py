@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import click
@@ -10,13 +9,15 @@ import click
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.cli.standalone_processor import Identity, StandaloneProcessor
+from samza_dagster.configuration import configuration, variable
 from samza_dagster.coordinator.job_process import (
     JobFiles,
+    JobProcess,
     config_option,
     job_files,
     stop_at_signals,
 )
-from samza_dagster.metadata.connection import ZOOKEEPER, read_properties, zookeeper_config_of
+from samza_dagster.metadata.connection import read_properties
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.report import group_report, troubles, unused_stores
@@ -24,9 +25,10 @@ from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _zookeeper = click.option(
     "--zookeeper",
+    envvar=variable("zookeeper"),
     metavar="HOST:PORT,…",
-    help="Where ZooKeeper is [config: job.coordinator.zk.connect]. How to log in there is in the file that "
-    "SAMZA_DAGSTER_ZOOKEEPER_CONFIG names.",
+    help="Where ZooKeeper is; without, job.coordinator.zk.connect of the config says so. How to log in "
+    "there is in the file that SAMZA_DAGSTER_ZOOKEEPER_CONFIG names.",
 )
 
 
@@ -46,7 +48,7 @@ def processor() -> None:
     """
 
 
-@processor.command("run")
+@processor.command("run", cls=JobProcess, section="processor")
 @job_files
 @_zookeeper
 @click.option("--processor-id", required=True, help="Its id, which no other of the group has.")
@@ -70,6 +72,7 @@ def processor() -> None:
 def run_command(
     config: Path,
     launch: Path,
+    log_format: str,
     zookeeper: str | None,
     processor_id: str,
     location: str,
@@ -85,7 +88,8 @@ def run_command(
     """
     stores = state_dir or directory / "state"
     identity = Identity(processor_id, location, directory.resolve(), stores.resolve())
-    running = StandaloneProcessor(JobFiles.read(config, launch), identity, zookeeper)
+    files = JobFiles.read(config, launch, log_format, part="processor", processor=processor_id)
+    running = StandaloneProcessor(files, identity, zookeeper)
     stop_at_signals(running.leave)
     running.run()
 
@@ -103,11 +107,9 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
       samza-dagster processor status --config job.properties --json
     """
     properties = read_properties(config, "the job's config")
-    hosts = (
-        zookeeper or properties.get("job.coordinator.zk.connect") or os.environ.get(ZOOKEEPER, "")
-    )
+    hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
     paths = GroupPaths.of(properties)
-    session = connect(ZooKeeperAddress(hosts, settings=zookeeper_config_of(os.environ)))
+    session = connect(ZooKeeperAddress(hosts, settings=configuration().zookeeper_settings()))
     try:
         report = group_report(ZooKeeperGroup(session, paths, lambda: None).view(None))
     finally:

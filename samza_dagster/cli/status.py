@@ -11,6 +11,7 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.cli.watching import watch_options, watched
 from samza_dagster.client.asked import Asked
 from samza_dagster.client.signs_of_life import Life, known_life, looked_for
 from samza_dagster.errors import InvalidInput, Unreachable
@@ -32,34 +33,48 @@ _SHOWN = 20
     is_flag=True,
     help="With Samza's own AM: wait for a sign of life of the job, one report interval at most.",
 )
+@watch_options
 @json_option
 @target_options
-def status(target: Target, what: str | None, look: bool, as_json: bool) -> None:
+def status(
+    *, target: Target, what: str | None, look: bool, every: float | None, as_json: bool
+) -> None:
     """Show the job, or one processor with the actions issued on it, or one request.
 
     Whether a job under Samza's own Application Master runs YARN's ResourceManager says, or a
     report that comes while it looks; without either it isn't known, and that is said.
 
     Exits 4 when the coordinator's state, or YARN's ResourceManager where its address is given,
-    can't be read; what the coordinator stream says is shown.
+    can't be read; what the coordinator stream says is shown. With --watch a request is followed to
+    its end, anything else until Ctrl-C; with --json that is one document a look.
 
     \b
     Examples:
       samza-dagster status
       samza-dagster status 0-0
+      samza-dagster status --watch --interval 5
       samza-dagster status 88b0d30c-d518-4307-9e8e-c8529eb30f04 --json
     """
     with target.client() as client:
-        if what is None:
-            with busy("Reading the job …"):
-                view = client.known_view()
-            _show_job(view, as_json, _life(client, view) if look else known_life(view))
-            end_if_unread(view)
-            _end_if_yarn_is_unread(view)
-        elif _UUID.fullmatch(what):
-            _show_request(client, what, as_json)
+        if every is None:
+            _show(client, what, look, as_json)
         else:
-            end_if_unread(_show_processor(client, what, as_json))
+            watched(lambda: _show(client, what, look, as_json), every)
+
+
+def _show(client: PlacementClient, what: str | None, look: bool, as_json: bool) -> bool:
+    """Whether what is shown may still change."""
+    if what is None:
+        with busy("Reading the job …"):
+            view = client.known_view()
+        _show_job(view, as_json, _life(client, view) if look else known_life(view))
+        end_if_unread(view)
+        _end_if_yarn_is_unread(view)
+    elif _UUID.fullmatch(what):
+        return _show_request(client, what, as_json)
+    else:
+        end_if_unread(_show_processor(client, what, as_json))
+    return True
 
 
 def end_if_unread(view: JobView) -> None:
@@ -285,7 +300,8 @@ def _print_responses(title: str, responses: Iterable[PlacementResponse]) -> None
     )
 
 
-def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
+def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> bool:
+    """Whether it has no end yet."""
     with busy("Reading the request …"):
         placed = client.request(uuid)
         request = Asked.of(uuid, placed, "place") if placed else client.own_request(uuid)
@@ -325,6 +341,7 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> None:
                 )
             ],
         )
+    return not ended and not over
 
 
 def _show_processor(client: PlacementClient, processor_id: str, as_json: bool) -> JobView:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Self, Unpack
 
 from samza_dagster.client import audit_history, tidying
@@ -29,8 +30,10 @@ from samza_dagster.client.own_checks import (
     check_stop_standby,
 )
 from samza_dagster.client.plan import Plan, make_own_plan, make_plan
+from samza_dagster.client.readiness import PublishedReadiness, StandbysNow, standbys_now
 from samza_dagster.client.requests import Requests, Wanted
 from samza_dagster.client.responses import terminal
+from samza_dagster.client.verdicts import peers_of
 from samza_dagster.client.views import (
     ActionView,
     InputLag,
@@ -41,11 +44,12 @@ from samza_dagster.client.views import (
 )
 from samza_dagster.client.waiting import OnResponse, Until, Waiting
 from samza_dagster.errors import Unreachable
+from samza_dagster.lag import NewestReadiness
 from samza_dagster.metadata.cleanup import Removal
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import JobTopics
-from samza_dagster.model import LocalityModel, PlacementRequest, PlacementResponse
+from samza_dagster.model import LocalityModel, PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.naming import ANY_HOST
 from samza_dagster.model.own_requests import RequestKind
 
@@ -65,6 +69,7 @@ class PlacementClient:
         self._store = self._job.store
         self._requests = Requests(self._job)
         self._waiting = Waiting(self._job, self._requests)
+        self._published = PublishedReadiness(self._job)
 
     @classmethod
     def over(cls, store: MetadataStore, *, job_name: str, **parts: Any) -> Self:
@@ -116,6 +121,12 @@ class PlacementClient:
         """
         view = self.view()
         return make_plan(view, processor_id, destination, deployment_id, hold=hold, **permitted)
+
+    def explain(self, processor_id: str, destination: str) -> Plan:
+        """The plan of a placement, and beside it how soon each standby that it is about would be ready."""
+        plan = self.plan(processor_id, destination)
+        told = self.standbys_now(processor_id).told
+        return replace(plan, notices=(*plan.notices, *told))
 
     def place(
         self,
@@ -358,6 +369,31 @@ class PlacementClient:
             now_s=self._job.monotonic(),
             patience_s=view.report_patience_s,
         )
+
+    def readiness(self, lags: Collection[ReplicaLag]) -> NewestReadiness:
+        """What snapshots have published of standbys, beside lags of now: how fast each replica applies.
+
+        One that is too old by the newest of these reports says so and isn't used. Nothing where none
+        is published or it can't be read: a job's lags are judged without it then. Read anew after half a minute.
+        """
+        return self._published.beside(lags)
+
+    def standbys_now(self, processor_id: str) -> StandbysNow:
+        """Its standbys (or itself, if it is one), the soonest ready first, and a sentence on each.
+
+        By the published readiness and the lags of now, which are read only where there is one: without it
+        there are no sentences, and the standbys come as the job has them.
+        """
+        view = self.view()
+        processor = find_processor(view, processor_id)
+        members = (processor, *peers_of(view, processor))
+        standbys = [p.processor_id for p in members if p.mode is TaskMode.STANDBY]
+        if processor.mode is TaskMode.STANDBY:
+            standbys = [processor_id]
+        if not self._published.is_there(standbys):
+            return StandbysNow(tuple(standbys))
+        lags = self.lag()
+        return standbys_now(self.readiness(lags), lags, standbys)
 
     def input_lag(self) -> tuple[InputLag, ...]:
         """How far each active is behind its input, by its newest commit of the last ten minutes.

@@ -183,4 +183,5 @@ def _lag(
         execution_id=sample.execution_id if sample is not None else "",
         reason=reason,
         written_since=since,
+        came_ms=sample.came_ms if sample is not None else None,
     )

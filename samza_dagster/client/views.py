@@ -311,7 +311,8 @@ class ReplicaLag(View):
     `written_since` the records that have been written since; of a report older than three intervals
     all of them count as lag.
     `observed_at_ms` is by the clock of the host that reported, `execution_id` the incarnation
-    that did; empty when its report doesn't say. `reason`: what couldn't be read of what tells
+    that did; empty when its report doesn't say. `came_ms` is the time of the record that brought the
+    report. `reason`: what couldn't be read of what tells
     the lag, the replica's own reports included, or for how long it has reported nothing new; None:
     all of it was read, and lately.
     """
@@ -331,6 +332,7 @@ class ReplicaLag(View):
     execution_id: str = ""
     reason: str | None = None
     written_since: int = 0
+    came_ms: int | None = None
 
     @property
     def reported_ms(self) -> int | None:

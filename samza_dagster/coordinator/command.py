@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from samza_dagster.cluster.agents import LocalAgents
-from samza_dagster.coordinator.job_process import JobFiles, job_files, stop_at_signals
+from samza_dagster.configuration import variable
+from samza_dagster.coordinator.job_process import JobFiles, JobProcess, job_files, stop_at_signals
 from samza_dagster.coordinator.leadership import Leadership, Settings
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import InvalidInput
@@ -38,7 +39,7 @@ def read_token(path: Path) -> str:
     return token
 
 
-@click.command("run")
+@click.command("run", cls=JobProcess, section="coordinator")
 @job_files
 @click.option(
     "--token-file",
@@ -73,9 +74,10 @@ def read_token(path: Path) -> str:
 )
 @click.option(
     "--yarn-resource-manager",
+    envvar=variable("yarn_resource_manager"),
     metavar="URL,…",
     help="With --adopt: YARN's web address; nothing is adopted while it says that the application "
-    "runs, or says nothing [env: SAMZA_DAGSTER_YARN_RESOURCE_MANAGER].",
+    "runs, or says nothing.",
 )
 @click.option(
     "--record-events",
@@ -86,6 +88,7 @@ def read_token(path: Path) -> str:
 def run_command(
     config: Path,
     launch: Path,
+    log_format: str,
     token_file: Path,
     url_file: Path,
     listen: str,
@@ -114,7 +117,7 @@ def run_command(
     # A missing extra is told now, and not at the first GET /metrics.
     import prometheus_client  # noqa: F401 # pyright: ignore[reportUnusedImport]
 
-    files = JobFiles.read(config, launch)
+    files = JobFiles.read(config, launch, log_format, part="coordinator")
     connection = files.connection
     if yarn_resource_manager is not None:
         connection = replace(connection, yarn_resource_manager=yarn_resource_manager)

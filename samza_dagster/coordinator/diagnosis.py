@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -17,18 +16,21 @@ from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.metadata.connection import Connection, read_properties
 from samza_dagster.metadata.job_owner import Deployed, read_deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.principal_view import lacking
 from samza_dagster.metadata.replicas import (
     ENOUGH,
     IN_SYNC,
     TRANSACTIONS,
     WAITED_FOR,
     Kept,
+    cluster_metadata,
     kept_topics,
     shortcomings,
 )
 from samza_dagster.metadata.resource_manager import RUNNING, Cluster, resource_manager
 
 _ANSWER_S = 10.0
+_OF_A_CLIENT = frozenset({"READ", "WRITE", "DESCRIBE"})
 
 
 def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Finding]:
@@ -65,17 +67,22 @@ def findings_under_an_am(
     config: Mapping[str, str], cluster: KafkaCluster, connection: Connection, deployed: Deployed
 ) -> Iterator[Finding]:
     """The conditions of a job that Samza's own Application Master runs; raises `Unreachable`."""
-    yield Finding(
-        "whoever coordinates the job is known",
-        True,
-        f"Samza's own Application Master, deployment {deployed.run_id}",
-    )
+    yield _of_an_am(deployed)
     yield _inputs(config, cluster)
     ours = (connection.state_topic, connection.audit_topic, TRANSACTIONS)
     yield from topic_findings(config, cluster, ours)
     if connection.resource_managers:
-        yarn = resource_manager(connection.resource_managers)
-        yield from yarn_findings(yarn.cluster(connection.job_name, connection.job_id))
+        yield from _yarn(connection)
+
+
+def _of_an_am(deployed: Deployed) -> Finding:
+    seen = f"Samza's own Application Master, deployment {deployed.run_id}"
+    return Finding("whoever coordinates the job is known", True, seen)
+
+
+def _yarn(connection: Connection) -> Iterator[Finding]:
+    yarn = resource_manager(connection.resource_managers)
+    yield from yarn_findings(yarn.cluster(connection.job_name, connection.job_id))
 
 
 def yarn_findings(cluster: Cluster) -> Iterator[Finding]:
@@ -147,12 +154,68 @@ def _lease(config: Mapping[str, str]) -> Finding:
     return Finding(check, True, short_lease(limits) or outlived(limits))
 
 
-def report(config: Path) -> Iterator[Finding]:
-    """The findings for a job's config and topics, with the login that the environment names.
+def access_findings(connection: Connection) -> Iterator[Finding]:
+    """Whether the brokers answer, and what this login may do with the job's topics.
+
+    Raises `Unreachable`.
+    """
+    cluster = KafkaCluster.of(connection)
+    metadata = cluster_metadata(cluster, "ask the brokers", _ANSWER_S)
+    brokers = [f"{each.host}:{each.port}" for _, each in sorted(metadata.brokers.items())]
+    yield Finding("the brokers answer", True, some_of(brokers))
+    stream = connection.coordinator_stream_topic
+    is_there = stream in metadata.topics
+    yield Finding(
+        "the job was deployed once",
+        is_there,
+        f"topic {stream}" if is_there else f"no topic {stream}, or no right to see it",
+        "deploy it, or correct its name, id or the brokers: samza-dagster config show says which are meant",
+    )
+    wanted = {stream: _OF_A_CLIENT, connection.state_topic: _OF_A_CLIENT}
+    wanted[connection.audit_topic] = frozenset({"READ", "DESCRIBE"})
+    lacks = lacking(cluster, wanted, "ask what this login may do", _ANSWER_S)
+    yield Finding(
+        "this login may use the job's topics",
+        not lacks,
+        "; ".join(f"{topic} lacks {what}" for topic, what in lacks.items())
+        or "read, and asked for placements",
+        "; ".join(
+            f"kafka-acls.sh --bootstrap-server {connection.bootstrap_servers} --add --topic {topic}"
+            f" --allow-principal User:NAME {operations(what)}"
+            for topic, what in lacks.items()
+        ),
+    )
+
+
+def operations(lacking: str) -> str:
+    """Flags of `kafka-acls.sh` for what a login lacks (`READ and WRITE`)."""
+    return " ".join(f"--operation {one.title()}" for one in lacking.split(" and "))
+
+
+def deployed_findings(connection: Connection) -> Iterator[Finding]:
+    """The conditions of what is deployed now, by the coordinator stream's config; reads alone.
+
+    Raises `Unreachable`.
+    """
+    whose, deployed = owner(connection)
+    yield whose
+    if deployed.run_id is None:
+        return
+    ours = (
+        () if deployed.is_ours else (connection.state_topic, connection.audit_topic, TRANSACTIONS)
+    )
+    if not deployed.is_ours:
+        yield _of_an_am(deployed)
+    yield from topic_findings(deployed.config, KafkaCluster.of(connection), ours)
+    if connection.resource_managers:
+        yield from _yarn(connection)
+
+
+def report(config: Path, connection: Connection) -> Iterator[Finding]:
+    """The findings for a job's config and topics, with the login of the connection.
 
     Raises `Unreachable` as `findings`.
     """
-    connection = Connection.from_properties(config, os.environ)
     cluster = KafkaCluster.of(connection)
     properties = read_properties(config, "the job's config")
     whose: Finding | Unreachable

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,12 +9,55 @@ from typing import Any, NamedTuple
 
 import click
 
+from samza_dagster.agent.logs import FORMATS, log_as, process_is
+from samza_dagster.configuration import (
+    configuration,
+    described,
+    table_of,
+    variable,
+)
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.metadata.connection import Connection, read_properties
 
 config_option = click.option(
-    "--config", type=click.Path(path_type=Path), required=True, help="The job's config."
+    "--config",
+    envvar=variable("config"),
+    type=click.Path(path_type=Path),
+    required=True,
+    help=described("config"),
 )
+
+
+class JobProcess(click.Command):
+    """A command whose flags may stand in the environment, and in a table of the configuration file.
+
+    The table is named as `section`, the variables `SAMZA_DAGSTER_<SECTION>_<FLAG>`; what clients have, too,
+    is named as theirs, and stands in front of the tables.
+    """
+
+    def __init__(self, *args: Any, section: str, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._section = section
+        for parameter in self.params:
+            if isinstance(parameter, click.Option):
+                parameter.show_envvar = True
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """With what the file says as defaults."""
+        return super().make_context(
+            info_name,
+            args,
+            parent,
+            auto_envvar_prefix=variable(self._section),
+            default_map=table_of(self._section, [p.name for p in self.params]),
+            **extra,
+        )
 
 
 class JobFiles(NamedTuple):
@@ -27,25 +68,38 @@ class JobFiles(NamedTuple):
     launch: LaunchTemplate
 
     @classmethod
-    def read(cls, config: Path, launch: Path) -> JobFiles:
-        """Reads the two files, and logs from now on; raises `InvalidInput` that names the setting."""
-        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    def read(cls, config: Path, launch: Path, log_format: str, **ids: str) -> JobFiles:
+        """Reads the two files, and logs from now on; raises `InvalidInput` that names the setting.
+
+        `ids` are what each line of JSON says this process is, beside the job.
+        """
+        log_as(log_format, ids)
+        connection = configuration({"config": config}).connection()
+        process_is(job=connection.own_name)
         return cls(
-            Connection.from_properties(config, os.environ),
+            connection,
             read_properties(config, "the job's config"),
             LaunchTemplate.read(launch),
         )
 
 
 def job_files(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options `--config` and `--launch`."""
+    """The options `--config`, `--launch` and `--log-format`."""
+    log_format = click.option(
+        "--log-format",
+        envvar=variable("log_format"),
+        type=click.Choice(FORMATS),
+        default=FORMATS[0],
+        show_default=True,
+        help="Of the log on stderr; JSON has the ids of job, request, group and container in fields.",
+    )
     launch = click.option(
         "--launch",
         type=click.Path(path_type=Path),
         required=True,
         help="How a container is started.",
     )
-    return config_option(launch(command))
+    return config_option(launch(log_format(command)))
 
 
 def stop_at_signals(stop: Callable[[], None]) -> None:

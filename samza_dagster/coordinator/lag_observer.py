@@ -22,6 +22,7 @@ from samza_dagster.coordinator.standby_lags import (
     store_parts,
 )
 from samza_dagster.errors import SamzaDagsterError, Unreachable, some_of
+from samza_dagster.lag import NewestReadiness, newest_readiness
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import (
@@ -29,9 +30,11 @@ from samza_dagster.metadata.job_topics import (
     OffsetRange,
 )
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import JobModel
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples
+from samza_dagster.model.naming import lag_topic
 from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import JobState
 
@@ -79,6 +82,7 @@ class LagObserver:
         self._unread: set[str] = set()
         self._unheard: set[str] = set()
         self._unreadable = 0
+        self._newest_ms = 0
         self._told_unreadable = False
         self._missing: set[str] = set()
         self._closed = threading.Event()
@@ -156,6 +160,7 @@ class LagObserver:
         others: list[bytes] = []
         for topic in self._reports:
             for record in topic.new_records():
+                self._newest_ms = max(self._newest_ms, record.timestamp_ms)
                 if record.value is not None:
                     mine = snapshots if _STANDBY_TASK in record.value else others
                     mine.append(record.value)
@@ -178,7 +183,8 @@ class LagObserver:
         ranges = self._ranges()
         now_ms = self._now_ms()
         if due:
-            yield LagObserved(now_ms, self._lags.lags(due, parts, ranges, now_ms))
+            newest = self._published([part for name in due for part in parts[name]])
+            yield LagObserved(now_ms, self._lags.lags(due, parts, ranges, now_ms, newest))
         for name in due if self._stalled_ms else ():
             stall = self._lags.stalled(parts[name], self._stalled_ms)
             if stall is not None:
@@ -190,6 +196,21 @@ class LagObserver:
                 yield self._stalled(standbys[name], stall, now_ms)
             else:
                 self._tell_not_known(standbys[name], stall)
+
+    def _published(self, parts: Sequence[StorePart]) -> NewestReadiness | None:
+        """The published paces, where reports that were seen here don't tell all of these yet: after a start."""
+        if self._lags.are_timed(parts):
+            return None
+        try:
+            told = [
+                one
+                for one in self._ends.tail(lag_topic(*self._job))
+                if isinstance(one, TopicRecord)
+            ]
+        except SamzaDagsterError:
+            return None
+        records = [(one.key, one.value) for one in told if one.key is not None]
+        return newest_readiness(records, self._newest_ms)
 
     def _ranges(self) -> dict[tuple[str, int], OffsetRange]:
         """Without those that can't be read: of these standbys the lag isn't known, and no stall."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from samza_dagster.agent.logs import process_is
 from samza_dagster.cluster.interface import JSON, ClusterFactory, ClusterTerm
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
@@ -281,6 +282,7 @@ class Leadership:
                 stack.callback(observer.close)
                 observer.start()
             spare_what_lasts()
+            process_is(run=deployment.deployment_id, epoch=leader.epoch)
             log.info("leading %s in epoch %d", deployment.deployment_id, leader.epoch)
             if self._recorder is not None:
                 self._recorder.begin(leader.epoch, records, steps.state)

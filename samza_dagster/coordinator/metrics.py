@@ -9,8 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
+from samza_dagster.placement.condition import degraded
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import JobState, Phase, Processor, Role
+from samza_dagster.version import __version__
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -69,11 +71,22 @@ class JobMetrics:
             [p for p in processors if is_flapping(p, self._now_ms, self._state.limits)],
         )
         groups, hosts = self._state.groups.values(), self._state.hosts.values()
+        waits = degraded(groups, self._state.limits, self._now_ms)
         for name, text, value in (
+            (
+                "degraded_containers",
+                "containers that should run and have no place now",
+                len(waits),
+            ),
             (
                 "actions_in_flight",
                 "placement actions that are carried out",
                 sum(g.action is not None for g in groups),
+            ),
+            (
+                "longest_action_silence_seconds",
+                "since the action in flight that has told nothing for the longest wrote its last status",
+                self._longest_silence_s(),
             ),
             (
                 "requests_queued",
@@ -95,7 +108,21 @@ class JobMetrics:
             ("leader_epoch", "number of this term of leadership", self._leader_epoch),
         ):
             yield self._gauge(name, text, value)
+        yield self._build()
         yield from self._lags()
+
+    def _longest_silence_s(self) -> float:
+        """0 without an action; by the leader's clock alone."""
+        actions = [g.action for g in self._state.groups.values() if g.action is not None]
+        told = [action.response_ms for action in actions if action.response_ms]
+        return max(0, self._now_ms - min(told)) / 1000 if told else 0.0
+
+    def _build(self) -> Metric:
+        from prometheus_client.core import InfoMetricFamily
+
+        labels = {"job": self._state.job, "run": self._state.deployment_id}
+        text = "the coordinator's release, and the deployment (run) that it leads"
+        return InfoMetricFamily(f"{_PREFIX}build", text, value={**labels, "version": __version__})
 
     def _counted(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily
@@ -117,7 +144,7 @@ class JobMetrics:
             metric.add_metric([self._state.job, role.value], counts[role])
         return metric
 
-    def _gauge(self, name: str, text: str, value: int) -> Metric:
+    def _gauge(self, name: str, text: str, value: float) -> Metric:
         from prometheus_client.core import GaugeMetricFamily
 
         metric = GaugeMetricFamily(_PREFIX + name, text, labels=["job"])
@@ -138,13 +165,19 @@ class JobMetrics:
             "how long ago that was seen: it grows while a standby reports nothing",
             labels=labels,
         )
+        ready = GaugeMetricFamily(
+            f"{_PREFIX}standby_ready_seconds",
+            "how long it would take to apply them at its pace, where that is known",
+            labels=labels,
+        )
         for processor_id, lag in sorted(self._state.lags.items()):
+            of = [self._state.job, processor_id]
             if lag.records is not None:
-                of = [self._state.job, processor_id]
                 records.add_metric(of, lag.records)
                 age.add_metric(of, max(0, self._now_ms - lag.at_ms) / 1000)
-        yield records
-        yield age
+            if lag.ready_in_ms is not None:
+                ready.add_metric(of, lag.ready_in_ms / 1000)
+        yield from (records, age, ready)
 
 
 def render(metrics: JobMetrics) -> bytes:

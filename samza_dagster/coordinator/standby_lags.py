@@ -10,6 +10,10 @@ from typing import NamedTuple
 from samza_dagster.lag import (
     Applied,
     Forecast,
+    NewestReadiness,
+    Pace,
+    Part,
+    forecast,
     last_of,
     records_behind,
     stalled_for_ms,
@@ -34,6 +38,7 @@ class StorePart:
     topic: str
     partition: int
     gauge: str
+    store: str
 
 
 def store_parts(
@@ -49,6 +54,7 @@ def store_parts(
             store.topic,
             task.changelog_partition,
             store.offset_gauge(task.changelog_partition),
+            store.store,
         )
         for name, task in container.tasks.items()
         for store in stores
@@ -156,13 +162,15 @@ class StandbyLags:
         parts: Mapping[str, Sequence[StorePart]],
         ranges: Mapping[tuple[str, int], OffsetRange],
         now_ms: int,
+        newest: NewestReadiness | None = None,
     ) -> tuple[Lag, ...]:
         """A sample of each standby that is `due`.
 
         `ranges` are of now: a report is set against the end soon after it was made, or
         all that was written since would count as lag. Records are the sum over the
         standby's store partitions, the forecast is that of the one ready last; None where
-        it can't be known.
+        it can't be known. Of one that has reported once its pace is that of the `newest` published
+        readiness.
         """
         found: list[Lag] = []
         for processor_id in due:
@@ -171,9 +179,19 @@ class StandbyLags:
             }
             for report in reports.values():
                 report.is_news = False
-            lag = _lag(processor_id, parts[processor_id], reports, ranges, now_ms)
+            known = newest.standbys.get(processor_id) if newest is not None else None
+            paces: Mapping[Part, Pace] = known.paces if known is not None else {}
+            lag = _lag(processor_id, parts[processor_id], reports, ranges, now_ms, paces)
             found.append(lag.evolve(good_for_ms=max(lag.good_for_ms, self.current_ms)))
         return tuple(found)
+
+    def are_timed(self, parts: Iterable[StorePart]) -> bool:
+        """Whether two reports tell how fast each of these is applied."""
+        return all(
+            (report := self._reports.get(part.task_name)) is not None
+            and len(report.applied.get(part.gauge, ())) > 1
+            for part in parts
+        )
 
     def stalled(self, parts: Sequence[StorePart], at_least_ms: int) -> Stall | None:
         """The part of a standby that has stood still longest, if it is for so long."""
@@ -204,14 +222,18 @@ def _lag(
     reports: Mapping[str, _Report],
     ranges: Mapping[tuple[str, int], OffsetRange],
     now_ms: int,
+    paces: Mapping[Part, Pace],
 ) -> Lag:
     behind: list[int | None] = []
     forecasts: list[Forecast | None] = []
     for part in parts:
         span = ranges.get((part.topic, part.partition))
-        records, forecast = _part(part, reports[part.task_name], span)
+        records, ready = _part(part, reports[part.task_name], span)
+        if records is not None and ready is None:
+            published = paces.get((part.task_name, part.store, part.partition))
+            ready = forecast(records, published, writes_go_on=False)
         behind.append(records)
-        forecasts.append(forecast)
+        forecasts.append(ready)
     ready = last_of(forecasts)
     total = None if None in behind else sum(records for records in behind if records is not None)
     return Lag(
@@ -242,4 +264,4 @@ def _part(
     before, seen = report.stands.get(part.gauge), replace(place, at_ms=report.seen_ms)
     since = stands_since(None if before is None else before.since, seen)
     report.stands[part.gauge] = _Stand(since, seen)
-    return records, time_to_ready(tuple(last))
+    return records, time_to_ready(tuple(last), writes_go_on=False)

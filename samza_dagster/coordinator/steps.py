@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from samza_dagster.agent.logs import about
 from samza_dagster.cluster.interface import ClusterResourceManager
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.candidacy import Leader
@@ -26,6 +27,7 @@ from samza_dagster.coordinator.leases import LeaseTerms
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.coordinator_stream import StreamRecord
+from samza_dagster.model.naming import group_of
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.ownership import is_starting
 from samza_dagster.placement.reducer import step
@@ -121,13 +123,13 @@ class Steps:
         for command in result.commands:
             if isinstance(command, commands.WriteResponse):
                 answer = response_of(command)
-                log.info(
-                    "%s %s %s: %s",
-                    answer.uuid,
-                    answer.processor_id,
-                    answer.status_code,
-                    answer.response_message,
-                )
+                told = (answer.uuid, answer.processor_id, answer.status_code)
+                with about(
+                    request=answer.uuid,
+                    processor=answer.processor_id,
+                    group=group_of(answer.processor_id),
+                ):
+                    log.info("%s %s %s: %s", *told, answer.response_message)
         self._act(c for c in result.commands if not isinstance(c, commands.Projection))
 
     def commit_alone(
@@ -183,7 +185,8 @@ class Steps:
         waited = self._effects.has_unadmitted
         with self.inbox.away():
             for effect in effects:
-                self._effects.run(effect)
+                with about(execution=getattr(effect, "execution_id", None)):
+                    self._effects.run(effect)
         if self._effects.has_unadmitted and not waited:
             self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS
 

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from samza_dagster.agent.logs import about
 from samza_dagster.coordinator import full_queue
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
 from samza_dagster.coordinator.cleaning import FinishedMessages
@@ -25,6 +26,7 @@ from samza_dagster.coordinator.refusal import refusal_records
 from samza_dagster.coordinator.status import Processes, status_document
 from samza_dagster.coordinator.steps import Steps
 from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.model.naming import group_of
 from samza_dagster.placement import events
 from samza_dagster.placement.reducer import next_deadline_ms
 from samza_dagster.placement.state import PlacementAsk
@@ -120,7 +122,8 @@ class Term:
             if item is None:
                 return
             self._heed_higher_epochs()
-            self._handle(item)
+            with about(**ids_of(item)):
+                self._handle(item)
             self._keep_house()
 
     def _handle(self, item: Told | CaughtUp) -> None:
@@ -243,3 +246,13 @@ class Term:
                 return self.requests.no_start_because()
         except Unreachable as error:
             return f"the coordinator stream can't be read: {error.seen}; ask again"
+
+
+def ids_of(item: Told | CaughtUp) -> dict[str, str | None]:
+    """What log lines about it name: a request with its group, or an incarnation."""
+    if isinstance(item, Arrived):
+        uuid, processor = item.ask.uuid, item.ask.processor_id
+        return {"request": uuid, "processor": processor, "group": group_of(processor)}
+    if isinstance(item, Malformed):
+        return {"request": item.uuid}
+    return {"execution": getattr(item, "execution_id", None)}

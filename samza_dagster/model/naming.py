@@ -52,6 +52,11 @@ def audit_topic(job_name: str, job_id: str) -> str:
     return f"__samza_dagster_audit_{_flat(job_name)}_{_flat(job_id)}"
 
 
+def lag_topic(job_name: str, job_id: str) -> str:
+    """The newest readiness of each standby: one partition, compacted by the standby's id."""
+    return f"__samza_dagster_lag_{_flat(job_name)}_{_flat(job_id)}"
+
+
 def require_owner(config: Mapping[str, str], job_name: str, job_id: str) -> None:
     """Raises `Refused` when the config in a coordinator stream is another job's.
 

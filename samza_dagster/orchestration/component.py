@@ -6,12 +6,13 @@ import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 import dagster as dg
 from dagster.components.resolved.errors import ResolutionException
 from pydantic import ValidationError
 
+from samza_dagster.configuration import configuration, described, variable
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.assets.snapshots import (
@@ -62,12 +63,23 @@ from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants,
 TYPE = "samza_dagster.SamzaJobComponent"
 
 
+def _is(text: str) -> dg.Resolver:
+    """What an attribute of the YAML is, for whoever writes it."""
+    return dg.Resolver.default(description=text)
+
+
+def _of(name: str) -> dg.Resolver:
+    """As the resource's field of the same name."""
+    return _is(SamzaClientResource.model_fields[name].description or "")
+
+
 @dg.scaffold_with(SamzaJobScaffolder)
 @dataclass
 class SamzaJobComponent(dg.Component, dg.Resolvable):
     """The jobs, sensors and assets of one Samza job, or of several.
 
-    Connection values may come from the environment: `{{ env('NAME', 'default') }}`.
+    Connection values that the YAML leaves out come from the environment and the configuration file,
+    as the commands take them; any may be said as `{{ env('NAME', 'default') }}`.
     Secrets never stand in the YAML: `client_config_env` names the environment
     variable that holds each. In place of `app_name` and `app_id`, `jobs` are several Samza jobs of
     one cluster: each `<name>/<id>` (`<name>` alone: id 1) or a pattern, as `orders-*/*`, of those
@@ -82,26 +94,53 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     `build_*` methods give; override any of them.
     """
 
-    bootstrap_servers: str
-    app_name: str | int = ""
-    app_id: str | int = "1"
-    jobs: list[str] = field(default_factory=list[str])
-    client_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
-    client_config_env: dict[str, str] = field(default_factory=dict[str, str])
-    hosts: list[str] = field(default_factory=list[str])
-    yarn_resource_manager: str = ""
-    deployment: Literal["cluster", "standalone"] = "cluster"
-    zookeeper: str = ""
-    zookeeper_config: dict[str, str | int] = field(default_factory=dict[str, str | int])
-    zookeeper_config_env: dict[str, str] = field(default_factory=dict[str, str])
-    policies: PlacementPolicies = field(default_factory=PlacementPolicies)
-    auto_failover: AutoFailover = field(default_factory=AutoFailover)
-    lag_slo: LagSlo = field(default_factory=LagSlo)
-    invariants: Invariants = field(default_factory=Invariants)
-    bounces: list[ScheduledBounce] = field(default_factory=list[ScheduledBounce])
+    bootstrap_servers: Annotated[str, _is(described("bootstrap_servers"))] = ""
+    app_name: Annotated[str | int, _is(described("job_name"))] = ""
+    app_id: Annotated[str | int, _is(described("job_id"))] = ""
+    jobs: Annotated[
+        list[str],
+        _is("Several Samza jobs of one cluster in place of app_name: <name>/<id>, or orders-*/*."),
+    ] = field(default_factory=list[str])
+    client_config: Annotated[dict[str, str | int], _of("client_config")] = field(
+        default_factory=dict[str, str | int]
+    )
+    client_config_env: Annotated[dict[str, str], _of("client_config_env")] = field(
+        default_factory=dict[str, str]
+    )
+    hosts: Annotated[list[str], _of("hosts")] = field(default_factory=list[str])
+    yarn_resource_manager: Annotated[str, _of("yarn_resource_manager")] = ""
+    deployment: Annotated[
+        Literal["cluster", "standalone"],
+        _is("A cluster's coordinator runs the job, or ZooKeeper coordinates its processors."),
+    ] = "cluster"
+    zookeeper: Annotated[str, _of("zookeeper")] = ""
+    zookeeper_config: Annotated[dict[str, str | int], _of("zookeeper_config")] = field(
+        default_factory=dict[str, str | int]
+    )
+    zookeeper_config_env: Annotated[dict[str, str], _of("zookeeper_config_env")] = field(
+        default_factory=dict[str, str]
+    )
+    policies: Annotated[
+        PlacementPolicies, _is("Time-outs and limits of placement, and the sensors' intervals.")
+    ] = field(default_factory=PlacementPolicies)
+    auto_failover: Annotated[
+        AutoFailover, _is("What sensor auto_failover takes for trouble, and whether it acts.")
+    ] = field(default_factory=AutoFailover)
+    lag_slo: Annotated[LagSlo, _is("How far replicas may be behind.")] = field(
+        default_factory=LagSlo
+    )
+    invariants: Annotated[Invariants, _is("What sensor invariants checks.")] = field(
+        default_factory=Invariants
+    )
+    bounces: Annotated[list[ScheduledBounce], _is("Rolling bounces by the clock.")] = field(
+        default_factory=list[ScheduledBounce]
+    )
     snapshots_path: str = ""
     spark_master: str = "local[2]"
-    prefix: str = ""
+    prefix: Annotated[
+        str,
+        _is("Begins the names of its jobs, sensors and assets, where a code location has several."),
+    ] = ""
 
     def __post_init__(self) -> None:
         """Raises `InvalidInput` for a prefix that Dagster's names can't begin with, or a secret.
@@ -110,6 +149,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """
         refuse_secrets("client_config", self.client_config)
         refuse_secrets("zookeeper_config", self.zookeeper_config)
+        self._fill()
         if bool(self.zookeeper) != self.is_standalone:
             raise InvalidInput(
                 "the component's deployment",
@@ -140,6 +180,33 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 f"prefix {self.prefix!r}",
                 seen="Dagster's names have letters, digits and underscores",
                 fix="a letter, then at most 39 of these",
+            )
+
+    def _fill(self) -> None:
+        """What the YAML leaves out, as environment and configuration file say it.
+
+        Raises `InvalidInput` when nothing names the brokers.
+        """
+        names_job = bool(self.jobs or self.app_name)
+        said = configuration(
+            {
+                "bootstrap_servers": self.bootstrap_servers,
+                "yarn_resource_manager": self.yarn_resource_manager,
+                "zookeeper": self.zookeeper,
+            }
+        ).value
+        self.bootstrap_servers = said("bootstrap_servers")
+        self.yarn_resource_manager = said("yarn_resource_manager")
+        if self.is_standalone:
+            self.zookeeper = said("zookeeper")
+        if not names_job:
+            self.app_name, self.app_id = said("job_name"), self.app_id or said("job_id")
+        self.app_id = self.app_id or "1"
+        if not self.bootstrap_servers:
+            raise InvalidInput(
+                "bootstrap_servers of the component",
+                seen=f"neither its YAML nor {variable('bootstrap_servers')} names them",
+                fix="bootstrap_servers: host:9092",
             )
 
     @property

@@ -234,10 +234,11 @@ class CatchUpConfig(OpConfig):
         "runs on after that: re-execute the run from failure to wait on.",
     )
 
-    def catch_up(self, policy: int) -> CatchUp:
-        """The same as values; `policy` is the lag limit of the policies."""
+    def catch_up(self, policy: int, policy_s: float) -> CatchUp:
+        """The same as values; the policies' limits are in records and in seconds. One given here holds alone."""
         limit = round(given(self.lag_limit, policy))
-        return CatchUp(limit, float(self.steady_s), float(self.catch_up_timeout_s))
+        limit_s = policy_s if self.lag_limit is None else 0.0
+        return CatchUp(limit, float(self.steady_s), float(self.catch_up_timeout_s), limit_s)
 
 
 class IfItFailsConfig(OpConfig):

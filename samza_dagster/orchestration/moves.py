@@ -45,11 +45,15 @@ class HostRow:
 
 @dataclass(frozen=True)
 class CatchUp:
-    """When a new standby counts as warm: its lag in records, for how long, by when in seconds."""
+    """When a new standby counts as warm: its lag in records, for how long, by when in seconds.
+
+    `lag_limit_s`: or as many records as it applies in so many seconds, if that is more and known.
+    """
 
     lag_limit: int
     steady_s: float
     timeout_s: float
+    lag_limit_s: float = 0.0
 
 
 @dataclass(frozen=True)

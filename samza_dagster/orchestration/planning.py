@@ -36,7 +36,9 @@ from samza_dagster.orchestration.moves import (
     CatchUp,
     HostRow,
     MovePlan,
+    find_processor,
     host_for_standby,
+    standbys_of,
 )
 from samza_dagster.orchestration.plan_record import PLAN_RECORD, former_plan, kept
 from samza_dagster.orchestration.plans import decisions
@@ -130,7 +132,8 @@ def plan_op(
             view = samza.client.view()
             former = None if told.dry_run else _former_plan(context, told)
             if former is None:
-                made = decide(view, told, samza_policies, samza.hosts)
+                preferring = soonest_preferred(view, told, samza.client, samza.hosts)
+                made = decide(view, preferring, samza_policies, samza.hosts)
                 text = describe(made, view, samza.client)
                 if made.stops_active and made.kind != FAIL_OVER:  # that one is urgent
                     require_commits_readable(samza.client, made.verify_timeout_s)
@@ -162,6 +165,27 @@ def plan_op(
     return dg.op(name=f"plan_{decide.__name__}", description=description, out=plan_outs(MovePlan))(
         plan
     )
+
+
+def soonest_preferred(
+    view: "JobView", config: Config, client: "PlacementClient", hosts: Sequence[str]
+) -> Config:
+    """The config with the standby soonest ready where it names none, and no coordinator chooses one.
+
+    By the published readiness; where there is none that may be used, as it is.
+    """
+    if not isinstance(config, MoveWithStandbyConfig) or config.standby is not None:
+        return config
+    standbys = standbys_of(view, find_processor(view, config.processor))
+    chooses = capabilities(view.coordinator).has_standby_destination and not hosts
+    if len(standbys) < 2 or chooses:
+        return config
+    now = client.standbys_now(config.processor)
+    if not now.told:
+        return config
+    running = [one.processor_id for one in standbys if one.state == standbys[0].state]
+    soonest = next((one for one in now.standbys if one in running), running[0])
+    return config.model_copy(update={"standby": soonest})
 
 
 def require_commits_readable(client: "PlacementClient", verify_timeout_s: float) -> None:
@@ -263,6 +287,8 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
         steps.append(f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
     refusal, notices = ruled.refusal, [*ruled.notices]
+    if plan.kind == FAIL_OVER or plan.destination == STANDBY or plan.standby is not None:
+        notices += client.standbys_now(plan.processor).told
     budget = view.stop_budgets.get(plan.processor)
     if makes_room and budget is not None:  # the second request: nothing is to be left half done
         refused = budget.refusal(f"place {plan.processor}")

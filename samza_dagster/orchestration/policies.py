@@ -28,6 +28,12 @@ class PlacementPolicies(dg.ConfigurableResource[object], dg.Resolvable):
     lag_limit: Annotated[int, Within(0, MOST_LAG)] = Field(
         default=10_000, description="Records that a standby may be behind and count as warm."
     )
+    lag_limit_s: Annotated[float, Within(0, DAY_S)] = Field(
+        default=1.0,
+        description="Seconds of its own pace that a standby may be behind and count as warm, where"
+        " that is more than lag_limit. Its pace is what the newest published readiness tells; one that"
+        " is too old isn't used. 0: by records alone.",
+    )
     wait_in_run_s: Annotated[int, Within(0, DAY_S)] = Field(
         default=120,
         description="How long a run waits for a standby's lag before it ends, and sensor"

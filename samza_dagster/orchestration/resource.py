@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import dagster as dg
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 
+from samza_dagster.configuration import configuration, described
 from samza_dagster.errors import InvalidInput
 from samza_dagster.interrupts import ignored_interrupts_come_again
 from samza_dagster.orchestration.asking import release
@@ -23,6 +24,7 @@ from samza_dagster.orchestration.tags import JOB, PARTITION, job_tag
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.metadata.connection import Connection
+
 
 # Among librdkafka's settings; `sasl.oauthbearer.token.endpoint.url` is none.
 _SECRET = re.compile(
@@ -68,16 +70,14 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     about; `each` gives them all.
     """
 
-    bootstrap_servers: str = Field(
-        min_length=1, description="Kafka bootstrap servers, host:port, comma-separated."
-    )
+    bootstrap_servers: str = Field(min_length=1, description=described("bootstrap_servers"))
     job_name: str = Field(
         default="",
         max_length=LONGEST_APP_NAME,
-        description="job.name of the Samza job; empty: several, as `jobs` says.",
+        description=f"{described('job_name')} Empty: several, as `jobs` says.",
     )
     job_id: str = Field(
-        default="1", min_length=1, max_length=LONGEST_APP_ID, description="job.id of the Samza job."
+        default="1", min_length=1, max_length=LONGEST_APP_ID, description=described("job_id")
     )
     jobs: list[str] = Field(
         default=[],
@@ -93,13 +93,11 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     )
     yarn_resource_manager: str = Field(
         default="",
-        description="YARN's web address (http://host:8088; several with commas), where Samza's own"
-        " AM runs the job: its nodes and its word on the job are asked for. Empty: neither.",
+        description=f"{described('yarn_resource_manager')} Empty: neither.",
     )
     zookeeper: str = Field(
         default="",
-        description="Where ZooKeeper is (host:2181; several with commas, a chroot behind them) that"
-        " coordinates a standalone job. Empty: the job runs in a cluster.",
+        description=f"{described('zookeeper')} Empty: the job runs in a cluster.",
     )
     zookeeper_config: dict[str, str] = Field(
         default={},
@@ -177,12 +175,19 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         return key if partition is None else dg.AssetRecordsFilter(key, [partition])
 
     def settings(self) -> dict[str, str]:
-        """librdkafka settings beside the bootstrap servers; secrets from the environment."""
+        """librdkafka settings beside the bootstrap servers; secrets from the environment.
+
+        Where it has none of its own, those of the file that the configuration names.
+        """
+        if not self.client_config and not self.client_config_env:
+            return configuration().client_settings()
         return settings_with_secrets("client_config", self.client_config, self.client_config_env)
 
     def zookeeper_settings(self) -> dict[str, str]:
-        """How to log in at ZooKeeper; secrets from the environment."""
+        """How to log in at ZooKeeper; as `settings`."""
         plain, from_environment = self.zookeeper_config, self.zookeeper_config_env
+        if not plain and not from_environment:
+            return configuration().zookeeper_settings()
         return settings_with_secrets("zookeeper_config", plain, from_environment)
 
     def connection(self) -> Connection:

@@ -129,7 +129,7 @@ def look_until_warm(
                 seen="it isn't in the job any more",
                 fix="launch a new run: it starts another one",
             )
-        now, reported = now_ms(), Reported.by(client.lag())
+        now, reported = now_ms(), Reported.read(client)
         samples.append((now, reported.lags.get(standby)))
         watch.look(reported, now)
         if watch.is_warm:

@@ -23,9 +23,9 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from samza_dagster.directories import artifacts_directory
 from samza_dagster.errors import ActionFailed, InvalidInput, SamzaDagsterError
 from samza_dagster.sandbox import ivy
-from samza_dagster.sandbox.home import artifacts_directory
 
 SETS = ("kafka", "samza", "spark-kafka", "kafka-streams", "yarn", "samza-yarn", "samza-zookeeper")
 

@@ -13,7 +13,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from samza_dagster.sandbox.home import artifacts_directory
+from samza_dagster.directories import artifacts_directory
 from samza_dagster.sandbox.java_check import Java
 
 

@@ -185,7 +185,7 @@ def down(name: str, every: bool, as_json: bool) -> None:
       samza-dagster sandbox down --name second
       samza-dagster sandbox down --all
     """
-    from samza_dagster.sandbox.home import sandboxes_directory
+    from samza_dagster.directories import sandboxes_directory
     from samza_dagster.sandbox.lifecycle import Sandbox
 
     names = [p.parent.name for p in sandboxes_directory().glob("*/sandbox.json")]

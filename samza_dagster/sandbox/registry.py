@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.files import write_text
+from samza_dagster.directories import sandboxes_directory
 from samza_dagster.errors import InvalidInput, Refused
-from samza_dagster.sandbox.home import sandboxes_directory
 from samza_dagster.sandbox.process import ProcessRecord
 
 VERSION = 1

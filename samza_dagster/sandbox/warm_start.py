@@ -13,9 +13,9 @@ import zipfile
 from importlib import resources
 from pathlib import Path
 
+from samza_dagster.directories import artifacts_directory
 from samza_dagster.java.releases import OLDEST
 from samza_dagster.sandbox.class_archive import keep_file
-from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.java_check import Java
 
 MAIN_CLASS = "samza_dagster.WarmStart"

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from samza_dagster import directories
 from samza_dagster.errors import MissingPrerequisite
 
 JARS_VARIABLE = "SAMZA_DAGSTER_SPARK_JARS"
-HOME_VARIABLE = "SAMZA_DAGSTER_HOME"
 
 # The connector is of pyspark's own release; it brings the Kafka client that it was built with.
 CONNECTOR = (
@@ -31,13 +31,8 @@ EXCLUDED_PACKAGES = (
 
 
 def artifacts_directory(environment: Mapping[str, str] | None = None) -> Path:
-    """`$SAMZA_DAGSTER_HOME/artifacts`; the home is `~/.samza_dagster` when not given.
-
-    Where a link leads to: the JVM compares paths as text before it takes a class archive.
-    """
-    given = (os.environ if environment is None else environment).get(HOME_VARIABLE, "")
-    home = Path(given) if given else Path.home() / ".samza_dagster"
-    return (home.expanduser().absolute() / "artifacts").resolve()
+    """Where a link leads to: the JVM compares paths as text before it takes a class archive."""
+    return directories.artifacts_directory(environment).resolve()
 
 
 def connector_jars(environment: Mapping[str, str] | None = None) -> tuple[Path, ...]:

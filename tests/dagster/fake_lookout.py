@@ -26,6 +26,7 @@ from samza_dagster.client.views import (
     ReplicaLag,
 )
 from samza_dagster.errors import DeadlineExceeded, Unreachable
+from samza_dagster.lag import NewestReadiness
 from samza_dagster.model import (
     LocalityModel,
     PlacementRequest,
@@ -216,6 +217,9 @@ class LookoutClient(PlacementClient):
 
     def lag(self) -> Sequence[ReplicaLag]:
         return self.world.lag()
+
+    def readiness(self, lags: Collection[ReplicaLag]) -> NewestReadiness:
+        return NewestReadiness()
 
     def look(self) -> Look:
         world = self.world

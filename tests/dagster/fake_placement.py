@@ -5,7 +5,7 @@ Rules and plans are the client's own; only the coordinator's answers are scripte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import dagster as dg
@@ -22,10 +22,12 @@ from fake_world import (  # noqa: F401 - tests have them from here
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.asked import Asked
 from samza_dagster.client.checks import check_budget, find_processor, legal_destination
+from samza_dagster.client.readiness import StandbysNow, standbys_now
 from samza_dagster.client.requests import Wanted
 from samza_dagster.client.responses import never_answered, terminal
 from samza_dagster.client.views import JobView, ProcessorProgress, ReplicaLag, over_with
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
+from samza_dagster.lag import NewestReadiness
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.jobs import placement_jobs
@@ -137,6 +139,16 @@ class FakeClient(PlacementClient):
             for p, of_stores in lags.items()
             for n, lag in enumerate(of_stores)
         )
+
+    def readiness(self, lags: Collection[ReplicaLag]) -> NewestReadiness:
+        return self.world.newest
+
+    def standbys_now(self, processor_id: str) -> StandbysNow:
+        view = self.world.view()
+        mine = [p for p in view.processors if view.is_standby(p) and view.group_of(p) == view.group_of(processor_id)]  # fmt: skip
+        if not (self.world.newest.standbys or self.world.newest.unused):
+            return StandbysNow(tuple(sorted(mine)))
+        return standbys_now(self.world.newest, self.lag(), sorted(mine))
 
     def request(self, uuid: str) -> PlacementRequest | None:
         return self._waiting(uuid, self.world.kinds.get(uuid) == "place")

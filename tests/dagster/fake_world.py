@@ -15,6 +15,7 @@ from samza_dagster.client.views import (
     JobView,
     ProcessorView,
 )
+from samza_dagster.lag import NewestReadiness
 from samza_dagster.metadata.resource_manager import Cluster
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
 from samza_dagster.model.naming import LAST_SEEN
@@ -80,6 +81,7 @@ class World:
     left: str = ""
     lags: list[dict[str, list[int | None]]] = field(default_factory=list)
     lag_now: dict[str, list[int | None]] = field(default_factory=dict)
+    newest: NewestReadiness = field(default_factory=NewestReadiness)
     extra: set[str] = field(default_factory=set)
     states: dict[str, str] = field(default_factory=dict)
     container_memory_mb: int | None = None

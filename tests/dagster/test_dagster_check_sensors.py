@@ -223,12 +223,16 @@ def test_readiness_is_a_forecast_for_each_standby(stage: Stage) -> None:
     (event,) = result.get_asset_materialization_events()
     told = event.materialization.metadata
     rows = [record.data for record in told["readiness"].value.records]  # type: ignore[union-attr]
-    assert {row["standby"]: row["why"] for row in rows} == {
-        "0-0": "it doesn't report",
-        "1-0": "",
-        "2-0": "it has reported only once",
-        "3-0": "",
+    assert {row["standby"]: row["stand"] for row in rows} == {
+        "0-0": "unknown",
+        "1-0": "unproven",
+        "2-0": "unproven",
+        "3-0": "unproven",
     }
+    why = {row["standby"]: str(row["why"]) for row in rows}
+    assert why["0-0"].endswith("it doesn't report")
+    assert "by 1 report over 0 s" in why["2-0"]
+    assert [row["standby"] for row in rows[:2]] == ["0-0", "2-0"]
     assert "data:image/svg+xml" in str(told["lag_over_time"].value)
 
 

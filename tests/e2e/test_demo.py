@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.sandbox.home import artifacts_directory
+from samza_dagster.directories import artifacts_directory
 from tests.integration.sandbox.conftest import processes_of
 from tests.rig.pace import PACE
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.sandbox.home import artifacts_directory
+from samza_dagster.directories import artifacts_directory
 
 pytestmark = pytest.mark.packaging
 

@@ -5,7 +5,7 @@ Each call of a client is counted, so that its worker can be killed before or aft
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +22,7 @@ from samza_dagster.client.views import (
     ReplicaLag,
 )
 from samza_dagster.errors import Refused
+from samza_dagster.lag import NewestReadiness
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
 from samza_dagster.placement import texts
 
@@ -81,6 +82,7 @@ class BounceWorld:
     process_ms: int = 1_500
     lag_ms: int = 4_000
     report_every_ms: int = 0
+    newest: NewestReadiness = field(default_factory=NewestReadiness)
     hold_ms: int = 120_000
     deployment: str = "run-1"
     trouble: str = ""
@@ -450,6 +452,9 @@ class BounceClient:
             return tuple(rows)
 
         return self._called("lag", read)
+
+    def readiness(self, lags: Collection[ReplicaLag]) -> NewestReadiness:
+        return self._world.newest
 
     def _asked(self, world: BounceWorld, uuid: str) -> Asked:
         r = world.requests[uuid]

@@ -21,9 +21,9 @@ TOPIC, PARTITIONS = "fleet-metrics", 3
 AT_MS = 100_000
 INTERVAL_MS = 10_000
 PATIENCE_MS = 3 * INTERVAL_MS
-MANY = {fault: 0.1 for fault in Fault if fault is not Fault.NONE}
+MANY = {fault: 0.09 for fault in Fault if fault is not Fault.NONE}
 FLEET = Fleet(
-    Shape(jobs=12, containers=2, standbys=2, hosts=8, shares=MANY, fault_ms=75_000, seed=2)
+    Shape(jobs=12, containers=2, standbys=2, hosts=8, shares=MANY, fault_ms=75_000, seed=27)
 )
 SPOILED = tuple(spoiled("job-0000", "Standby-Partition 0-0", "host-000"))
 

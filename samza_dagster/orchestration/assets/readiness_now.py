@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from samza_dagster.errors import Unreachable
+from samza_dagster.errors import SamzaDagsterError, Unreachable
+from samza_dagster.lag import (
+    Bounds,
+    Part,
+    Replica,
+    Report,
+    StandbyReadiness,
+    published,
+    standby_readiness,
+)
+from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.job_sensor import cursor_of
 from samza_dagster.orchestration.names import named
@@ -34,7 +44,6 @@ from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 from samza_dagster.orchestration.watch.lag_objectives import (
     breaches,
     followed,
-    forecast,
     not_followed,
     not_known,
     timed,
@@ -54,12 +63,17 @@ LATE_S, LATE_TICKS = 60, 3
 COLUMNS: Mapping[str, str] = {
     "standby": "processor id",
     "host": "where it runs",
+    "stand": "of its worst store partition",
     "records": "still to apply, the sum over its stores; empty: not known",
-    "ready_in_s": "seconds until it has caught up, as it has been applying; empty: not known, or no headway",
-    "soonest_s": "by the fastest of the rates seen",
-    "latest_s": "by the slowest; empty: it paused",
-    "why": "why there is no forecast",
+    "lag_s": "seconds that a takeover would wait for the worst of them; empty: not known",
+    "ready_in_s": "seconds until lag_s is small, as it has been applying while more was written;"
+    " empty: not known, or no headway",
+    "soonest_s": "one of twenty is ready sooner",
+    "latest_s": "one of twenty is ready later; empty: it may make no headway",
+    "why": "why it stands so",
 }
+PUBLISHED_FOR_MS = 900_000
+"""Rates of so many minutes ago are still used: by the job's newest report, no clock is asked."""
 
 
 def forecast_now(
@@ -70,21 +84,22 @@ def forecast_now(
         client = samza.open_client()
         try:
             looks: list[tuple[int, Sequence[ReplicaLag]]] = []
-            samples: Samples = {}
+            report_s = client.view().report_every_s or 0
             every_s = config.every_s
             if every_s is None:
-                every_s = float(max(LEAST_S, client.view().report_every_s or 0))
+                every_s = float(max(LEAST_S, report_s))
             for number in range(config.samples):
                 if number:
                     _pause(every_s, f"look {number + 1} of {config.samples}", context)
                 lags = _lags_or_raise(client)
                 at_ms = time.time_ns() // 1_000_000
                 looks.append((at_ms, lags))
-                samples = followed(samples, lags, at_ms)
                 context.log.info(f"look {number + 1} of {config.samples}: {len(lags)} replicas")
         finally:
             client.close()
-    rows = readiness_rows(samples, looks[-1][1])
+    standbys = readiness_of([lags for _, lags in looks], Bounds(report_s=report_s or LEAST_S))
+    _publish(context, samza, standbys, looks[-1][1])
+    rows = readiness_rows(standbys)
     known = [row["ready_in_s"] for row in rows if row["ready_in_s"] is not None]
     return dg.MaterializeResult(
         metadata={
@@ -95,6 +110,24 @@ def forecast_now(
             "dagster/row_count": len(rows),
         }
     )
+
+
+def _publish(
+    context: dg.AssetExecutionContext,
+    samza: SamzaClientResource,
+    standbys: Sequence[StandbyReadiness],
+    lags: Sequence[ReplicaLag],
+) -> None:
+    """Into the job's lag topic, for waits and plans of the next minutes; the asset stands without it, too."""
+    as_of_ms = max((lag.came_ms for lag in lags if lag.came_ms is not None), default=None)
+    if as_of_ms is None:
+        return
+    from samza_dagster.metadata.lag_topic import publish
+
+    try:
+        publish(samza.connection(), published(standbys, as_of_ms, PUBLISHED_FOR_MS))
+    except SamzaDagsterError as error:
+        context.log.warning(f"what was seen isn't published: {error}")
 
 
 def _lags_or_raise(client: PlacementClient) -> Sequence[ReplicaLag]:
@@ -114,36 +147,55 @@ def _pause(seconds: float, then: str, context: dg.AssetExecutionContext) -> None
             context.log.info(f"{then} in {left - EVERY_S:.0f} s")
 
 
-def readiness_rows(samples: Samples, lags: Sequence[ReplicaLag]) -> list[dict[str, Any]]:
+def readiness_of(looks: Sequence[Sequence[ReplicaLag]], bounds: Bounds) -> list[StandbyReadiness]:
+    """Of each standby, by what its replicas have reported at these looks."""
+    reports: dict[Part, dict[int, Report]] = {}
+    for lag in (lag for lags in looks for lag in lags):
+        if lag.lag is None or lag.end_offset is None:
+            continue
+        came_ms = lag.came_ms or lag.observed_at_ms or 0  # one that is seen again is no new one
+        applied = lag.end_offset - 1 - lag.lag
+        told = Report(came_ms, lag.execution_id or lag.host or "", applied, 0, lag.end_offset)
+        reports.setdefault(_part(lag), {})[came_ms] = told
+    return standby_readiness(
+        (
+            Replica(
+                *(lag.processor_id, lag.host, lag.task_name, lag.store, lag.partition),
+                reports=tuple(sorted(reports.get(_part(lag), {}).values(), key=_came)),
+                reason="" if lag.lag is not None else why_not_known([lag]),
+            )
+            for lag in looks[-1]
+            if lag.mode is TaskMode.STANDBY
+        ),
+        bounds,
+    )
+
+
+def readiness_rows(standbys: Sequence[StandbyReadiness]) -> list[dict[str, Any]]:
     """A row for each standby, those that need longest first."""
-    of: dict[str, list[ReplicaLag]] = {}
-    for lag in lags:
-        if "-" in lag.processor_id:
-            of.setdefault(lag.processor_id, []).append(lag)
-    rows: list[dict[str, Any]] = []
-    for standby, parts in sorted(of.items()):
-        known = [lag.lag for lag in parts if lag.lag is not None]
-        whole = len(known) == len(parts)
-        ready = forecast(samples, parts)
-        why = ""
-        if not whole:
-            why = why_not_known(parts)
-        elif ready is None:
-            why = "it has reported only once"
-        elif ready.ready_in_ms is None:
-            why = "it makes no headway"
-        rows.append(
-            {
-                "standby": standby,
-                "host": parts[0].host,
-                "records": sum(known) if whole else None,
-                "ready_in_s": _seconds(ready.ready_in_ms if ready else None),
-                "soonest_s": _seconds(ready.soonest_ms if ready else None),
-                "latest_s": _seconds(ready.latest_ms if ready else None),
-                "why": why,
-            }
-        )
+    rows = [
+        {
+            "standby": one.standby,
+            "host": one.host,
+            "stand": one.stand.value,
+            "records": one.left,
+            "lag_s": one.lag_s,
+            "ready_in_s": _seconds(one.ready.ready_in_ms if one.ready else None),
+            "soonest_s": _seconds(one.ready.soonest_ms if one.ready else None),
+            "latest_s": _seconds(one.ready.latest_ms if one.ready else None),
+            "why": one.why,
+        }
+        for one in standbys
+    ]
     return sorted(rows, key=lambda r: (r["ready_in_s"] is not None, -(r["ready_in_s"] or 0.0)))
+
+
+def _part(lag: ReplicaLag) -> Part:
+    return lag.task_name, lag.store, lag.partition
+
+
+def _came(report: Report) -> int:
+    return report.came_ms
 
 
 def drawn(looks: Sequence[tuple[int, Sequence[ReplicaLag]]]) -> dict[str, list[tuple[int, float]]]:

@@ -12,6 +12,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.directories import data_directory
 from samza_dagster.orchestration.resource import SamzaClientResource
 
 Rows = Sequence[Mapping[str, Any]]
@@ -41,7 +42,7 @@ class SnapshotStore(dg.ConfigurableResource[object]):
     def directory(self) -> Path:
         """Where the tables are."""
         home = os.environ.get("DAGSTER_HOME")
-        base = Path(home) if home else Path.home() / ".samza_dagster"
+        base = Path(home) if home else data_directory()
         return Path(self.path) if self.path else base / "snapshots"
 
     def take(self, samza: SamzaClientResource) -> TakenSnapshot:

@@ -94,7 +94,9 @@ class CanaryWatch:
                     None, f"{row.processor} hasn't committed progress since it was back"
                 )
         mine = {row.processor: row.mode for row in canary}
-        for replica in self._client.lag() if patience.lag_s else ():
+        replicas = self._client.lag() if patience.lag_s else ()
+        newest = self._client.readiness(replicas)
+        for replica in replicas:
             mode = mine.get(replica.processor_id)
             if mode is None:
                 continue
@@ -103,7 +105,8 @@ class CanaryWatch:
                 return CanaryVerdict(
                     None, f"how far {replica.processor_id} is behind isn't known: {why}"
                 )
-            if replica.lag is not None and replica.lag > patience.lag_limit:
+            limit = newest.limit(replica.processor_id, patience.lag_limit, patience.lag_limit_s)
+            if replica.lag is not None and replica.lag > limit:
                 return CanaryVerdict(
                     None, f"{replica.processor_id} is {replica.lag} records behind"
                 )

@@ -235,9 +235,10 @@ class Bounce:
         if not self._plan.patience.lag_s or not self._is_due("lag", LAG_MS, now_ms):
             return
         of: dict[str, list[ReplicaLag]] = {}
-        for replica in self._client.lag():
+        replicas = self._client.lag()
+        for replica in replicas:
             of.setdefault(replica.processor_id, []).append(replica)
-        self._lags = Lags(now_ms, of)
+        self._lags = Lags(now_ms, of, self._client.readiness(replicas))
 
     def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
         if now_ms < self._due.get(what, 0):

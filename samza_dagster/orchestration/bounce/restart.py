@@ -323,7 +323,7 @@ class Restart:
         return self._reports.look(
             lags.of.get(self.row.processor, ()),
             (found.execution_id if found else None) or "",
-            self._patience.lag_limit,
+            lags.limit(self.row.processor, self._patience),
             told_by_work=self._patience.is_told_by_work(self.row.mode),
         )
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import Stand
-from samza_dagster.orchestration.plans.bounce import BouncePlan
+from samza_dagster.orchestration.plans.bounce import BouncePlan, Patience
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
+    from samza_dagster.lag import NewestReadiness
 
 
 @dataclass(frozen=True)
@@ -59,10 +60,20 @@ def planned(plan: BouncePlan, processor_id: str) -> Bounced:
 
 @dataclass(frozen=True)
 class Lags:
-    """Lag of every replica by processor, as it was read at `at_ms` by the reader's clock."""
+    """Lag of every replica by processor, as it was read at `at_ms` by the reader's clock.
+
+    `newest` is the published readiness that their paces are known by, if there is any.
+    """
 
     at_ms: int
     of: Mapping[str, Sequence[ReplicaLag]]
+    newest: NewestReadiness | None = None
+
+    def limit(self, processor: str, patience: Patience) -> int:
+        """How many records it may be behind."""
+        if self.newest is None:
+            return patience.lag_limit
+        return self.newest.limit(processor, patience.lag_limit, patience.lag_limit_s)
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,11 @@ def plan_drain_host(
                 cold=config.cold,
                 drained=drained_beside(context, ACTION),
             )
-            known = KnownLags(lags_by_processor(client.lag()), limits.catch_up.lag_limit)
+            replicas, warm = client.lag(), limits.catch_up
+            known = KnownLags(
+                lags_by_processor(replicas),
+                *(warm.lag_limit, warm.lag_limit_s, client.readiness(replicas)),
+            )
             plan = UnitsPlan(
                 what=ACTION,
                 subject=host,

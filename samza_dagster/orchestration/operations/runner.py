@@ -368,7 +368,7 @@ class Runner:
 
     def _look(self, now_ms: int) -> Reported:
         if self._lags_at_ms is None or now_ms - self._lags_at_ms >= LAG_EVERY_MS:
-            self._lags, self._lags_at_ms = Reported.by(self._client.lag()), now_ms
+            self._lags, self._lags_at_ms = Reported.read(self._client), now_ms
         return self._lags
 
     def _fail(self, one: Progress, why: str) -> None:

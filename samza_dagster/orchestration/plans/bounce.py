@@ -27,7 +27,8 @@ NOT_MEASURED = "not measured yet"
 class Patience:
     """Seconds that a restart may take, and the lag in records that it must come back to.
 
-    `verify_s` 0 doesn't wait for processing, `lag_s` 0 not for lag.
+    `verify_s` 0 doesn't wait for processing, `lag_s` 0 not for lag. `lag_limit_s`: or as many records
+    as a standby applies in so many seconds, if that is more and known.
     """
 
     expiry_s: float
@@ -35,6 +36,7 @@ class Patience:
     verify_s: float
     lag_s: float
     lag_limit: int
+    lag_limit_s: float = 0.0
 
     def is_told_by_work(self, mode: str) -> bool:
         """Whether the lag needs no report: an active processes only with its stores restored."""
@@ -147,6 +149,7 @@ def make_plan(
             verify_s=given(config.verify_timeout_s, policies.verify_timeout_s),
             lag_s=float(config.lag_timeout_s),
             lag_limit=round(given(config.lag_limit, policies.lag_limit)),
+            lag_limit_s=policies.lag_limit_s if config.lag_limit is None else 0.0,
         ),
         judge=judge,
         hosts=hosts,

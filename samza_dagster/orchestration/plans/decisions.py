@@ -312,5 +312,5 @@ def _bounds(
     if isinstance(config, SingleConfig):
         bounds["beyond_budget"] = config.beyond_budget
     if isinstance(config, SpinUpStandbyConfig):
-        bounds["catch_up"] = config.catch_up(policies.lag_limit)
+        bounds["catch_up"] = config.catch_up(policies.lag_limit, policies.lag_limit_s)
     return bounds

@@ -27,6 +27,7 @@ from samza_dagster.orchestration.waits.conditions import behind
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
     from samza_dagster.client.legal_hosts import Placing
+    from samza_dagster.lag import NewestReadiness
 
 RELOCATE, SWAP, MOVE, VIA_NEW = "relocate", "swap", "move", "via-new-standby"
 _ORDER = (RELOCATE, SWAP, MOVE, VIA_NEW)
@@ -60,11 +61,14 @@ class KnownLags:
     """What of the job decides how each container leaves.
 
     `lags`: records that each processor is behind in its worst store, None unknown; a
-    processor that isn't in it has no store. `lag_limit` is what still counts as warm.
+    processor that isn't in it has no store. `lag_limit` is what still counts as warm, or what it
+    applies in `lag_limit_s` by the `newest` published readiness, if that is more.
     """
 
     lags: Mapping[str, int | None]
     lag_limit: int
+    lag_limit_s: float = 0.0
+    newest: NewestReadiness | None = None
 
     def is_stateful(self, processor_id: str) -> bool:
         """It has a store with a changelog."""
@@ -73,7 +77,10 @@ class KnownLags:
     def is_warm(self, processor_id: str) -> bool:
         """Its lag is known and small."""
         lag = self.lags.get(processor_id)
-        return lag is not None and lag <= self.lag_limit
+        limit = self.lag_limit
+        if self.newest is not None:
+            limit = self.newest.limit(processor_id, limit, self.lag_limit_s)
+        return lag is not None and lag <= limit
 
 
 def drain_units(view: JobView, host: str, known: KnownLags, rules: DrainRules) -> list[Unit]:

@@ -43,7 +43,7 @@ class SeveralConfig(CatchUpConfig, RunConfig):
             request_expiry_s=given(self.request_expiry_s, policies.request_expiry_s),
             timeout_s=given(self.timeout_s, policies.timeout_s),
             verify_timeout_s=given(self.verify_timeout_s, policies.verify_timeout_s),
-            catch_up=self.catch_up(policies.lag_limit),
+            catch_up=self.catch_up(policies.lag_limit, policies.lag_limit_s),
             in_run_s=float(policies.wait_in_run_s),
         )
 

@@ -20,7 +20,8 @@ from samza_dagster.lag import Heard, heard
 from samza_dagster.orchestration.versioned import Versioned
 
 if TYPE_CHECKING:
-    from samza_dagster.client import ReplicaLag
+    from samza_dagster.client import PlacementClient, ReplicaLag
+    from samza_dagster.lag import NewestReadiness
 
 NAMED = 3
 IN_RUN_GAP_MS = 15_000
@@ -32,7 +33,7 @@ class Wait(Versioned):
     """One wait of a chain of runs: for any of some standbys to be steady.
 
     `left_ms` has how long each of them may still take, counted from the first look at it. `limit`
-    in records; `number` counts the waits of the chain from 1; `run` is the run that ended with it.
+    in records, or as many as it applies in `limit_s` if that is more and known; `number` counts the waits of the chain from 1; `run` is the run that ended with it.
     """
 
     VERSION: ClassVar[int] = 2
@@ -42,6 +43,7 @@ class Wait(Versioned):
     steady_s: float
     number: int
     run: str
+    limit_s: float = 0.0
     what: Literal["steady-lag"] = "steady-lag"
 
     @property
@@ -111,21 +113,39 @@ def reasons_unknown(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Reported:
-    """What replicas' newest reports tell, by processor: its lag, what marks them as new, why it isn't known."""
+    """What replicas' newest reports tell, by processor: its lag, what marks them as new, why it isn't known.
+
+    `newest` is the published readiness that their paces are known by, if there is any.
+    """
 
     lags: Mapping[str, int | None]
     marks: Mapping[str, int]
     reasons: Mapping[str, str]
+    newest: NewestReadiness | None = None
 
     @classmethod
-    def by(cls, replicas: Collection[ReplicaLag]) -> Reported:
+    def read(cls, client: PlacementClient) -> Reported:
+        """What they tell now. Raises `Unreachable`."""
+        replicas = client.lag()
+        return cls.by(replicas, client.readiness(replicas))
+
+    @classmethod
+    def by(
+        cls, replicas: Collection[ReplicaLag], newest: NewestReadiness | None = None
+    ) -> Reported:
         """Made once for all waits: there may be a thousand of either."""
         marks: dict[str, int] = {}
         for one in replicas:
             if one.observed_at_ms is not None:
                 mark = f"{one.execution_id} {one.observed_at_ms}".encode()
                 marks[one.processor_id] = zlib.crc32(mark, marks.get(one.processor_id, 0))
-        return cls(lags_by_processor(replicas), marks, reasons_unknown(replicas))
+        return cls(lags_by_processor(replicas), marks, reasons_unknown(replicas), newest)
+
+    def limit(self, wait: Wait, one: str) -> int:
+        """How many records one of those that are waited for may be behind."""
+        if self.newest is None:
+            return wait.limit
+        return self.newest.limit(one, wait.limit, wait.limit_s)
 
 
 def look(
@@ -147,7 +167,7 @@ def look(
     since: dict[str, int] = {}
     for one in wait.who:
         lag = now.lags.get(one)
-        if lag is not None and lag <= wait.limit:
+        if lag is not None and lag <= now.limit(wait, one):
             since[one] = former.since_ms.get(one, now_ms) if fresh and former else now_ms
     return Watched(since, now_ms, waited_ms, reports)
 
@@ -189,7 +209,11 @@ def told(wait: Wait, watched: Watched, now: Reported) -> str:
     for one in wait.who:
         held_ms = watched.steady_ms(one)
         steady = "" if held_ms is None else f", steady for {held_ms / 1000:.0f} s"
-        parts.append(f"{one} {behind(now.lags.get(one), now.reasons.get(one, ''))}{steady}")
+        why = "" if now.newest is None else now.newest.unused.get(one, "")
+        unused = f" ({why}: it isn't used)" if why else ""
+        limit = now.limit(wait, one)
+        pace = f" (≤ {limit:,}, {wait.limit_s:g} s of its pace)" if limit > wait.limit else unused
+        parts.append(f"{one} {behind(now.lags.get(one), now.reasons.get(one, ''))}{pace}{steady}")
     left = min(watched.left_ms(wait).values(), default=0) / 1000
     return (
         f"{'; '.join(parts)}; wanted ≤ {wait.limit:,} for {wait.steady_s:g} s within {left:.0f} s"

@@ -45,7 +45,7 @@ from samza_dagster.orchestration.waits.waiting import (
 )
 
 if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient, ReplicaLag
+    from samza_dagster.client import PlacementClient
 
 SENSOR = "continuations"
 MOST_LAUNCHED = 25
@@ -191,12 +191,11 @@ def continuations_sensor(
             client = samza.open_client()
             try:
                 processors = set(client.view().processors)
-                replicas, unread = _lags_read(client)
+                reported, unread = _lags_read(client)
             finally:
                 client.close()
         except SamzaDagsterError as error:
             return dg.SkipReason(f"{len(waits)} runs wait; the job can't be read: {error}")
-        reported = Reported.by(replicas)
         under_way = re_executed_now(context.instance, job)
         now_ms, clock = steady_now(former.clock, time.time_ns() // 1_000_000, *since_boot())
         former = former.by_clock(clock, now_ms)
@@ -242,9 +241,9 @@ def continuations_sensor(
     )
 
 
-def _lags_read(client: "PlacementClient") -> tuple[Sequence["ReplicaLag"], str]:
+def _lags_read(client: "PlacementClient") -> tuple[Reported, str]:
     """The lags; or why none can be read: a deadline is over all the same, and a standby gone."""
     try:
-        return client.lag(), ""
+        return Reported.read(client), ""
     except Unreachable as error:
-        return (), error.seen or error.asked
+        return Reported.by(()), error.seen or error.asked

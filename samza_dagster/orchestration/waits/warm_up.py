@@ -31,7 +31,7 @@ class WarmUp:
         left_ms = seen.left_ms.get(standby) if seen is not None else None
         left_ms = round(bounds.timeout_s * 1000) if left_ms is None else left_ms
         steady_s = bounds.steady_s if is_new else 0.0
-        wait = Wait({standby: left_ms}, bounds.lag_limit, steady_s, 0, "")
+        wait = Wait({standby: left_ms}, bounds.lag_limit, steady_s, 0, "", bounds.lag_limit_s)
         return cls(standby, wait, bounds.timeout_s, seen)
 
     def look(self, reported: Reported, now_ms: int) -> None:

@@ -70,7 +70,7 @@ def forecast(samples: Samples, lags: Sequence[ReplicaLag]) -> Forecast | None:
         elif lag.lag == 0:
             parts.append(Forecast(0, 0, 0))
         else:
-            parts.append(time_to_ready(samples.get(_key(lag), ())))
+            parts.append(time_to_ready(samples.get(_key(lag), ()), writes_go_on=False))
     return last_of(parts)
 
 

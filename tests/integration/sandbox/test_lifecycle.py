@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.directories import artifacts_directory
 from samza_dagster.sandbox import graphql
-from samza_dagster.sandbox.home import artifacts_directory
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.ports import free_ports
 from tests.integration.sandbox.conftest import processes_of

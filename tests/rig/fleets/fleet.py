@@ -10,6 +10,7 @@ from itertools import product
 from random import Random
 
 from tests.rig.fleets.courses import Changelog, Restore
+from tests.rig.fleets.tempo import EVEN, Tempo
 
 STORE = "lab"
 BEGAN_MS = 1_795_264_000_000
@@ -33,6 +34,7 @@ class Fault(StrEnum):
     LEADERLESS = "the changelog's partitions have no leader"
     NO_CHANGELOG = "the store has no changelog"
     SLOW_REPORTS = "its containers report once a minute"
+    DIED = "the standby dies, its report stays, and nobody starts it again"
 
 
 _SHARES: Mapping[Fault, float] = {fault: 0.02 for fault in Fault if fault is not Fault.NONE}
@@ -43,7 +45,8 @@ class Shape:
     """Jobs, active containers of each, standbys of each of these, tasks of each container.
 
     `shares` is the part of all groups that has a fault; `skewed_hosts` of the `hosts` have a
-    clock that is three hours off. Faults with a moment have it about `fault_ms`.
+    clock that is three hours off. Faults with a moment have it about `fault_ms`. `spread` is by how
+    much rates vary (`Tempo`).
     """
 
     jobs: int = 1000
@@ -56,6 +59,7 @@ class Shape:
     fault_ms: int = 60_000
     seed: int = 1
     shares: Mapping[Fault, float] = field(default_factory=lambda: _SHARES)
+    spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +131,14 @@ class Fleet:
             (f"Partition {number}", number)
             for number in range(container, shape.containers * shape.tasks, shape.containers)
         )
-        changelogs = {number: self._changelog(chance, fault) for _, number in tasks}
+        changelogs = {
+            number: self._changelog(chance, fault, f"{job}/{number}") for _, number in tasks
+        }
         standbys: list[Standby] = []
         for replica in range(shape.standbys):
             again = fault in (Fault.MOVED, Fault.WIPED) and replica == 0
-            ends_ms = shape.fault_ms if again else None
+            dies = again or (fault is Fault.DIED and replica == 0)
+            ends_ms = shape.fault_ms if dies else None
             mine = f"{name}-{replica}"
             lives = [self._process(mine, hosts[1 + replica], 0, ends_ms)]
             if again:
@@ -141,7 +148,11 @@ class Fleet:
                 changelog = changelogs[number]
                 stands_ms = shape.fault_ms if fault is Fault.STANDS_STILL else None
                 restores = tuple(
-                    (life, _restore(chance, changelog, life, stands_ms)) for life in lives
+                    (
+                        life,
+                        self._restore(chance, changelog, life, stands_ms, f"{job}/{mine}/{number}"),
+                    )
+                    for life in lives
                 )
                 standbys.append(
                     Standby(f"Standby-{task}-{replica}", mine, number, changelog, restores)
@@ -159,7 +170,7 @@ class Fleet:
     def _process(self, container: str, host: int, began_ms: int, ends_ms: int | None) -> Process:
         return Process(container, f"host-{host:03}", began_ms, ends_ms, self.skew_ms(host))
 
-    def _changelog(self, chance: Random, fault: Fault) -> Changelog:
+    def _changelog(self, chance: Random, fault: Fault, name: str) -> Changelog:
         per_s, end = chance.randrange(1, 200), chance.randrange(1_000, 500_000)
         if fault is Fault.EMPTY:
             return Changelog()
@@ -170,21 +181,33 @@ class Fleet:
             anew_ms=self.shape.fault_ms if fault is Fault.MADE_ANEW else None,
             records_per_offset=0.25 if fault is Fault.COMPACTED else 1.0,
             has_leader=fault is not Fault.LEADERLESS,
+            tempo=self._tempo(name),
         )
 
+    def _tempo(self, name: str) -> Tempo:
+        shape = self.shape
+        return Tempo(f"{shape.seed}/{name}", shape.spread) if shape.spread else EVEN
 
-def _restore(chance: Random, changelog: Changelog, life: Process, stands_ms: int | None) -> Restore:
-    """Three of four first incarnations have caught up long ago; the others restore, later ones slowly."""
-    warm = life.began_ms == 0 and chance.random() < 0.75
-    end = changelog.end_at(life.began_ms)
-    return Restore(
-        changelog,
-        began_ms=life.began_ms,
-        first=end if warm else changelog.beginning_at(life.began_ms),
-        per_s=changelog.per_s + chance.randrange(200, 2_000 if life.began_ms else 20_000),
-        stands_ms=stands_ms,
-        ends_ms=life.ends_ms,
-    )
+    def _restore(
+        self,
+        chance: Random,
+        changelog: Changelog,
+        life: Process,
+        stands_ms: int | None,
+        name: str,
+    ) -> Restore:
+        """Three of four first incarnations have caught up long ago; the others restore, later ones slowly."""
+        warm = life.began_ms == 0 and chance.random() < 0.75
+        end = changelog.end_at(life.began_ms)
+        return Restore(
+            changelog,
+            began_ms=life.began_ms,
+            first=end if warm else changelog.beginning_at(life.began_ms),
+            per_s=changelog.per_s + chance.randrange(200, 2_000 if life.began_ms else 20_000),
+            stands_ms=stands_ms,
+            ends_ms=life.ends_ms,
+            tempo=self._tempo(f"{name}/{life.began_ms}"),
+        )
 
 
 def _chosen(drawn: float, shares: Mapping[Fault, float]) -> Fault:

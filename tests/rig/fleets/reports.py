@@ -36,6 +36,21 @@ class Report(NamedTuple):
         return crc32(self.host.encode()) % partitions
 
 
+class Said(NamedTuple):
+    """What one report says of a standby's task, and where its changelog began and ended when it came.
+
+    `host_ms` is the time by the clock of its host, `at_ms` by the broker's; both since the fleet began.
+    """
+
+    at_ms: int
+    host_ms: int
+    host: str
+    process: str
+    applied: int | None
+    beginning: int
+    end: int
+
+
 class _Template:
     """A recorded value with holes."""
 
@@ -55,6 +70,22 @@ def reports(fleet: Fleet, until_ms: int) -> Iterator[Report]:
     yield from heapq.merge(
         *(_of_group(group, until_ms) for group in fleet.groups), key=lambda report: report.at_ms
     )
+
+
+def said(group: Group, standby: Standby, until_ms: int) -> Iterator[Said]:
+    """What the reports of a standby's task say, in order, without their JSON."""
+    changelog = standby.changelog
+    for process, restore in standby.restores:
+        for at_ms in report_times(process, group, until_ms):
+            yield Said(
+                at_ms,
+                at_ms + process.skew_ms,
+                process.host,
+                f"{process.container}@{process.began_ms}",
+                restore.applied_at(at_ms),
+                changelog.beginning_at(at_ms),
+                changelog.end_at(at_ms),
+            )
 
 
 def report_times(process: Process, group: Group, until_ms: int) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Random histories of a group: every aim holds after every step, and no other result has fewer moves."""
+"""Random histories of a group: every aim holds after every step, by the fewest moves that allow it."""
 
 from __future__ import annotations
 
@@ -19,36 +19,47 @@ pytestmark = pytest.mark.unit
 HISTORIES = int(os.environ.get("HISTORIES", "900"))
 """`make test-assignment` has 12,000."""
 STEPS = 4
-OFTEN = 0.995
-"""With standbys, of all steps those with no move too many; the others have one."""
 
 
 @pytest.mark.parametrize(
     ("replicas", "beside_samza"), [(0, False), (1, False), (1, True), (2, False)]
 )
 def test_every_aim_after_every_step(replicas: int, beside_samza: bool) -> None:
-    """Legality, no start without a standby that is there, and evenness: none can be better.
+    """Legality, no start without a standby that is there, evenness, and moves: none can be better.
 
-    Without standbys no other result has fewer moves either, and with them hardly ever. Samza's own processors
-    hold none, and actives may start there without.
+    Samza's own processors hold no standbys, and actives may start there without.
     """
-    more = Counter[int]()
     for seed in range(HISTORIES // 4):
-        history = of.History(random.Random(f"{replicas} {seed}"), replicas, beside_samza)
-        for step in range(STEPS):
-            containers = group(
-                history.tasks,
-                history.locality,
-                history.processors,
-                actives_only=history.actives_only,
-            )
-            where = f"replicas {replicas}, seed {seed}, step {step}"
-            legal_and_warm(containers, history, where)
-            more[even(containers, history, where)] += 1
-            history.locality |= locality(containers, history.processors)
-            history.change()
-    assert set(more) <= ({0, 1} if replicas else {0})
-    assert more[0] >= OFTEN * more.total()
+        every_aim_holds(replicas, beside_samza, seed)
+
+
+@pytest.mark.parametrize(
+    ("beside_samza", "seed"),
+    [
+        pytest.param(False, 1242, id="two come home for one that leaves it"),
+        pytest.param(True, 1000, id="a standby takes the place that its active has left"),
+        pytest.param(
+            True, 2455, id="a standby that had no place since is known where its active was"
+        ),
+    ],
+)
+def test_a_move_is_saved_where(beside_samza: bool, seed: int) -> None:
+    """Found among random histories: each had one move or two more than the fewest."""
+    every_aim_holds(1, beside_samza, seed)
+
+
+def every_aim_holds(replicas: int, beside_samza: bool, seed: int) -> None:
+    """After each step of one history."""
+    history = of.History(random.Random(f"{replicas} {seed}"), replicas, beside_samza)
+    for step in range(STEPS):
+        containers = group(
+            history.tasks, history.locality, history.processors, actives_only=history.actives_only
+        )
+        where = f"replicas {replicas}, seed {seed}, step {step}"
+        legal_and_warm(containers, history, where)
+        even_with_the_fewest_moves(containers, history, where)
+        history.locality |= locality(containers, history.processors)
+        history.change()
 
 
 def legal_and_warm(containers: of.Containers, history: of.History, where: str) -> None:
@@ -65,22 +76,19 @@ def legal_and_warm(containers: of.Containers, history: of.History, where: str) -
     assert of.cold_starts(containers, history) == 0, where
 
 
-def even(containers: of.Containers, history: of.History, where: str) -> int:
-    """Moves more than the fewest with which the loads can be as even as they can be."""
+def even_with_the_fewest_moves(containers: of.Containers, history: of.History, where: str) -> None:
+    """The loads are as even as they can be, by the fewest moves with which they can."""
     actives = of.placed(containers, TaskMode.ACTIVE)
     loads = Counter(actives.values())
-    best, fewest = of.best_actives(history)
-    assert of.sum_of_squares(loads, history.processors) == best, where
-    more = sum(not of.stays(name, each, history) for name, each in actives.items()) - fewest
+    moves = sum(not of.stays(name, each, history) for name, each in actives.items())
+    found = of.sum_of_squares(loads, history.processors), moves
+    assert found == of.best_actives(history), where
     if history.replicas == 1:
         standbys = of.placed(containers, TaskMode.STANDBY)
-        best, fewest = of.best_standbys(containers, history)
         loads.update(standbys.values())
-        assert of.sum_of_squares(loads, history.processors) == best, where
-        more += sum(
+        moves = sum(
             not (of.stays(name, each, history) or of.stays(active_task_of(name), each, history))
             for name, each in standbys.items()
         )
-        more -= fewest
-    assert more >= 0, where
-    return more
+        found = of.sum_of_squares(loads, history.processors), moves
+        assert found == of.best_standbys(containers, history), where

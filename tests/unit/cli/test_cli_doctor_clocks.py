@@ -108,21 +108,28 @@ Doctor = Callable[[Reporting], tuple[int, dict[str, Any]]]
 def doctor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Doctor:
     """Runs the command where the brokers allow everything; its exit code and what it tells."""
     config = tmp_path / "job.properties"
-    config.write_text("job.name=demo\nsystems.kafka.producer.bootstrap.servers=here:1\n")
+    config.write_text(
+        "job.name=demo\njob.default.system=kafka\nsystems.kafka.producer.bootstrap.servers=here:1\n"
+    )
 
     def run(hosts: Reporting) -> tuple[int, dict[str, Any]]:
         with monkeypatch.context() as patch:
-            patch.setattr("samza_dagster.coordinator.diagnosis.report", lambda _: [])
-            patch.setattr("samza_dagster.metadata.connection.Connection.from_properties", _none)
+            patch.setattr("samza_dagster.cli.doctor.machine_findings", list)
+            patch.setattr("samza_dagster.coordinator.diagnosis.access_findings", _none)
+            patch.setattr("samza_dagster.coordinator.diagnosis.report", _none)
             patch.setattr("samza_dagster.client.PlacementClient", lambda _: hosts)
             told = CliRunner().invoke(cli, ["doctor", "--config", str(config), "--json"])
-        return told.exit_code, json.loads(told.stdout)
+        document = json.loads(told.stdout)
+        said = document["checks"].pop(0)
+        assert said["seen"].startswith("demo 1 at here:1")
+        return told.exit_code, document
 
     return run
 
 
-def _none(*_: object, **__: object) -> None:
+def _none(*_: object) -> list[object]:
     """No broker is asked."""
+    return []
 
 
 def test_doctor_names_the_hosts_whose_clocks_are_wrong_and_by_how_much(doctor: Doctor) -> None:

@@ -102,14 +102,17 @@ def test_where_zookeeper_is_says_option_environment_or_config(
     if by == "environment":
         clean_environment("SAMZA_DAGSTER_ZOOKEEPER", "environment:2181")
     given = "option:2181" if by == "option" else None
-    found = Target(config=config, zookeeper=given).connection().zookeeper
+    found = Target.of(config=str(config), zookeeper=given).connection().zookeeper
     assert found == {"option": "option:2181", "environment": "environment:2181"}.get(
         by, "in-config:2181"
     )
     if by == "environment":
-        assert Target("h:1", None, "j").connection().zookeeper == "environment:2181"
+        assert (
+            Target(bootstrap_servers="h:1", job_name="j").connection().zookeeper
+            == "environment:2181"
+        )
     else:
-        assert Target("h:1", None, "j").connection().zookeeper == ""
+        assert Target(bootstrap_servers="h:1", job_name="j").connection().zookeeper == ""
 
 
 def test_processor_names_what_it_serves() -> None:

@@ -125,8 +125,8 @@ def test_where_yarn_is_stands_on_the_command_line_or_in_the_environment(
     path = tmp_path / "job.properties"
     path.write_text("job.name=j\njob.default.system=k\nsystems.k.consumer.bootstrap.servers=h:1\n")
     for target in (
-        Target("h:1", None, "j", "1", yarn_resource_manager=given),
-        Target(config=path, yarn_resource_manager=given),
+        Target.of(bootstrap_servers="h:1", job_name="j", yarn_resource_manager=given),
+        Target.of(config=str(path), yarn_resource_manager=given),
     ):
         assert target.connection().resource_managers == ("http://rm1:8088", "http://rm2:8088")
 
@@ -167,7 +167,7 @@ def under_an_am(
     monkeypatch.setattr(diagnosis, "resource_manager", lambda _: Yarn())
     if cluster is not None:
         monkeypatch.setenv("SAMZA_DAGSTER_YARN_RESOURCE_MANAGER", "http://rm:8088")
-    found = list(diagnosis.report(config))
+    found = list(diagnosis.report(config, Target(config=str(config)).connection()))
     assert all("samza_dagster" not in topic for topic in asked)
     assert "__transaction_state" not in asked
     return found

@@ -14,11 +14,15 @@ from samza_dagster.client.audit_history import AuditHistory
 from samza_dagster.coordinator import diagnosis
 from samza_dagster.coordinator.fencing.examination import Finding
 from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.metadata import Connection
 from samza_dagster.model import StatusCode
 from tests.unit.placement.chronicle import Chronicle
 
 pytestmark = pytest.mark.unit
 
+PROPERTIES = (
+    "job.name=j\nsystems.kafka.producer.bootstrap.servers=127.0.0.1:1\njob.default.system=kafka\n"
+)
 LOST = Unreachable("read the state topic", seen="state-0 has no leader", fix="start its broker")
 
 
@@ -109,25 +113,29 @@ def test_doctor_shows_what_it_found_before_something_couldnt_be_asked(
 ) -> None:
     """A condition that doesn't hold is the graver news."""
 
-    def report(_config: Path) -> Iterator[Finding]:
+    def report(*_: object) -> Iterator[Finding]:
         yield Finding("the job's inputs exist", holds, "in: 4 partitions")
 
-    def clocks(_config: Path) -> Iterator[Finding]:
+    def clocks(_connection: object) -> Iterator[Finding]:
         raise LOST
         yield
 
+    monkeypatch.setattr(doctors, "machine_findings", list)
+    monkeypatch.setattr(diagnosis, "access_findings", lambda _: iter(()))
     monkeypatch.setattr(diagnosis, "report", report)
     monkeypatch.setattr(doctors, "job_findings", clocks)
-    given = ("doctor", "--config", str(tmp_path / "job.properties"))
+    config = tmp_path / "job.properties"
+    config.write_text(PROPERTIES)
+    given = ("doctor", "--config", str(config))
     document = commands.json(*given, code=code)
-    assert [check["ok"] for check in document["checks"]] == [holds]
+    assert [check["ok"] for check in document["checks"]] == [True, holds]
     assert [error["seen"] for error in document["unread"]] == ["state-0 has no leader"]
     assert document["ok"] is False
     assert "state-0 has no leader" in commands.run(*given).stderr
 
 
 def test_doctor_is_for_a_job_that_was_never_deployed_too(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It has no coordinator stream yet, and no host whose clock could be looked at."""
 
@@ -135,9 +143,4 @@ def test_doctor_is_for_a_job_that_was_never_deployed_too(
         raise InvalidInput("read the job", seen="no topic __samza_coordinator_j_1")
 
     monkeypatch.setattr(PlacementClient, "known_view", known_view)
-    config = tmp_path / "job.properties"
-    config.write_text(
-        "job.name=j\nsystems.kafka.producer.bootstrap.servers=127.0.0.1:1\n"
-        "job.default.system=kafka\n"
-    )
-    assert list(doctors.job_findings(config)) == []
+    assert list(doctors.job_findings(Connection("127.0.0.1:1", "j"))) == []

@@ -135,7 +135,7 @@ def test_options_win_over_config_and_config_over_the_environment(
         "job.name=from-file\njob.default.system=kafka\n"
         "systems.kafka.consumer.bootstrap.servers=file:1\n"
     )
-    found = Target(config=properties, job_id="9").connection()
+    found = Target(config=str(properties), job_id="9").connection()
     assert (found.bootstrap_servers, found.job_name, found.job_id) == ("file:1", "from-file", "9")
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
+from rich.cells import cell_len
+from rich.text import Text
 
 from samza_dagster.cli.output import print_table
 
@@ -53,3 +58,39 @@ def test_a_table_that_fits_keeps_its_spare_columns(capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert "b" in out
     assert err == ""
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("given", ["explain 0 --to host-3", "explain 0", "status", "lag"])
+def test_no_line_of_a_table_is_wider_than_the_terminal_and_no_name_is_cut(
+    commands: Any, monkeypatch: pytest.MonkeyPatch, width: int, given: str
+) -> None:
+    """Cells are whole in a table and in rows that are folded."""
+    for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", str(width))):
+        monkeypatch.setenv(name, value)
+    lines = Text.from_ansi(commands.run(*given.split()).stdout).plain.splitlines()
+    assert max(cell_len(line) for line in lines) <= width
+    for host in ("host-1", "host-2", "host-3", "host-4"):
+        assert any(re.search(rf"\b{host}\b", line) for line in lines), host
+
+
+@pytest.mark.usefixtures("narrow")
+def test_where_names_alone_are_too_wide_each_row_is_folded_with_every_column(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    columns = ("request", "before it", "after it", "host")
+    print_table("Title", columns, [(UUID, UUID, UUID, None)], spare=("host",))
+    out, err = capsys.readouterr()
+    lines = [line.split() for line in Text.from_ansi(out).plain.splitlines()]
+    assert lines == [["Title"], ["request", UUID], ["before", "it", UUID], ["after", "it", UUID]]
+    assert err == ""
+
+
+def test_explain_says_each_thing_once(commands: Any) -> None:
+    """The rule beside the question, what was seen and the change in the host's row."""
+    out = commands.run("explain", "0", "--to", "host-3").stdout
+    facts, hosts = out.split("Hosts", 1)
+    assert facts.count("never on one host") == 1
+    for once in ("standby 0-0 is on host-3", "move 0-0 first"):
+        assert (facts.count(once), hosts.count(once)) == (0, 1)
+    assert "would go to" not in commands.run("explain", "0", "--to", "host-2").stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from immutables import Map
@@ -13,6 +13,7 @@ from samza_dagster.coordinator.mail import Ignored
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
+from samza_dagster.model.naming import lag_topic
 from samza_dagster.placement.events import LagObserved, StandbyStalled
 from samza_dagster.placement.state import (
     Group,
@@ -78,6 +79,8 @@ class World:
     told: list[LagObserved | StandbyStalled | Ignored] = field(default_factory=list)
     asked_ends: int = 0
     raised: int = 0
+    published: list[TopicRecord] = field(default_factory=list)
+    read_published: int = 0
     lost: tuple[int, ...] = ()
     """Partitions of the metrics topic that have no leader."""
 
@@ -114,6 +117,11 @@ class World:
 
     def close(self) -> None:
         self.found = False
+
+    def tail(self, topic: str) -> Iterator[TopicRecord]:
+        assert topic == lag_topic("j", "1")
+        self.read_published += 1
+        return iter(self.published)
 
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         self.asked_ends += 1

@@ -13,6 +13,7 @@ from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.mail import Ignored
 from samza_dagster.coordinator.standby_lags import StandbyLags, StorePart
 from samza_dagster.errors import Unreachable
+from samza_dagster.lag import Pace, ReplicaReadiness, Stand, StandbyReadiness, published
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
@@ -48,6 +49,27 @@ def test_a_round_tells_what_the_standbys_report() -> None:
     first, second = world.told
     assert first == LagObserved(1_000, (Lag("0-0", 5, None, 1_000),))
     assert second == LagObserved(2_000, (Lag("0-0", 2, 667, 2_000),))
+
+
+def test_after_a_start_the_published_pace_foretells_until_its_own_reports_do() -> None:
+    """It is read with the first report, and no more once two have come; one that is too old isn't used."""
+    world = World()
+    observer = world.observer()
+    part = ReplicaReadiness(TASK, "s", 0, Stand.READY, "", 5, 0.1, Pace(10, 0, 0, 5, 20_000), None)
+    row = StandbyReadiness("0-0", "host-3", Stand.READY, "", 5, 0.1, None, (part,))
+    for as_of_ms in (1_000, -60_001):
+        records = published([row], as_of_ms, 60_000)
+        world.published = [TopicRecord(key, value, as_of_ms) for key, value in records]
+        world.report(4)
+        world.observer().observe()
+    world.published = [TopicRecord(*published([row], 1_000, 60_000)[0], 1_000)]
+    for applied in (4, 5, 6, 7):
+        world.report(applied)
+        observer.observe()
+        world.now += 1_000
+    found = [told.lags[0].ready_in_ms for told in world.told if isinstance(told, LagObserved)]
+    assert found == [500, None, 500, 4_000, 3_000, 2_000]
+    assert world.read_published == 4
 
 
 def test_a_report_of_a_host_that_is_ahead_hides_none_of_where_the_standby_runs_now() -> None:
@@ -326,7 +348,7 @@ def test_a_standby_that_tells_nothing_is_left_alone_when_the_setting_says_so() -
 
 def test_a_standby_whose_changelog_cant_be_read_begins_to_stand_anew() -> None:
     """It was about to be taken for one that stands still; what was counted before says nothing now."""
-    parts = {"0-0": (StorePart(TASK, "log", 0, "kafka-log-0-offset"),)}
+    parts = {"0-0": (StorePart(TASK, "log", 0, "kafka-log-0-offset", "lab"),)}
     lags = StandbyLags(current_ms=60_000)
 
     def look(at_ms: int, end: int | None) -> tuple[int | None, bool]:

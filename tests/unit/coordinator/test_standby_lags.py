@@ -13,6 +13,7 @@ from samza_dagster.coordinator.standby_lags import (
     running_standbys,
     store_parts,
 )
+from samza_dagster.lag import NewestReadiness, Pace, Published, Stand
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.model.changelogs import StoreChangelog
@@ -31,8 +32,8 @@ pytestmark = pytest.mark.unit
 
 PARTS = {
     "0-0": (
-        StorePart("Standby-P 0-0", "log", 0, "kafka-log-0-offset"),
-        StorePart("Standby-P 2-0", "log", 2, "kafka-log-2-offset"),
+        StorePart("Standby-P 0-0", "log", 0, "kafka-log-0-offset", "lab"),
+        StorePart("Standby-P 2-0", "log", 2, "kafka-log-2-offset", "lab"),
     )
 }
 STANDBYS = {"0-0": "e1"}
@@ -70,6 +71,24 @@ def test_one_report_counts_records_and_foretells_nothing() -> None:
     alone = StandbyLags(current_ms=15_000)
     alone.note(report(0, 9, 8) | report(2, 9, 8), 200)
     assert told(alone, ends(10), 200) == (Lag("0-0", 0, 0, 200),)
+
+
+def test_after_a_start_one_report_is_enough_with_a_published_pace() -> None:
+    """100 offsets a second and 200: the one ready last decides. Two reports of its own tell more."""
+    paces = {
+        ("Standby-P 0-0", "lab", 0): Pace(100, 0, 0, 11, 10_000),
+        ("Standby-P 2-0", "lab", 2): Pace(200, 0, 0, 11, 10_000),
+    }
+    newest = NewestReadiness({"0-0": Published("0-0", 0, 0, Stand.READY, "", paces)})
+    lags = StandbyLags(current_ms=15_000)
+    lags.note(report(0, 99, 1_000) | report(2, 99, 1_000), 50_000)
+    assert not lags.are_timed(PARTS["0-0"])
+    due = lags.due(STANDBYS, PARTS, 50_000)
+    found = lags.lags(due, PARTS, ends(500, 240), 50_000, newest)
+    assert found == (Lag("0-0", 540, 4_000, 50_000),)
+    lags.note(report(0, 299, 2_000) | report(2, 239, 2_000), 51_000)
+    assert told(lags, ends(500, 240), 51_000) == (Lag("0-0", 200, 1_000, 51_000),)
+    assert lags.are_timed(PARTS["0-0"])
 
 
 def test_a_report_is_set_against_the_end_once() -> None:
@@ -186,8 +205,8 @@ def test_what_a_processor_has_to_apply_is_in_its_job_model() -> None:
     model = JobModel(config={}, containers={"0-0": container})
     stores = (StoreChangelog("a", "kafka", "log-a"), StoreChangelog("b", "kafka", "log-b"))
     assert store_parts(model, "0-0", stores) == (
-        StorePart("Standby-P 0-0", "log-a", 4, "kafka-log-a-4-offset"),
-        StorePart("Standby-P 0-0", "log-b", 4, "kafka-log-b-4-offset"),
+        StorePart("Standby-P 0-0", "log-a", 4, "kafka-log-a-4-offset", "a"),
+        StorePart("Standby-P 0-0", "log-b", 4, "kafka-log-b-4-offset", "b"),
     )
     assert store_parts(model, "0-1", stores) == ()
 

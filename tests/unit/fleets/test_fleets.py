@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.rig import fleets
-from tests.rig.fleets import Answer, Changelog, Fault, Fleet, Report, Restore, Shape
+from tests.rig.fleets import Answer, Changelog, Fault, Fleet, Report, Restore, Shape, Tempo, said
 from tests.rig.fleets import answers as answers_of
 from tests.rig.fleets import reports as reports_of
 from tests.rig.fleets.fleet import BEGAN_MS
@@ -20,7 +20,7 @@ from tests.rig.fleets.fleet import BEGAN_MS
 pytestmark = pytest.mark.unit
 
 AT_MS = 150_000
-MANY = {fault: 0.1 for fault in Fault if fault is not Fault.NONE}
+MANY = {fault: 0.09 for fault in Fault if fault is not Fault.NONE}
 SHAPE = Shape(jobs=40, containers=2, standbys=2, hosts=12, shares=MANY)
 
 
@@ -141,6 +141,49 @@ def test_a_restore_slower_than_its_changelog_never_catches_up() -> None:
 def test_compaction_leaves_fewer_records_than_offsets() -> None:
     compacted = [a for a in answers() if a.fault is Fault.COMPACTED and a.lag and a.left]
     assert all(a.left < a.lag for a in compacted if a.lag is not None and a.lag > 1_000)
+
+
+def test_rates_that_vary_keep_their_mean_and_never_run_backwards() -> None:
+    passed = [Tempo("any", 0.4).passed(hour * 3_600_000) for hour in range(49)]
+    assert all(after > before for before, after in pairwise(passed))
+    assert passed[-1] == pytest.approx(48 * 3_600_000, rel=0.05)
+    assert Tempo("any", 0.4).passed(3_601_234) == Tempo("any", 0.4).passed(3_601_234)
+    assert Tempo("other", 0.4).passed(3_601_234) != passed[1]
+
+
+def test_over_hours_of_varying_rates_each_restore_is_done_when_its_answer_says() -> None:
+    done = 0
+    shape = Shape(jobs=20, standbys=2, spread=0.5, shares={Fault.WIPED: 1.0})
+    for group in Fleet(shape).groups:
+        for standby in group.standbys:
+            process, restore = standby.restores[-1]
+            at_ms = restore.caught_up_ms()
+            if at_ms is None or at_ms == process.began_ms:
+                continue
+            changelog, done = standby.changelog, done + 1
+            assert restore.applied_at(at_ms) == changelog.end_at(at_ms) - 1
+            before = restore.applied_at(at_ms - 1_000)
+            assert before is None or before < changelog.end_at(at_ms - 1_000) - 1
+            reports = list(said(group, standby, 3 * 3_600_000))
+            assert len(reports) == pytest.approx(3 * 360, abs=3)
+            assert [one.at_ms for one in reports] == sorted(one.at_ms for one in reports)
+    assert done > 40
+
+
+def test_of_a_standby_that_died_nothing_but_its_last_report_is_left() -> None:
+    died = [
+        standby
+        for group in Fleet(SHAPE).groups
+        if group.fault is Fault.DIED
+        for standby in group.standbys
+        if standby.container.endswith("-0")
+    ]
+    assert died
+    for group in Fleet(SHAPE).groups:
+        for standby in set(group.standbys) & set(died):
+            last = list(said(group, standby, AT_MS))[-1]
+            assert last.at_ms < SHAPE.fault_ms
+            assert len(standby.restores) == 1
 
 
 def test_the_fleets_know_nothing_of_how_the_product_reads_them() -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.directories import HOME_VARIABLE
 from samza_dagster.errors import ActionFailed, InvalidInput, MissingPrerequisite, Unreachable
 from samza_dagster.sandbox import artifacts, ivy
 from samza_dagster.sandbox.artifacts import Artifact, jar_paths
-from samza_dagster.sandbox.home import HOME_VARIABLE
 
 pytestmark = pytest.mark.unit
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.directories import HOME_VARIABLE
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.class_archive import ClassArchive
-from samza_dagster.sandbox.home import HOME_VARIABLE
 from samza_dagster.sandbox.java_check import Java
 from samza_dagster.sandbox.launch import MAIN_CLASS, ContainerClasses
 from samza_dagster.sandbox.standby_lag import applied_offset, near_copies

@@ -1,0 +1,167 @@
+"""What a host's agent tells Prometheus, at an address of its own, in OpenMetrics text."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from samza_dagster.agent.incarnation import DEAD, FAILED, LAUNCHING, RUNNING, STOPPING
+from samza_dagster.agent.link import CoordinatorLink
+from samza_dagster.agent.reservations import ResourceLedger
+from samza_dagster.agent.supervisor import Supervisor
+from samza_dagster.version import __version__
+
+CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+_PREFIX = "samza_dagster_agent_"
+_STATES = (LAUNCHING, RUNNING, STOPPING, DEAD, FAILED)
+_MIB = 1024 * 1024
+
+
+class Metric(NamedTuple):
+    """A family: its samples are pairs of labels beside `host` and a value."""
+
+    family: str
+    kind: str
+    text: str
+    samples: List[Tuple[str, float]]
+
+    @property
+    def name(self) -> str:
+        """Of its samples."""
+        return _PREFIX + self.family + {"counter": "_total", "info": "_info"}.get(self.kind, "")
+
+
+class Seen(NamedTuple):
+    """An agent at one time; seconds are None where nobody knows them."""
+
+    ledger: ResourceLedger
+    states: Dict[str, int]
+    parked: int
+    ended: Dict[bool, int]
+    lease_left_s: Optional[float] = None
+    silent_s: Optional[float] = None
+    highest_epoch: int = 0
+    syncs: int = 0
+    failed_syncs: int = 0
+
+
+def seen(
+    supervisor: Supervisor, link: CoordinatorLink, monotonic: Callable[[], float] = time.monotonic
+) -> Seen:
+    """The agent now."""
+    with supervisor.roster.changed:
+        return Seen(
+            supervisor.holdings.ledger,
+            Counter(found.state for found in supervisor.roster.incarnations.values()),
+            len(supervisor.roster.lot.parked),
+            dict(supervisor.watch.ended),
+            supervisor.lease.left_s(),
+            None if link.heard_at is None else max(0.0, monotonic() - link.heard_at),
+            link.highest_epoch,
+            link.syncs,
+            link.failed_syncs,
+        )
+
+
+def metrics_of(look: Seen) -> List[Metric]:
+    """Every family, those without a sample too. Pure."""
+
+    def gauge(name: str, text: str, value: Optional[float]) -> Metric:
+        return Metric(name, "gauge", text, [] if value is None else [("", value)])
+
+    return [
+        Metric("build", "info", "the agent's release", [('version="{}"'.format(__version__), 1)]),
+        Metric(
+            "containers",
+            "gauge",
+            "incarnations on record by state; parked: launched ahead of its start",
+            [
+                *(('state="{}"'.format(state), look.states.get(state, 0)) for state in _STATES),
+                ('state="parked"', look.parked),
+            ],
+        ),
+        Metric(
+            "container_ends",
+            "counter",
+            "incarnations that ended, by whether that was asked for",
+            [('asked="{}"'.format(k), look.ended.get(k == "yes", 0)) for k in ("yes", "no")],
+        ),
+        gauge(
+            "memory_bytes", "memory that the host has for containers", look.ledger.memory_mb * _MIB
+        ),
+        gauge("free_memory_bytes", "memory that nobody holds", look.ledger.free_memory_mb * _MIB),
+        gauge("cores", "cores that the host has for containers", look.ledger.cores),
+        gauge("free_cores", "cores that nobody holds", look.ledger.free_cores),
+        gauge(
+            "lease_left_seconds",
+            "until the containers of this host end, unless a coordinator renews their lease",
+            look.lease_left_s,
+        ),
+        gauge(
+            "coordinator_silence_seconds",
+            "since a coordinator's last answer that could be used",
+            look.silent_s,
+        ),
+        gauge("leader_epoch", "the highest epoch that a coordinator has shown", look.highest_epoch),
+        Metric("syncs", "counter", "answers of a coordinator that were taken", [("", look.syncs)]),
+        Metric(
+            "failed_syncs",
+            "counter",
+            "asks of a coordinator without an answer that could be used",
+            [("", look.failed_syncs)],
+        ),
+    ]
+
+
+def render(host: str, metrics: List[Metric]) -> bytes:
+    """The page; a family without a sample is left out."""
+    lines: List[str] = []
+    for metric in metrics:
+        if not metric.samples:
+            continue
+        family = _PREFIX + metric.family
+        lines += [
+            "# HELP {} {}".format(family, metric.text),
+            "# TYPE {} {}".format(family, metric.kind),
+        ]
+        for labels, value in metric.samples:
+            every = ",".join(filter(None, ('host="{}"'.format(host), labels)))
+            lines.append("{}{{{}}} {}".format(metric.name, every, value))
+    return ("\n".join([*lines, "# EOF"]) + "\n").encode("utf-8")
+
+
+def address_of(text: str) -> Tuple[str, int]:
+    """Of `host:port`; raises `ValueError` for another text."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise ValueError("{!r} is no host:port".format(text))
+    return host.strip("[]"), int(port)
+
+
+def serve(address: Tuple[str, int], page: Callable[[], bytes]) -> ThreadingHTTPServer:
+    """Serves `page` at `/metrics` from a thread of its own. Raises `OSError` where nothing can listen."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 30
+
+        def do_GET(self) -> None:
+            if self.path != "/metrics":
+                self.send_error(404)
+                return
+            body = page()
+            self.send_response(200)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as http.server has it
+            """Nothing: a scrape every few seconds would fill the log."""
+
+    server = ThreadingHTTPServer(address, Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    return server

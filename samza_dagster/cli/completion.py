@@ -1,0 +1,78 @@
+"""`samza-dagster completion`: the script that completes commands in a shell, and what it asks a job for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from samza_dagster.cli.options import Target
+from samza_dagster.model.naming import DESTINATION_WORDS
+
+if TYPE_CHECKING:
+    from samza_dagster.client import JobView
+
+_PROGRAM = "samza-dagster"
+_WITHIN_S = 2.0
+"""A shell that waits longer for a key seems to hang."""
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes commands, options, processors and hosts in SHELL.
+
+    Processors and hosts are the job's, as the environment, the file or the options before name it;
+    where it can't be asked within two seconds none are offered.
+
+    \b
+    Examples:
+      eval "$(samza-dagster completion bash)"            # in ~/.bashrc
+      eval "$(samza-dagster completion zsh)"             # in ~/.zshrc
+      samza-dagster completion fish > ~/.config/fish/completions/samza-dagster.fish
+    """
+    from samza_dagster.cli.main import cli
+
+    made = get_completion_class(shell)
+    assert made is not None  # one of the choices
+    click.echo(made(cli, {}, _PROGRAM, "_SAMZA_DAGSTER_COMPLETE").source())
+
+
+def _offered(context: click.Context, names: Callable[[JobView], Collection[str]]) -> list[str]:
+    """What the job has; nothing where it isn't known in time, as nobody would read why."""
+    given = {name: context.params.get(name) for name in Target.model_fields}
+    found: list[str] = []
+
+    def ask() -> None:
+        try:
+            with Target.of(**given).client() as client:
+                found.extend(sorted(names(client.known_view())))
+        except Exception:
+            return
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_WITHIN_S)
+    return [] if asking.is_alive() else found
+
+
+def _beginning_with(text: str, names: Collection[str]) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(text)]
+
+
+def processors(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The job's processors."""
+    return _beginning_with(incomplete, _offered(context, lambda view: view.processors))
+
+
+def destinations(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The job's hosts, and the words that stand for one."""
+    hosts = _offered(context, lambda view: view.hosts)
+    return _beginning_with(incomplete, [*hosts, *sorted(DESTINATION_WORDS)])

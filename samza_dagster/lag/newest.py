@@ -1,0 +1,187 @@
+"""The newest readiness of a job's standbys, as it is published, and joined with lags of now. Pure.
+
+What took many reports to learn, how fast each replica applies, is read in a tenth of a second; how
+far it is behind is asked anew. The record of a standby is JSON with a version: its key is the
+standby's id, so that compaction keeps the newest of each.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from samza_dagster.lag.forecast import Forecast, Pace, forecast, last_of
+from samza_dagster.lag.readiness import StandbyReadiness
+from samza_dagster.lag.stand import Stand
+
+VERSION = 1
+LONGEST_GOOD_MS = 3_600_000
+"""However long a record says that it is good for."""
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
+
+Part = tuple[str, str, int]
+"""A replica's task, its store and the partition of its changelog."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The readiness of one standby as of the job's newest report then, `as_of_ms` by that record's time.
+
+    `good_for_ms`: the rates of one that is older than that, by the job's newest report now, aren't used.
+    """
+
+    standby: str
+    as_of_ms: int
+    good_for_ms: int
+    stand: Stand
+    why: str
+    paces: Mapping[Part, Pace]
+
+
+@dataclass(frozen=True, slots=True)
+class NewestReadiness:
+    """What may be used of the published readiness of a job, by standby.
+
+    `unused` says of each of the others why it isn't: too old, or unreadable.
+    """
+
+    standbys: Mapping[str, Published] = field(default_factory=dict[str, Published])
+    unused: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def apply_per_s(self, standby: str) -> float:
+        """Offsets a second that the slowest of its replicas applies; 0 where that isn't known."""
+        known = self.standbys.get(standby)
+        if known is None:
+            return 0.0
+        return max(0.0, min((pace.apply_per_s for pace in known.paces.values()), default=0.0))
+
+    def limit(self, standby: str, records: int, seconds: float) -> int:
+        """How many records it may be behind: so many, or what it applies in so many seconds if that is more."""
+        return max(records, int(seconds * self.apply_per_s(standby)))
+
+    def takeover(self, standby: str, left: Mapping[Part, int | None]) -> Forecast | None:
+        """How long a takeover would wait for what is left now; None where that isn't known."""
+        known = self.standbys.get(standby)
+        paces: Mapping[Part, Pace] = {} if known is None else known.paces
+        return last_of(
+            None if behind is None else forecast(behind, paces.get(part), writes_go_on=False)
+            for part, behind in left.items()
+        )
+
+
+def published(
+    rows: Iterable[StandbyReadiness], as_of_ms: int, good_for_ms: int
+) -> list[tuple[bytes, bytes]]:
+    """Key and value of a record for each standby.
+
+    Those of which nothing is known are published too: they replace what was.
+    """
+    return [(row.standby.encode(), _value(row, as_of_ms, good_for_ms)) for row in rows]
+
+
+def newest_readiness(
+    records: Iterable[tuple[bytes, bytes | None]], newest_report_ms: int
+) -> NewestReadiness:
+    """What may be used of these records, of which the last of a key counts.
+
+    `newest_report_ms` is the time of the job's newest report now. It and `as_of_ms` are times of
+    records of one topic: the reader's own clock is compared with neither.
+    """
+    last = dict(records)
+    standbys: dict[str, Published] = {}
+    unused: dict[str, str] = {}
+    for key, value in last.items():
+        if value is None:
+            continue
+        standby = key.decode(errors="replace")
+        one = _read(standby, value)
+        if one is None:
+            unused[standby] = "its published readiness can't be read"
+            continue
+        age_ms = newest_report_ms - one.as_of_ms
+        if age_ms > one.good_for_ms:
+            unused[standby] = (
+                f"its published readiness is {age_ms / 60_000:,.0f} min older than the newest report,"
+                f" and good for {one.good_for_ms / 60_000:,.0f} min"
+            )
+        else:
+            standbys[standby] = one
+    return NewestReadiness(standbys, unused)
+
+
+def soonest_ready(
+    newest: NewestReadiness, left: Mapping[str, Mapping[Part, int | None]], standbys: Sequence[str]
+) -> list[str]:
+    """The standbys, the one that a takeover would wait least for first; those of no forecast last, as given."""
+
+    def waits(standby: str) -> float:
+        found = newest.takeover(standby, left.get(standby, {}))
+        if not left.get(standby) or found is None or found.ready_in_ms is None:
+            return math.inf
+        return found.ready_in_ms
+
+    return sorted(standbys, key=waits)
+
+
+def _value(row: StandbyReadiness, as_of_ms: int, good_for_ms: int) -> bytes:
+    told = {
+        "version": VERSION,
+        "as_of_ms": as_of_ms,
+        "good_for_ms": good_for_ms,
+        "stand": row.stand.value,
+        "why": row.why,
+        "left": row.left,
+        "lag_s": row.lag_s,
+        "ready_in_ms": row.ready.ready_in_ms if row.ready is not None else None,
+        "soonest_ms": row.ready.soonest_ms if row.ready is not None else None,
+        "latest_ms": row.ready.latest_ms if row.ready is not None else None,
+        "parts": [
+            {
+                "task": part.task,
+                "store": part.store,
+                "partition": part.partition,
+                "apply_per_s": part.pace.apply_per_s,
+                "write_per_s": part.pace.write_per_s,
+                "noise_per_s": part.pace.noise_per_s,
+                "intervals": part.pace.intervals,
+                "every_ms": part.pace.every_ms,
+            }
+            for part in row.parts
+            if part.pace is not None
+        ],
+    }
+    return json.dumps(told, separators=(",", ":")).encode()
+
+
+def _read(standby: str, value: bytes) -> Published | None:
+    """None of one that can't be read, or is of another version."""
+    try:
+        told: dict[str, Any] = json.loads(value)
+        if told["version"] != VERSION:
+            return None
+        return Published(
+            standby=standby,
+            as_of_ms=int(told["as_of_ms"]),
+            good_for_ms=min(max(0, int(told["good_for_ms"])), LONGEST_GOOD_MS),
+            stand=Stand(told["stand"]),
+            why=str(told["why"]),
+            paces={
+                (str(part["task"]), str(part["store"]), int(part["partition"])): _pace(part)
+                for part in told["parts"]
+            },
+        )
+    except _UNREADABLE:
+        return None
+
+
+def _pace(part: Mapping[str, Any]) -> Pace:
+    apply, write, noise, every_ms = (
+        float(part[name]) for name in ("apply_per_s", "write_per_s", "noise_per_s", "every_ms")
+    )
+    intervals = int(part["intervals"])
+    if not math.isfinite(apply + write + noise + every_ms) or intervals < 1 or every_ms <= 0:
+        raise ValueError("pace")
+    return Pace(apply, write, noise, intervals, every_ms)

@@ -1,0 +1,182 @@
+"""What it would take to start each container on each host, and what the death of a host would cost. Pure.
+
+A container is back when the last of its store partitions is restored: they are restored at once, at
+rates that were seen of containers which restored as many. Its active is dead meanwhile, so that
+nothing more is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from samza_dagster.lag.forecast import READY, Errors, Forecast, Pace, forecast, last_of
+
+
+@dataclass(frozen=True, slots=True)
+class StorePart:
+    """One store partition of a container: where its changelog begins and ends.
+
+    `warm` maps a host to the offset of the next record to apply there, where a copy of the store is
+    known to be. None for both ends: they can't be read.
+    """
+
+    name: str
+    beginning: int | None
+    end: int | None
+    warm: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def left(self, host: str) -> int | None:
+        """Offsets to apply on a host; all that there are where no copy is."""
+        if self.beginning is None or self.end is None:
+            return None
+        return max(0, self.end - max(self.beginning, self.warm.get(host, self.beginning)))
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """An active container: where it runs, where its standbys do, and its stores' partitions."""
+
+    job: str
+    processor_id: str
+    host: str | None
+    parts: tuple[StorePart, ...]
+    standby_hosts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """What history tells of restores: their pace and the seconds of a start, by host, and of all hosts.
+
+    A host of which nothing is known counts as the others. None: nothing is known of any.
+    """
+
+    pace: Pace | None
+    start_s: float
+    pace_on: Mapping[str, Pace] = field(default_factory=dict[str, Pace])
+    start_s_on: Mapping[str, float] = field(default_factory=dict[str, float])
+    errors: Errors | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreForecast:
+    """How long a container would be down if it were started on a host now.
+
+    `is_warm`: there is a copy of each of its stores that have a changelog. `left`: offsets to apply,
+    the sum; None, and `why`: it can't be known.
+    """
+
+    job: str
+    processor_id: str
+    host: str
+    is_warm: bool
+    left: int | None
+    down: Forecast | None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LostContainer:
+    """An active that a host's death takes down: where it would be back soonest, and when."""
+
+    processor_id: str
+    job: str
+    has_standby: bool
+    best: RestoreForecast | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoss:
+    """What the death of a host would cost now.
+
+    `down_s` is the sum of its containers' times until they are back, `longest_s` that of the slowest,
+    both of those that are known; `unknown` is how many aren't. `without_standby`: ids of actives
+    that have no standby on another host.
+    """
+
+    host: str
+    containers: tuple[LostContainer, ...]
+    without_standby: tuple[str, ...]
+    down_s: float
+    longest_s: float
+    unknown: int
+
+
+def restore_forecast(container: Container, host: str, speeds: Speeds) -> RestoreForecast:
+    """Seconds until an active container, started on this host, has its stores: warm here, cold there."""
+    about = container.job, container.processor_id, host
+    is_warm = all(host in part.warm for part in container.parts)
+    lefts = [part.left(host) for part in container.parts]
+    known = [left for left in lefts if left is not None]
+    unread = [part.name for part, left in zip(container.parts, lefts, strict=True) if left is None]
+    if unread:
+        why = f"the changelog of {unread[0]} can't be read"
+        return RestoreForecast(*about, is_warm, None, None, why)
+    pace = speeds.pace_on.get(host, speeds.pace)
+    start_ms = round(1000 * speeds.start_s_on.get(host, speeds.start_s))
+    down = last_of(
+        forecast(left, pace, writes_go_on=False, start_ms=start_ms, errors=speeds.errors)
+        for left in known or [0]
+    )
+    why = "" if down is not None else "no restore has been seen that tells how fast one is"
+    return RestoreForecast(*about, is_warm, sum(known), down, why)
+
+
+def restore_forecasts(
+    containers: Iterable[Container], hosts: Collection[str], speeds: Speeds
+) -> list[RestoreForecast]:
+    """A row for each container on each host."""
+    return [restore_forecast(one, host, speeds) for one in containers for host in sorted(hosts)]
+
+
+def host_losses(
+    containers: Sequence[Container], hosts: Collection[str], speeds: Speeds
+) -> list[HostLoss]:
+    """A row for each host that has an active, those that would hurt most first.
+
+    An active comes back in the place of a standby on another host, as our coordinator does it; where
+    it has none, on the host where it would be back soonest.
+    """
+    on: dict[str, list[Container]] = {}
+    for container in containers:
+        if container.host is not None:
+            on.setdefault(container.host, []).append(container)
+    losses = [_loss(host, mine, hosts, speeds) for host, mine in on.items()]
+    return sorted(losses, key=lambda loss: (-loss.unknown, -loss.down_s, loss.host))
+
+
+def _loss(
+    host: str, containers: Iterable[Container], hosts: Collection[str], speeds: Speeds
+) -> HostLoss:
+    lost: list[LostContainer] = []
+    for one in sorted(containers, key=lambda one: (one.job, one.processor_id)):
+        standbys = [other for other in one.standby_hosts if other != host]
+        elsewhere = standbys or sorted(set(hosts) - {host})
+        best = min((restore_forecast(one, other, speeds) for other in elsewhere), key=_soonness, default=None)  # fmt: skip
+        lost.append(LostContainer(one.processor_id, one.job, bool(standbys), best))
+    times = [_seconds(one) for one in lost]
+    known = [seconds for seconds in times if seconds is not None]
+    return HostLoss(
+        host=host,
+        containers=tuple(lost),
+        without_standby=tuple(
+            f"{one.job}/{one.processor_id}" for one in lost if not one.has_standby
+        ),
+        down_s=sum(known),
+        longest_s=max(known, default=0.0),
+        unknown=len(times) - len(known),
+    )
+
+
+def _soonness(row: RestoreForecast) -> tuple[bool, int, int, str]:
+    ready = row.down.ready_in_ms if row.down is not None else None
+    return ready is None, ready or 0, row.left or 0, row.host
+
+
+def _seconds(one: LostContainer) -> float | None:
+    down = one.best.down if one.best is not None else READY
+    return (
+        None
+        if one.best is None or down is None or down.ready_in_ms is None
+        else down.ready_in_ms / 1000
+    )

@@ -1,0 +1,191 @@
+"""Whether a standby is ready: its lag in seconds is small and doesn't grow, over a window. Pure.
+
+A lag in seconds is how long the replica would need for what is left if nothing more were written:
+what a takeover waits for. A caught-up replica applies as fast as is written, so for it that is
+also how far behind in time it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+
+from samza_dagster.lag.forecast import Applied, apply_rate, stalled_for_ms, stands_since, trend
+from samza_dagster.lag.reports import Course
+
+LEAST_SAMPLES = 3
+"""Of two samples one may be anything, and nothing would show it."""
+
+
+class Stand(StrEnum):
+    """What is told of a standby, or of one partition of it; the worst last."""
+
+    READY = "ready"
+    UNPROVEN = "unproven"
+    GROWING = "growing"
+    BEHIND = "behind"
+    STANDS_STILL = "stands-still"
+    SILENT = "silent"
+    UNKNOWN = "unknown"
+
+
+_WORST = tuple(Stand)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """When a standby counts as ready: at most `seconds` behind for `window_s`.
+
+    `records` is for one that nothing is applied of and nothing is written to, which has no rate.
+    `report_s` is its report interval: it is silent after three of them.
+    """
+
+    seconds: float = 10.0
+    window_s: float = 30.0
+    records: int = 1_000
+    report_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Steadiness:
+    """The verdict, why, and what it rests on.
+
+    `lag_s` is the median over the window, `growth` by how many seconds a second it grows; None where
+    no rate is known.
+    """
+
+    stand: Stand
+    why: str
+    lag_s: float | None = None
+    growth: float | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """It may take over now."""
+        return self.stand is Stand.READY
+
+
+NO_CHANGELOG = Steadiness(Stand.READY, "none of its stores has a changelog", 0.0, 0.0)
+
+
+def steadiness(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Steadiness:
+    """Of one replica of one changelog partition.
+
+    `silent_ms` is how long ago its newest report came: by the brokers' times of it and of the newest
+    record that they have, or by the observer's own clock since it saw it come (`heard`). `reason`: why
+    its changelog can't be read, as for want of a leader.
+    """
+    why_unknown = reason or known.unknown_because or ("" if known.samples else "no-observation")
+    if why_unknown:
+        return Steadiness(Stand.UNKNOWN, f"its lag isn't known: {why_unknown}")
+    if silent_ms > 3000 * bounds.report_s:
+        return Steadiness(
+            Stand.SILENT,
+            f"its newest report came {silent_ms / 1000:,.0f} s ago, and it reports every"
+            f" {bounds.report_s:g} s",
+        )
+    stalled_ms = _stalled_ms(known.samples)
+    if stalled_ms > 0 and stalled_ms >= 1000 * min(bounds.window_s, 2 * bounds.report_s):
+        return Steadiness(
+            Stand.STANDS_STILL,
+            f"it has applied nothing for {stalled_ms / 1000:,.0f} s while its changelog grew,"
+            f" {known.samples[-1].behind:,} offsets behind",
+        )
+    return _judged(_window(known.samples, bounds), bounds)
+
+
+def of_standby(parts: Mapping[str, Steadiness]) -> Steadiness:
+    """Of a whole standby, by the names of its parts: the worst of them, of several the one furthest behind.
+
+    One of whose stores none has a changelog has nothing to restore.
+    """
+    if not parts:
+        return NO_CHANGELOG
+    name, worst = max(
+        parts.items(), key=lambda part: (_WORST.index(part[1].stand), part[1].lag_s or 0.0, part[0])
+    )
+    why = worst.why if worst.is_ready else f"{name}: {worst.why}"
+    return Steadiness(worst.stand, why, worst.lag_s, worst.growth)
+
+
+def _stalled_ms(samples: Sequence[Applied]) -> int:
+    since: Applied | None = None
+    for sample in samples:
+        since = stands_since(since, sample)
+    return stalled_for_ms(since, samples[-1])
+
+
+def _window(samples: Sequence[Applied], bounds: Bounds) -> Sequence[Applied]:
+    """The newest samples that reach over the window, and `LEAST_SAMPLES` at least."""
+    since_ms = samples[-1].at_ms - 1000 * bounds.window_s
+    first = max(0, len(samples) - LEAST_SAMPLES)
+    while first > 0 and samples[first].at_ms > since_ms:
+        first -= 1
+    return samples[first:]
+
+
+def _judged(window: Sequence[Applied], bounds: Bounds) -> Steadiness:
+    lag, rate = median(sample.behind for sample in window), _rate(window)
+    if rate is None:
+        return _by_records(window, lag, bounds)
+    began_ms = window[0].at_ms
+    seconds = [((sample.at_ms - began_ms) / 1000, sample.behind / rate) for sample in window]
+    lag_s, growth = lag / rate, trend(seconds) or 0.0
+    if lag_s > bounds.seconds:
+        why = f"it is {lag_s:,.1f} s behind, and {bounds.seconds:g} s is the limit"
+        return Steadiness(Stand.BEHIND, why, lag_s, growth)
+    if lag_s + growth * bounds.window_s > bounds.seconds:
+        return Steadiness(
+            Stand.GROWING,
+            f"it is {lag_s:,.1f} s behind and falls back by {growth * 60:,.1f} s a minute: another"
+            f" {bounds.window_s:g} s and it is beyond {bounds.seconds:g} s",
+            lag_s,
+            growth,
+        )
+    return _proven(window, bounds, f"{lag_s:,.1f} s behind", lag_s, growth)
+
+
+def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Steadiness:
+    """Without a rate: of one report, or of one that has nothing written or applied since.
+
+    What is left may be offsets that have no record: transaction markers.
+    """
+    lag_s = None if lag else 0.0
+    if lag > bounds.records and len(window) > 1:
+        why = (
+            f"{lag:,.0f} offsets are left, {bounds.records:,} is the limit, and it applies nothing:"
+            " nothing is written that would show whether it does"
+        )
+        return Steadiness(Stand.BEHIND, why)
+    return _proven(window, bounds, f"{lag:,.0f} offsets are left", lag_s, None)
+
+
+def _proven(
+    window: Sequence[Applied],
+    bounds: Bounds,
+    told: str,
+    lag_s: float | None,
+    growth: float | None,
+) -> Steadiness:
+    span_s = (window[-1].at_ms - window[0].at_ms) / 1000
+    if len(window) < LEAST_SAMPLES or span_s < bounds.window_s:
+        why = (
+            f"{told}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"
+            f" {LEAST_SAMPLES} over {bounds.window_s:g} s show that it stays so"
+        )
+        return Steadiness(Stand.UNPROVEN, why, lag_s, growth)
+    return Steadiness(Stand.READY, f"{told} for {span_s:.0f} s", lag_s, growth)
+
+
+def _rate(window: Sequence[Applied]) -> float | None:
+    """Offsets a second that it is seen to apply; None where it has had nothing to apply.
+
+    It may be able to apply more: then the lag in seconds is less.
+    """
+    applied = apply_rate(window)
+    if applied:
+        return applied
+    gained = window[-1].applied - window[0].applied
+    return 1000 * gained / (window[-1].at_ms - window[0].at_ms) if gained > 0 else None

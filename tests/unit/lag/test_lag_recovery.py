@@ -1,0 +1,140 @@
+"""What each container would need on each host, and what each host's death would cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samza_dagster.lag import (
+    Container,
+    Pace,
+    Speeds,
+    StorePart,
+    host_losses,
+    restore_forecast,
+    restore_forecasts,
+)
+
+pytestmark = pytest.mark.unit
+
+HOSTS = ("a", "b", "c")
+SPEEDS = Speeds(Pace(100, 60, 0, 5, 10_000), start_s=3)
+PART = StorePart("lab 0", 0, 10_000, warm={"a": 10_000, "b": 9_500})
+ACTIVE = Container("shop", "0", "a", (PART,), standby_hosts=("b",))
+
+
+def seconds(container: Container, host: str, speeds: Speeds = SPEEDS) -> float | None:
+    down = restore_forecast(container, host, speeds).down
+    return None if down is None or down.ready_in_ms is None else down.ready_in_ms / 1000
+
+
+def test_warm_here_and_cold_there() -> None:
+    """A start alone where its store is, what the standby lacks beside it, everything elsewhere."""
+    rows = restore_forecasts([ACTIVE], HOSTS, SPEEDS)
+    told = [(row.host, row.is_warm, row.left) for row in rows]
+    assert told == [("a", True, 0), ("b", True, 500), ("c", False, 10_000)]
+    assert [seconds(ACTIVE, host) for host in HOSTS] == [3, 8, 103]
+
+
+def test_nothing_is_written_while_its_active_is_dead() -> None:
+    """So all that it applies is headway."""
+    busy = replace(SPEEDS, pace=Pace(100, 1_000, 0, 5, 10_000))
+    assert seconds(ACTIVE, "b", busy) == 8
+
+
+def test_the_last_of_its_partitions_makes_it_ready() -> None:
+    """They are restored at once."""
+    other = StorePart("lab 1", 2_000, 22_000)
+    two = replace(ACTIVE, parts=(PART, other))
+    row = restore_forecast(two, "b", SPEEDS)
+    assert (row.is_warm, row.left, seconds(two, "b")) == (False, 20_500, 203)
+
+
+def test_a_host_that_is_known_goes_by_its_own_speed() -> None:
+    """The others by that of all."""
+    known = replace(SPEEDS, pace_on={"b": Pace(500, 0, 0, 5, 10_000)}, start_s_on={"b": 1})
+    assert (seconds(ACTIVE, "b", known), seconds(ACTIVE, "c", known)) == (2, 103)
+
+
+def test_a_copy_older_than_the_changelog_has_no_more_to_apply_than_there_is() -> None:
+    """It begins anew at the beginning."""
+    old = StorePart("lab 0", 9_000, 10_000, warm={"a": 5})
+    assert restore_forecast(replace(ACTIVE, parts=(old,)), "a", SPEEDS).left == 1_000
+
+
+def test_a_changelog_without_a_leader_makes_its_own_containers_unknown_and_no_others() -> None:
+    """With the reason."""
+    unread = Container("shop", "1", "a", (PART, StorePart("lab 1", None, None)))
+    rows = {row.processor_id: row for row in restore_forecasts([ACTIVE, unread], ["b"], SPEEDS)}
+    assert rows["1"].down is None
+    assert rows["1"].why == "the changelog of lab 1 can't be read"
+    assert rows["0"].down is not None
+    (loss,) = host_losses([ACTIVE, unread], HOSTS, SPEEDS)
+    assert (loss.unknown, loss.down_s) == (1, 8)
+
+
+def test_before_any_restore_was_seen_only_what_has_nothing_to_restore_is_known() -> None:
+    """A start is all that it takes."""
+    unseen = Speeds(None, start_s=3)
+    assert seconds(ACTIVE, "a", unseen) == 3
+    row = restore_forecast(ACTIVE, "c", unseen)
+    assert row.down is None
+    assert row.why == "no restore has been seen that tells how fast one is"
+    assert seconds(Container("shop", "2", "a", ()), "c", unseen) == 3
+
+
+def test_the_death_of_a_host_by_what_it_would_cost() -> None:
+    """Those that hurt most come first; an active without a standby restores where it is soonest back."""
+    alone = Container(
+        "shop", "1", "b", (StorePart("lab 1", 0, 1_000, warm={"b": 1_000, "c": 600}),)
+    )
+    losses = host_losses([ACTIVE, alone], HOSTS, SPEEDS)
+    assert [(loss.host, loss.down_s, loss.longest_s) for loss in losses] == [
+        ("a", 8, 8),
+        ("b", 7, 7),
+    ]
+    assert [loss.without_standby for loss in losses] == [(), ("shop/1",)]
+    (lost,) = losses[1].containers
+    assert lost.best is not None
+    assert lost.best.host == "c"
+
+
+def test_a_standby_on_the_host_that_dies_is_none() -> None:
+    """As where somebody has put both on one."""
+    (loss,) = host_losses([replace(ACTIVE, standby_hosts=("a",))], HOSTS, SPEEDS)
+    assert loss.without_standby == ("shop/0",)
+
+
+def test_the_only_host_is_lost_for_good() -> None:
+    """There is nowhere to go on."""
+    (loss,) = host_losses([replace(ACTIVE, standby_hosts=())], ["a"], SPEEDS)
+    assert (loss.unknown, loss.containers[0].best) == (1, None)
+
+
+offsets = st.integers(0, 100_000)
+
+
+@given(st.lists(st.tuples(offsets, offsets, offsets), min_size=1, max_size=5))
+def test_warm_is_never_slower_than_cold(parts: list[tuple[int, int, int]]) -> None:
+    """Whatever the copy has."""
+    made = tuple(
+        StorePart(f"lab {n}", min(low, high), max(low, high), warm={"b": at})
+        for n, (low, high, at) in enumerate(parts)
+    )
+    one = Container("shop", "0", "a", made)
+    warm, cold = seconds(one, "b"), seconds(one, "c")
+    assert warm is not None
+    assert cold is not None
+    assert warm <= cold
+
+
+@given(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=6))
+def test_every_active_is_lost_with_its_host_and_with_no_other(on: list[str]) -> None:
+    """Once."""
+    made = [Container("shop", str(n), host, (PART,)) for n, host in enumerate(on)]
+    losses = host_losses(made, HOSTS, SPEEDS)
+    told = sorted((lost.processor_id, loss.host) for loss in losses for lost in loss.containers)
+    assert told == sorted((str(n), host) for n, host in enumerate(on))

@@ -1,0 +1,164 @@
+"""Waits, bounces, drains and the choice of a standby go by the published readiness and the lags of now."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+from test_bounce_loop import Book, plan_of, run
+
+from samza_dagster.client.readiness import StandbysNow
+from samza_dagster.client.views import HostView, JobView, ProcessorView, ReplicaLag
+from samza_dagster.lag import NewestReadiness, Pace, Published, Stand
+from samza_dagster.model import TaskMode
+from samza_dagster.orchestration.config import MoveWithStandbyConfig, SpinUpStandbyConfig
+from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.planning import soonest_preferred
+from samza_dagster.orchestration.plans.drain import KnownLags
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.waits.conditions import Reported, Wait, look, met, told
+from tests.rig.bounce_world import BounceWorld
+
+pytestmark = pytest.mark.unit
+
+
+def known(standby: str, apply_per_s: float) -> NewestReadiness:
+    """Its pace."""
+    pace = Pace(apply_per_s, 0, 0, 6, 10_000)
+    one = Published(standby, 0, 600_000, Stand.READY, "", {("task", "store", 0): pace})
+    return NewestReadiness({standby: one})
+
+
+def reports(lag: int, at_ms: int, newest: NewestReadiness) -> Reported:
+    one = ReplicaLag(
+        *("0-1", "task", TaskMode.STANDBY, "store", "log", 0, "host-3", 100_000, 0, lag, at_ms),
+        basis="metrics",
+    )
+    return Reported.by([one], newest)
+
+
+def is_met(wait: Wait, lag: int, newest: NewestReadiness) -> bool:
+    """After three looks at three reports in 30 s."""
+    watched = None
+    for at_ms in (0, 10_000, 20_000, 30_000):
+        watched = look(wait, watched, reports(lag, at_ms + 1, newest), at_ms)
+    assert watched is not None
+    return met(wait, watched, ["0-1"]) is not None
+
+
+WAIT = Wait({"0-1": 600_000}, 1_000, 30.0, 1, "", limit_s=2.0)
+
+
+def test_a_new_standby_is_warm_within_seconds_of_its_own_pace() -> None:
+    """9,000 records are 2 s of a fast one, and too many of a slow one, or of one that nobody knows."""
+    assert is_met(WAIT, 9_000, known("0-1", 5_000))
+    assert not is_met(WAIT, 9_000, known("0-1", 1_000))
+    assert not is_met(WAIT, 9_000, NewestReadiness())
+    assert is_met(WAIT, 1_000, NewestReadiness())
+    assert not is_met(replace(WAIT, limit_s=0.0), 9_000, known("0-1", 5_000))
+
+
+def test_a_wait_says_what_it_goes_by() -> None:
+    """And why it doesn't go by one that is too old."""
+    fast = reports(9_000, 1, known("0-1", 5_000))
+    assert "(≤ 10,000, 2 s of its pace)" in told(WAIT, look(WAIT, None, fast, 0), fast)
+    old = reports(9_000, 1, NewestReadiness(unused={"0-1": "its readiness is too old"}))
+    line = told(WAIT, look(WAIT, None, old, 0), old)
+    assert "its readiness is too old: it isn't used" in line
+
+
+def test_a_wait_that_a_former_release_has_kept_goes_by_records() -> None:
+    """Its tag has no limit in seconds."""
+    text = WAIT.to_text().replace('"limit_s":2.0,', "")
+    kept = Wait.read(text)
+    assert kept is not None
+    assert kept.limit_s == 0
+
+
+@pytest.mark.parametrize(("apply_per_s", "end"), [(5_000, End.DONE), (500, End.STOPPED)])
+def test_a_bounce_has_a_standby_back_within_seconds_of_its_own_pace(
+    apply_per_s: float, end: End
+) -> None:
+    """It stays 1,000 records behind, where 100 are the limit."""
+    world, book = BounceWorld(), Book()
+    world.far.add("0-0")
+    world.newest = known("0-0", apply_per_s)
+    plan = plan_of(world, only=["0-0"], canaries=1, bake_s=10, lag_timeout_s=300)
+    patience = replace(plan.patience, lag_limit=100, lag_limit_s=1.0)
+    assert run(world, book, replace(plan, patience=patience)).end is end
+
+
+def test_a_drain_takes_a_standby_for_warm_within_seconds_of_its_own_pace() -> None:
+    """As a wait does."""
+    lags = {"0-0": 4_000, "1-0": 4_000, "2-0": None}
+    warm = KnownLags(lags, 100, 1.0, known("0-0", 5_000))
+    assert [warm.is_warm(one) for one in lags] == [True, False, False]
+
+
+def test_a_limit_that_is_given_in_records_holds_alone() -> None:
+    """Whoever writes 0 means 0."""
+    policies = PlacementPolicies(lag_limit=50, lag_limit_s=3)
+    given = SpinUpStandbyConfig(who="me", reason="a test", processor="0", lag_limit=0)
+    by_policy = SpinUpStandbyConfig(who="me", reason="a test", processor="0")
+    bounds = [c.catch_up(policies.lag_limit, policies.lag_limit_s) for c in (given, by_policy)]
+    assert [(one.lag_limit, one.lag_limit_s) for one in bounds] == [(0, 0), (50, 3)]
+
+
+class Asked:
+    """A client that tells of standbys; `told` empty: nothing is published."""
+
+    def __init__(self, *standbys: str, told: tuple[str, ...] = ("told",)) -> None:
+        self.now = StandbysNow(standbys, told)
+
+    def standbys_now(self, processor: str) -> StandbysNow:
+        return self.now
+
+
+def two_standbys(coordinator: str, running: str = "0-0 0-1") -> JobView:
+    at = {"0": "a", "0-0": "b", "0-1": "c"}
+    return JobView(
+        job_name="demo",
+        job_id="1",
+        deployment_id="run-1",
+        coordinator=cast("Any", coordinator),
+        processors={
+            p: ProcessorView(
+                p,
+                TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
+                "running" if p in f"0 {running}".split() else "starting",
+                host,
+                host,
+            )
+            for p, host in at.items()
+        },
+        hosts={host: HostView(host, "alive") for host in at.values()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("coordinator", "hosts", "asked", "running", "chosen"),
+    [
+        # Samza's AM moves an active where it is told to: to the standby soonest ready, not the first
+        ("samza", [], Asked("0-1", "0-0"), "0-0 0-1", "0-1"),
+        ("samza", [], Asked("0-0", "0-1"), "0-0 0-1", "0-0"),
+        # so does ours where the component's hosts bound what it may choose
+        ("samza_dagster", ["a", "b", "c"], Asked("0-1", "0-0"), "0-0 0-1", "0-1"),
+        # without bounds it chooses by itself, by reports that it reads
+        ("samza_dagster", [], Asked("0-1", "0-0"), "0-0 0-1", None),
+        # nothing is published: as before
+        ("samza", [], Asked("0-1", "0-0", told=()), "0-0 0-1", None),
+        # one that runs comes before one that doesn't
+        ("samza", [], Asked("0-1", "0-0"), "0-0", "0-0"),
+    ],
+)
+def test_the_standby_soonest_ready_gives_its_place_where_nobody_names_one(
+    coordinator: str, hosts: list[str], asked: Asked, running: str, chosen: str | None
+) -> None:
+    """One that is named stays."""
+    view = two_standbys(coordinator, running)
+    config = MoveWithStandbyConfig(who="me", reason="a test", processor="0")
+    found = soonest_preferred(view, config, cast("Any", asked), hosts)
+    assert found.standby == chosen
+    named = config.model_copy(update={"standby": "0-0"})
+    assert soonest_preferred(view, named, cast("Any", asked), hosts) is named
