@@ -22,7 +22,8 @@ from samza_dagster.model.naming import (
     standby_task_name,
 )
 from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse, StatusCode
-from samza_dagster.standalone.group import GroupView, Member, Pin, Running, processor_of
+from samza_dagster.standalone.group import GroupView, Pin, Running, processor_of
+from samza_dagster.standalone.processor import Processor
 from samza_dagster.standalone.requests import Command, Forget, Respond, SetPin, SetRestart
 
 
@@ -51,12 +52,13 @@ class Placement:
         begun = [r.uuid for r in self.responses.values() if not r.status_code.is_terminal]
         return [*(request.uuid for request in self.waiting()), *begun]
 
-    def report(self, member: Member, running: Running, *, runs: bool) -> None:
+    def report(self, process: Processor, running: Running, *, runs: bool) -> None:
         """Writes what a processor says that it runs; whether it has restarted for a request is judged by that."""
-        self.running[member.sequence] = running
+        assert process.sequence is not None
+        self.running[process.sequence] = running
         uuid = running.restart or ""
         began_ms = self._taken_ms.get(uuid, 0)
-        if not runs or self.started_ms.get(member.processor_id, 0) >= began_ms:
+        if not runs or self.started_ms.get(process.processor_id, 0) >= began_ms:
             self._restarted.add(uuid)
 
     def write(self, command: Command, group: GroupView) -> Iterator[str]:

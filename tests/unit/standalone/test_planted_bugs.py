@@ -170,7 +170,7 @@ def test_histories_find_writes_that_no_node_guards() -> None:
 
 
 def _run_unguarded() -> None:
-    for seed in range(6, 200):
+    for seed in range(168, 260):
         beside_samza = bool(seed % 2)
         world = StandaloneWorld(seed, *production(), beside_samza=beside_samza, is_fenced=False)
         world.run(1_000)
