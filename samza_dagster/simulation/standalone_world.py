@@ -88,6 +88,7 @@ class StandaloneWorld:
         )
         self._has_pauses = self.random.random() < 0.5
         """Only a warden's lease ends what a paused process runs; without pauses there is none."""
+        self._is_paused_in_steps = self._has_pauses
         self._has_failing_writes = self.random.random() < 0.3
         self._asks = self.random.choice([0, 0.01, 0.05])
         self._ghosts: list[tuple[ContainerModel, int]] = []
@@ -148,7 +149,7 @@ class StandaloneWorld:
         self._judge()
 
     def _calm(self) -> None:
-        self._has_failing_writes = False
+        self._has_failing_writes = self._is_paused_in_steps = False
         for process in self._processes:
             process.paused_until_ms = process.cut_off_until_ms = 0
         ends_ms = self.now_ms + _CALM_MS
@@ -234,12 +235,12 @@ class StandaloneWorld:
                 return
 
     def _is_paused_now(self, process: VirtualProcess) -> bool:
-        is_so = (
-            self._has_pauses and not process.is_samzas and self.random.random() < _PAUSED_IN_A_STEP
-        )
-        if is_so:
-            process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
-        return is_so
+        if not self._is_paused_in_steps or process.is_samzas:
+            return False
+        if self.random.random() >= _PAUSED_IN_A_STEP:
+            return False
+        process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
+        return True
 
     def _is_gone(self, process: VirtualProcess, command: commands.Command) -> bool:
         """Its node is gone, without which it writes nothing."""
@@ -309,10 +310,9 @@ class StandaloneWorld:
     def _write(self, process: VirtualProcess, command: commands.Command) -> None:
         server = self._server
         if isinstance(command, commands.Report):
-            assert process.state.sequence is not None
             if process.is_samzas:
                 return
-            server.placement.running[process.state.sequence] = command.running
+            server.placement.report(process.state, command.running, runs=bool(process.run))
         elif isinstance(command, commands.JoinBarrier):
             barrier = server.barriers[command.version]
             participants = barrier.participants | {process.state.processor_id}

@@ -292,7 +292,7 @@ def _as_leader(
     state, ended = _with_round(state, group, now_ms)
     if state.plan_ms is None and state.round is None and not _is_for(group):
         state = _anew(state, now_ms)
-    asked = requests.commands_for(group)
+    asked = requests.commands_for(group, is_settled=state.plan_ms is None)
     if state.plan_ms is None and state.round is None and requests.awaits_version(group):
         # A Java container that is starting survives no version: there the debounce time is longer than that.
         most_ms = state.settings.debounce_ms if state.samza else PINS_WAIT_MS

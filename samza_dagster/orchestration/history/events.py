@@ -14,7 +14,7 @@ from uuid import UUID
 import dagster as dg
 
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.model.naming import group_of
+from samza_dagster.model.naming import STANDALONE_DEPLOYMENT, group_of
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.history.open_requests import (
     LONGEST_MS,
@@ -31,6 +31,8 @@ from samza_dagster.orchestration.versioned import Versioned
 
 MOST_IN_A_TICK = 200
 STREAM, STATE_TOPIC = "coordinator stream", "state topic"
+IN_ZOOKEEPER = "ZooKeeper"
+"""In a standalone group, of what is in the stream in a cluster."""
 MOST_BYTES = 400_000
 """Of a cursor: three statuses of each of `MOST_REQUESTS` have room in it."""
 UNKNOWN_BEGIN = "unknown: its first statuses were not kept, too many requests were in flight"
@@ -103,7 +105,8 @@ class Mark:
         if told.get("job") != job or not isinstance(position, int):
             return None
         at_ms = round(at_s * 1000) if isinstance(at_s, (int, float)) else 0
-        return cls(str(told.get("topic", STREAM)), position, at_ms)
+        topic = str(told.get("topic", STREAM))
+        return cls(STREAM if topic == IN_ZOOKEEPER else topic, position, at_ms)
 
 
 Responses = Sequence[tuple[int, PlacementResponse]]
@@ -198,7 +201,7 @@ def history_event(
             "deployment_id": response.deployment_id,
             "responded_at": dg.MetadataValue.timestamp(response.timestamp / 1000),
             "position": position,
-            "topic": topic,
+            "topic": IN_ZOOKEEPER if response.deployment_id == STANDALONE_DEPLOYMENT else topic,
             "succeeded": int(response.status_code.value == "SUCCEEDED"),
             "seconds": _seconds(response, told, whole=whole),
             "timeline": table(

@@ -149,3 +149,16 @@ def _run_histories(first: int) -> None:
     for seed in range(first, first + 200):
         StandaloneWorld(seed, spread, TASKS, follows_pins=False).run(1_000)
         StandaloneWorld(seed, *production(), beside_samza=bool(seed % 2)).run(1_000)
+
+
+def test_histories_find_writes_that_no_node_guards() -> None:
+    """A processor that was paused in the middle of what it writes, beyond its session: another leads by then."""
+    with pytest.raises(Violation):
+        _run_unguarded()
+
+
+def _run_unguarded() -> None:
+    for seed in range(168, 260):
+        beside_samza = bool(seed % 2)
+        world = StandaloneWorld(seed, *production(), beside_samza=beside_samza, is_fenced=False)
+        world.run(1_000)
