@@ -109,7 +109,7 @@ faults-real: $(STAMP) java ## faults of real containers that `make test` has no 
 test-beside-java: $(STAMP) java ## two of Samza's Java processors and two of ours in one group, 10 changes of leader (5 minutes)
 	@CHANGES=10 $(BIN)/python -m pytest tests/integration/standalone/test_beside_java.py -q -s
 
-test-standalone: $(STAMP) java ## standalone processors on a real ZooKeeper with real containers: each fault; SHARE=2/4 for a quarter (5 minutes)
+test-standalone: $(STAMP) java ## standalone processors on a real ZooKeeper with real containers: each fault, and how long tasks that stay are silent; SHARE=2/4 for a quarter (5 minutes)
 	@$(BIN)/python -m pytest tests/integration/standalone -q -s -m standalone --durations=0 --durations-min=1
 
 cockpit-real: $(STAMP) java ## rolling bounces of real containers by a real Dagster, killed part by part; drains and failovers (11 minutes)

@@ -106,10 +106,13 @@ class Configuration:
         return self.said[name].value if name in self.said else ""
 
     def client_settings(self) -> dict[str, str]:
-        """Of the file that `client_config` names; empty without one."""
-        from samza_dagster.metadata.connection import client_config_of
+        """librdkafka's: of the job's properties, and of the file that `client_config` names, which win."""
+        from samza_dagster.metadata.connection import Connection, client_config_of
 
-        return client_config_of(_surroundings(self.said))
+        surroundings = _surroundings(self.said)
+        if config := self.value("config"):
+            return dict(Connection.from_properties(config, surroundings).client_config)
+        return client_config_of(surroundings)
 
     def zookeeper_settings(self) -> dict[str, str]:
         """Of the file that `zookeeper_config` names; empty without one."""
@@ -132,9 +135,7 @@ class Configuration:
         surroundings = _surroundings(self.said)
         if config := self.value("config"):
             read = Connection.from_properties(config, surroundings)
-            return replace(
-                read, **{name: self.value(name) or getattr(read, name) for name in _OF_A_JOB}
-            )
+            return replace(read, **{name: self.value(name) for name in _OF_A_JOB})
         return Connection.from_environment(surroundings)
 
 

@@ -35,7 +35,10 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
+    """On one line; what isn't code is plain text: a pattern is no emphasis, a placeholder no tag."""
+    parts = " ".join(text.split()).replace("|", "\\|").split("`")
+    plain = str.maketrans({"<": "&lt;", "*": "\\*"})
+    return "`".join(part if i % 2 else part.translate(plain) for i, part in enumerate(parts))
 
 
 def _prose(text: str) -> str:

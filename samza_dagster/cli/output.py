@@ -98,7 +98,8 @@ class _Column:
         self.cells = cells
         content = max(map(cell_len, cells), default=0)
         is_prose = any(" " in cell for cell in cells)
-        longest_word = max(map(cell_len, name.split()), default=0)
+        words = [*name.split(), *(word for cell in cells for word in cell.split())]
+        longest_word = max(map(cell_len, words), default=0)
         self.wide = max(cell_len(name), content)
         self.narrow = max(longest_word, min(_PROSE_WIDTH, content) if is_prose else content)
 

@@ -23,8 +23,8 @@ from samza_dagster.client.views import (
 )
 from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import STANDALONE_DEPLOYMENT
 from samza_dagster.standalone.group import GroupView
-from samza_dagster.standalone.layout import DEPLOYMENT
 from samza_dagster.standalone.report import group_report, troubles
 
 STARTING_STATE = "starting"
@@ -41,7 +41,7 @@ def view_of_group(
     base = view_of_stream(
         job_name,
         job_id,
-        config={**config, DEPLOYMENT_ID: DEPLOYMENT},
+        config={**config, DEPLOYMENT_ID: STANDALONE_DEPLOYMENT},
         task_containers={},
         task_modes={},
         localities={},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from shlex import quote
 
 from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.client.views import (
@@ -110,7 +111,7 @@ def _judge(
         pid = peer.processor_id
         to = _room_for(view, placing, peer, frozenset({name})) or "a host added for it"
         seen = f"{peer.mode.value.lower()} {pid} is on {name} ({peer.state})"
-        fix = f"move {pid} first: samza-dagster place {pid} --to {to}"
+        fix = f"move {pid} first: samza-dagster place {quote(pid)} --to {to}"
         return HostVerdict(name, False, False, SAME_HOST_RULE, seen, fix)
     broken = placing.violation(processor.processor_id, name)
     if broken is not None:

@@ -115,8 +115,8 @@ SAMZAS = (
     ),
     Described(
         RETRY_COUNT,
-        effect="More failures than this within the window are *flapping*: the next starts pause 30 s "
-        "each; -1: never. **The job doesn't end**, as it would under Samza: only failures count, "
+        effect="More failures than this within the window are flapping: the next starts pause 30 s "
+        "each; -1: never. The job doesn't end, as it would under Samza: only failures count, "
         "and only time is lost.",
     ),
     Described(

@@ -10,22 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 from samza_dagster.lag.choice import GOOD_FOR_MS, soonness
 from samza_dagster.lag.clocks import HostClock, clocks, newest_reports
-from samza_dagster.lag.forecast import (
-    Applied,
-    Errors,
-    Forecast,
-    Pace,
-    forecast,
-    last_of,
-    pace,
-    stalled_for_ms,
-    stands_since,
-    time_to_ready,
-)
 from samza_dagster.lag.heard import Heard, all_silent, heard, silent_after_ms
 from samza_dagster.lag.records import Behind, Came, FirstSince, behind, records_behind, times_to_ask
 
 if TYPE_CHECKING:
+    from samza_dagster.lag.forecasting import (
+        Applied,
+        Errors,
+        Forecast,
+        Pace,
+        forecast,
+        last_of,
+        pace,
+        stalled_for_ms,
+        stands_since,
+        time_to_ready,
+    )
     from samza_dagster.lag.newest import (
         NewestReadiness,
         Part,
@@ -119,13 +119,17 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Applied": "forecasting",
     "Bounds": "stand",
     "Container": "recovery",
     "Course": "reports",
+    "Errors": "forecasting",
+    "Forecast": "forecasting",
     "HostLoss": "recovery",
     "Kept": "past",
     "LostContainer": "recovery",
     "NewestReadiness": "newest",
+    "Pace": "forecasting",
     "Part": "newest",
     "Past": "past",
     "PastError": "past",
@@ -141,9 +145,12 @@ _LAZY = {
     "StorePart": "recovery",
     "back_test": "past",
     "course": "reports",
+    "forecast": "forecasting",
     "host_losses": "recovery",
+    "last_of": "forecasting",
     "newest_readiness": "newest",
     "of_standby": "stand",
+    "pace": "forecasting",
     "pasts": "past",
     "published": "newest",
     "ready_at_ms": "past",
@@ -151,8 +158,11 @@ _LAZY = {
     "restore_forecast": "recovery",
     "restore_forecasts": "recovery",
     "soonest_ready": "newest",
+    "stalled_for_ms": "forecasting",
     "standby_readiness": "readiness",
+    "stands_since": "forecasting",
     "steadiness": "stand",
+    "time_to_ready": "forecasting",
 }
 
 

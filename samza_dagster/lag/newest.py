@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from samza_dagster.lag.forecast import Forecast, Pace, forecast, last_of
+from samza_dagster.lag.forecasting import Forecast, Pace, forecast, last_of
 from samza_dagster.lag.readiness import StandbyReadiness
 from samza_dagster.lag.stand import Stand
 

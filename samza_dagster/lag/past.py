@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from samza_dagster.lag.forecast import LEAST_SPREAD, Applied, Errors, Forecast
+from samza_dagster.lag.forecasting import LEAST_SPREAD, Applied, Errors, Forecast
 
 LEAST_PAST = 40
 """Forecasts that must have come true, or not, before the next ones are widened or narrowed by them."""

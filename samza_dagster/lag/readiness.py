@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from samza_dagster.lag.forecast import Errors, Forecast, Pace, forecast, last_of, pace
+from samza_dagster.lag.forecasting import Errors, Forecast, Pace, forecast, last_of, pace
 from samza_dagster.lag.past import ready_at_ms
 from samza_dagster.lag.reports import Report, course
 from samza_dagster.lag.stand import Bounds, Stand, Steadiness, of_standby, steadiness

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from samza_dagster.lag.forecast import READY, Errors, Forecast, Pace, forecast, last_of
+from samza_dagster.lag.forecasting import READY, Errors, Forecast, Pace, forecast, last_of
 
 
 @dataclass(frozen=True, slots=True)

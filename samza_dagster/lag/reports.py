@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from samza_dagster.lag.forecast import Applied
+from samza_dagster.lag.forecasting import Applied
 from samza_dagster.lag.records import records_behind
 
 

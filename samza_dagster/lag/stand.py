@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from samza_dagster.lag.forecast import Applied, apply_rate, stalled_for_ms, stands_since, trend
+from samza_dagster.lag.forecasting import Applied, apply_rate, stalled_for_ms, stands_since, trend
 from samza_dagster.lag.reports import Course
 
 LEAST_SAMPLES = 3

@@ -15,6 +15,8 @@ ANY_HOST = "ANY_HOST"
 LAST_SEEN = "LAST_SEEN"
 FORCE_RESTART_LAST_SEEN = "FORCE_RESTART_LAST_SEEN"
 STANDBY = "STANDBY"
+STANDALONE_DEPLOYMENT = "standalone"
+"""The deployment id of a standalone group's placement messages: there is one alone."""
 ONE_MORE = "-new"
 """Ends the id of a standby that an active has not yet; see `one_more_of`."""
 DESTINATION_WORDS = frozenset({ANY_HOST, LAST_SEEN, FORCE_RESTART_LAST_SEEN, STANDBY})

@@ -89,7 +89,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     Secrets never stand in the YAML: `client_config_env` names the environment
     variable that holds each. In place of `app_name` and `app_id`, `jobs` are several Samza jobs of
     one cluster: each `<name>/<id>` (`<name>` alone: id 1) or a pattern, as `orders-*/*`, of those
-    that Kafka has a coordinator stream of. Which one a run is about is its partition then. `prefix` goes before the names of jobs, sensors and schedules
+    that Kafka has a coordinator stream of, or ZooKeeper a group. Which one a run is about is its partition then. `prefix` goes before the names of jobs, sensors and schedules
     and is the first part of asset keys: of several components in one code location, all but one
     need a prefix of their own. `hosts`, when given, are the only hosts that its jobs send a
     standby to; where the coordinator chooses by itself it isn't bound. They count as known, too,
@@ -164,6 +164,11 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 seen=f"deployment {self.deployment}, zookeeper {self.zookeeper!r}",
                 fix="deployment: standalone with zookeeper: host:2181, or neither",
             )
+        if self.zookeeper_config or self.zookeeper_config_env:
+            from samza_dagster.metadata.zookeeper_settings import check_settings  # late: start time
+
+            plain = {name: str(value) for name, value in self.zookeeper_config.items()}
+            check_settings({**plain, **self.zookeeper_config_env})
         if self.jobs and self.app_name:
             raise InvalidInput(
                 "the component's Samza jobs",

@@ -15,7 +15,7 @@ import dagster as dg
 
 from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import STANDBY
+from samza_dagster.model.naming import LAST_SEEN, STANDBY
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.config import (
@@ -319,6 +319,11 @@ def _steps(plan: MovePlan) -> list[str]:
             f"{where}{within} and hold it: the container is untouched until then",
             "commit: stop, start there",
         ]
+    if capabilities(plan.coordinator).places_tasks:
+        here = f"`{plan.processor}` at `{plan.source_host}`"
+        if plan.destination == LAST_SEEN:
+            return [f"{here}: it ends its containers and starts them again; no task moves"]
+        return [f"{here}: the leader makes a version of the group for `{plan.destination}`{within}"]
     return [f"{where}{within}, stop, start there: one request, which holds nothing between"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -15,11 +16,12 @@ from samza_dagster.standalone.processor import Processor
 _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
 _AT_WORK_WITHIN_MS = 2_000
+_WARM_WITHIN_MS = 4_000
 
 
 @dataclass
 class VirtualProcess:
-    """`run` are its containers by id; when each of them will have ended, or be at work, in the world's time.
+    """`run` are its containers by id; when each of them will have ended, be at work or ready to start, in the world's time.
 
     `was_ended`: one has ended that it hadn't told to, and others may run on. `left` is what it was in the middle of when it was paused.
     """
@@ -30,11 +32,12 @@ class VirtualProcess:
     run: dict[str, ContainerModel] = field(default_factory=dict[str, ContainerModel])
     ends_ms: dict[str, int] = field(default_factory=dict[str, int])
     at_work_ms: dict[str, int] = field(default_factory=dict[str, int])
+    warm_ms: dict[str, int] = field(default_factory=dict[str, int])
     was_ended: bool = False
     lease_ms: int = 0
     paused_until_ms: int = 0
     cut_off_until_ms: int = 0
-    reading: tuple[int, GroupView] | None = None
+    reading: tuple[int, int, GroupView] | None = None
     left: tuple[Processor, tuple[commands.Command, ...]] | None = None
     seen: GroupView = field(default_factory=GroupView)
 
@@ -46,6 +49,10 @@ class VirtualProcess:
     def clock(self, now_ms: int) -> int:
         """What it takes for the time."""
         return int(now_ms * self.rate) + self.offset_ms
+
+    def stops_by_itself_ms(self) -> int:
+        """When it begins to stop its work without ZooKeeper, in the world's time."""
+        return math.ceil((rules.silent_from(self.state) - self.offset_ms) / self.rate)
 
     def end_what_is_due(self, now_ms: int, *, by_lease: bool) -> None:
         """Whatever the process does meanwhile; `by_lease`: its wardens end what outlives the lease."""
@@ -68,6 +75,12 @@ class VirtualProcess:
         for each in sorted(containers):
             self.ends_ms[each] = now_ms + random.randrange(_STOPS_WITHIN_MS)
 
+    def expect(self, containers: tuple[ContainerModel, ...], now_ms: int, random: Random) -> None:
+        """Gets ready for their start."""
+        self.warm_ms = {
+            each.processor_id: now_ms + random.randrange(_WARM_WITHIN_MS) for each in containers
+        }
+
     def tell_of_containers(self, now_ms: int) -> None:
         """Its rules hear what has ended and what is at work."""
         state = self.state
@@ -79,6 +92,9 @@ class VirtualProcess:
         for each in [each for each, ms in self.at_work_ms.items() if now_ms >= ms]:
             state = rules.at_work(state, each, self.clock(now_ms))
             del self.at_work_ms[each]
+        for each in [each for each, ms in self.warm_ms.items() if now_ms >= ms]:
+            state = rules.warm(state, each)
+            del self.warm_ms[each]
         for each in ended:
             self.ends_ms.pop(each, None)
             self.at_work_ms.pop(each, None)
@@ -90,15 +106,22 @@ class VirtualProcess:
             if own not in self.ends_ms and each.mode is TaskMode.ACTIVE:
                 yield each
 
-    def interrupted(self, told_to_end: frozenset[str]) -> list[str]:
+    def interrupted(self, told_to_end: frozenset[str], now_ms: int) -> list[str]:
         """Containers that a version ends before it is agreed on though it leaves all of their active tasks here.
 
-        Unless it has too many of them, or another one has ended by itself.
+        Unless it has too many of them, or another one has ended by itself, or ZooKeeper was asked too long ago.
         """
+        if self.stops_by_itself_ms() <= now_ms:
+            return []
         barrier, given = self.seen.barrier, self.seen.work_of(self.state.processor_id)
         actives = [each for each in self.run.values() if each.mode is TaskMode.ACTIVE]
         is_new = barrier is not None and barrier.state is BarrierState.NEW
-        too_many = len(actives) > self.state.settings.containers
+        here = {name for each in actives for name in each.tasks}
+        is_starting = any(
+            each.mode is TaskMode.ACTIVE and not each.tasks.keys() & here
+            for each in self.state.work.wanted
+        )
+        too_many = len(actives) + is_starting > self.state.settings.containers
         if not is_new or given is None or self.state.sequence is None or too_many or self.was_ended:
             return []
         staying = [

@@ -16,13 +16,14 @@ from samza_dagster.model import JobModel
 from samza_dagster.model.naming import (
     ANY_HOST,
     LAST_SEEN,
+    STANDALONE_DEPLOYMENT,
     STANDBY,
     active_task_of,
     standby_task_name,
 )
 from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.standalone.group import GroupView, Pin, Running, processor_of
-from samza_dagster.standalone.layout import DEPLOYMENT
+from samza_dagster.standalone.processor import Processor
 from samza_dagster.standalone.requests import Command, Forget, Respond, SetPin, SetRestart
 
 
@@ -39,6 +40,7 @@ class Placement:
     started_ms: dict[str, int] = field(default_factory=dict[str, int])
     _taken_ms: dict[str, int] = field(default_factory=dict[str, int])
     _taken: Counter[str] = field(default_factory=Counter[str])
+    _restarted: set[str] = field(default_factory=set[str])
 
     def waiting(self) -> tuple[PlacementRequest, ...]:
         """Requests without a response, oldest first."""
@@ -49,6 +51,15 @@ class Placement:
         """Requests that haven't ended."""
         begun = [r.uuid for r in self.responses.values() if not r.status_code.is_terminal]
         return [*(request.uuid for request in self.waiting()), *begun]
+
+    def report(self, process: Processor, running: Running, *, runs: bool) -> None:
+        """Writes what a processor says that it runs; whether it has restarted for a request is judged by that."""
+        assert process.sequence is not None
+        self.running[process.sequence] = running
+        uuid = running.restart or ""
+        began_ms = self._taken_ms.get(uuid, 0)
+        if not runs or self.started_ms.get(process.processor_id, 0) >= began_ms:
+            self._restarted.add(uuid)
 
     def write(self, command: Command, group: GroupView) -> Iterator[str]:
         """Writes what a leader made of a request; gives what is wrong with it, by the group as it is."""
@@ -111,10 +122,7 @@ class Placement:
     def _untrue(self, response: PlacementResponse, group: GroupView) -> Iterator[str]:
         name, uuid = response.processor_id, response.uuid
         if response.destination_host == LAST_SEEN:
-            if (
-                group.work_of(name) is not None
-                and self.started_ms.get(name, 0) < self._taken_ms[uuid]
-            ):
+            if uuid not in self._restarted:
                 yield f"SUCCEEDED is true: {name} hasn't restarted"
         elif response.destination_host == ANY_HOST:
             if name in self.pins:
@@ -135,7 +143,7 @@ def request_of(chance: Random, actives: Iterable[str], now_ms: int) -> Placement
         destinations = [*places, STANDBY, ANY_HOST, LAST_SEEN]
     return PlacementRequest(
         uuid=str(UUID(int=chance.getrandbits(128))),
-        deployment_id=DEPLOYMENT,
+        deployment_id=STANDALONE_DEPLOYMENT,
         processor_id=name,
         destination_host=chance.choice(destinations),
         timestamp=now_ms,

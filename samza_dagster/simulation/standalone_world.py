@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from samza_dagster.assignment import by_locality
@@ -31,9 +31,6 @@ from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 
-Step = Callable[
-    [Processor, GroupView | None, int, Grouper], tuple[Processor, tuple[commands.Command, ...]]
-]
 SETTINGS = Settings(
     debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, stop_ms=1_000, probe_ms=9_000
 )
@@ -58,7 +55,7 @@ def production() -> tuple[Grouper, frozenset[str]]:
 
 
 class StandaloneWorld:
-    """One history. `step` is production's, or a planted bug. `beside_samza`: every other processor is Samza's own.
+    """One history. `beside_samza`: every other processor is Samza's own.
 
     `is_fenced`: what a processor writes without its node is refused, as `GuardedSession` does.
     """
@@ -68,7 +65,6 @@ class StandaloneWorld:
         seed: int,
         grouper: Grouper,
         tasks: frozenset[str],
-        step: Step = rules.step,
         *,
         follows_pins: bool = True,
         beside_samza: bool = False,
@@ -80,7 +76,6 @@ class StandaloneWorld:
         self.events = 0
         self._grouper = grouper
         self._tasks = tasks
-        self._step = step
         self._follows_pins = follows_pins
         self._beside_samza = beside_samza
         self._is_fenced = is_fenced
@@ -93,6 +88,7 @@ class StandaloneWorld:
         )
         self._has_pauses = self.random.random() < 0.5
         """Only a warden's lease ends what a paused process runs; without pauses there is none."""
+        self._is_paused_in_steps = self._has_pauses
         self._has_failing_writes = self.random.random() < 0.3
         self._asks = self.random.choice([0, 0.01, 0.05])
         self._ghosts: list[tuple[ContainerModel, int]] = []
@@ -153,7 +149,7 @@ class StandaloneWorld:
         self._judge()
 
     def _calm(self) -> None:
-        self._has_failing_writes = False
+        self._has_failing_writes = self._is_paused_in_steps = False
         for process in self._processes:
             process.paused_until_ms = process.cut_off_until_ms = 0
         ends_ms = self.now_ms + _CALM_MS
@@ -177,7 +173,22 @@ class StandaloneWorld:
             raise self._broken("each request ends", f"{left} after {_CALM_MS} ms")
 
     def _pass(self, ms: int) -> None:
-        self.now_ms += ms
+        """Who isn't paused looks at its clock when its time has come."""
+        end_ms = self.now_ms + ms
+        due = sorted(
+            (at_ms, number)
+            for number, process in enumerate(self._processes)
+            if self.now_ms < (at_ms := process.stops_by_itself_ms()) <= end_ms
+        )
+        awake = [(at_ms, self._processes[number]) for at_ms, number in due]
+        for at_ms, process in awake:
+            self._advance_to(at_ms)
+            if process in self._processes:
+                self._turn(process)
+        self._advance_to(end_ms)
+
+    def _advance_to(self, now_ms: int) -> None:
+        self.now_ms = now_ms
         self._server.expire(self.now_ms)
         self._ghosts = [(run, ends) for run, ends in self._ghosts if self.now_ms < ends]
         for process in self._processes:
@@ -191,13 +202,13 @@ class StandaloneWorld:
             self._carry_out_all(process, before, told)
             return
         process.tell_of_containers(self.now_ms)
-        for seen in self._readings(process):
+        for seen, asked_ms in self._readings(process):
             view = seen
             if seen is not None and process.is_samzas:
                 view = replace(seen, requests=(), responses={}, pins={}, restarts={})
             before, process.seen = process.state, view or GroupView()
-            state, told = self._step(before, view, process.clock(self.now_ms), self._grouper)
-            process.state = state
+            now_ms = process.clock(self.now_ms)
+            process.state, told = rules.step(before, view, now_ms, self._grouper, asked_ms)
             self._carry_out_all(process, before, told)
 
     def _carry_out_all(
@@ -224,48 +235,47 @@ class StandaloneWorld:
                 return
 
     def _is_paused_now(self, process: VirtualProcess) -> bool:
-        is_so = (
-            self._has_pauses and not process.is_samzas and self.random.random() < _PAUSED_IN_A_STEP
-        )
-        if is_so:
-            process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
-        return is_so
+        if not self._is_paused_in_steps or process.is_samzas:
+            return False
+        if self.random.random() >= _PAUSED_IN_A_STEP:
+            return False
+        process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
+        return True
 
     def _is_gone(self, process: VirtualProcess, command: commands.Command) -> bool:
         """Its node is gone, without which it writes nothing."""
         is_write = not isinstance(command, _UNFAILING | commands.GiveUp)
         return is_write and process.state.sequence not in self._server.heard_ms
 
-    def _readings(self, process: VirtualProcess) -> Iterator[GroupView | None]:
-        """One that was asked for earlier, when it arrives; else None, and the next is asked for."""
+    def _readings(self, process: VirtualProcess) -> Iterator[tuple[GroupView | None, int | None]]:
+        """One, and when it was asked for, when it arrives; else the next is asked for. None where nothing answers."""
         server, sequence = self._server, process.state.sequence
         if self.now_ms < process.cut_off_until_ms:
             process.reading = None
-            yield None
+            yield None, None
             return
         if sequence is not None and sequence not in server.heard_ms:
             process.state = rules.expired(process.state)
             process.reading = None
-            yield None
+            yield None, None
             return
         if process.reading is None:
             late_ms = self.random.randrange(_LATE_MS) if self.random.random() < 0.3 else 0
-            process.reading = (self.now_ms + late_ms, server.view(self.now_ms))
+            asked_ms = process.clock(self.now_ms)
+            process.reading = (self.now_ms + late_ms, asked_ms, server.view(self.now_ms))
             if sequence is not None:
                 server.heard_ms[sequence] = self.now_ms
-                heard_ms = process.clock(self.now_ms)
-                process.state = replace(process.state, heard_ms=heard_ms)
                 lease = SETTINGS.session_ms - process.state.settings.stop_ms
                 process.lease_ms = self.now_ms + int(lease / process.rate)
-        arrives_ms, view = process.reading
+        arrives_ms, asked_ms, view = process.reading
         if self.now_ms >= arrives_ms:
             process.reading = None
-            yield view
+            yield view, asked_ms
 
     def _carry_out(self, process: VirtualProcess, command: commands.Command) -> None:
         server, sequence = self._server, process.state.sequence
         if isinstance(command, commands.StopWork):
-            for each in process.interrupted(command.containers):
+            for each in process.interrupted(command.containers, self.now_ms):
                 raise self._broken("tasks that stay go on", each)
             process.stop(command.containers, self.now_ms, self.random)
         elif isinstance(command, commands.Register):
@@ -284,7 +294,7 @@ class StandaloneWorld:
         elif isinstance(command, commands.StartWork):
             self._start(process, command)
         elif isinstance(command, commands.Expect):
-            pass
+            process.expect(command.containers, self.now_ms, self.random)
         else:
             self._write(process, command)
 
@@ -300,10 +310,9 @@ class StandaloneWorld:
     def _write(self, process: VirtualProcess, command: commands.Command) -> None:
         server = self._server
         if isinstance(command, commands.Report):
-            assert process.state.sequence is not None
             if process.is_samzas:
                 return
-            server.placement.running[process.state.sequence] = command.running
+            server.placement.report(process.state, command.running, runs=bool(process.run))
         elif isinstance(command, commands.JoinBarrier):
             barrier = server.barriers[command.version]
             participants = barrier.participants | {process.state.processor_id}

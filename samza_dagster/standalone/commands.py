@@ -50,7 +50,10 @@ class StartWork:
 
 @dataclass(frozen=True)
 class Expect:
-    """Get ready to start these containers, which may never come, and no others; `all` as for a start."""
+    """Get ready to start these containers, which may never come, and no others; `all` as for a start.
+
+    `warm` says when one is ready.
+    """
 
     containers: Containers
     all: Containers = field(repr=False, compare=False)

@@ -35,6 +35,15 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass
+class _Parked:
+    """A container whose process waits for its start; that it does is told once."""
+
+    launch: Launch
+    warm: Callable[[], None]
+    is_warm: bool = False
+
+
+@dataclass
 class _Started:
     """A container from its start until it is told to end: that it has checked in, or ended by itself, is told once."""
 
@@ -86,7 +95,7 @@ class Containers:
         )
         self._boot_id = procfs.boot_id()
         self._started: dict[str, _Started] = {}
-        self._parked: dict[str, Launch] = {}
+        self._parked: dict[str, _Parked] = {}
         self._parks = parks
         self._closing = threading.Event()
         self._supervisor.adopt()
@@ -101,7 +110,7 @@ class Containers:
         ]
         for thread in self._threads:
             thread.start()
-        self._give_back({})
+        self._give_back(())
         self._end_all()
 
     def renew(self, asked: Now, lease_s: float) -> None:
@@ -109,15 +118,26 @@ class Containers:
         with contextlib.suppress(OSError):
             self._supervisor.hold_lease(Grant(_EPOCH, lease_s, asked, self._boot_id))
 
-    def expect(self, command: Expect) -> None:
-        """Launches processes that wait for these starts, which may never come, and ends others that wait."""
-        served, parks = self._served(command), self._parks
-        ids = [each.processor_id for each in command.containers if parks]
-        expected = {own: self._launch(served, own)._replace(job_model_json="") for own in ids}
-        self._give_back(expected)
-        for launch in expected.values():
-            self._supervisor.reserve(launch.execution_id, 0, 0, launch)
-        self._parked = expected
+    def expect(self, command: Expect, warm: Callable[[str], None]) -> None:
+        """Launches processes that wait for these starts, which may never come, and ends others that wait.
+
+        `warm` is called with the id of each that is waiting, and of those for which nothing is launched.
+        """
+        served, roster = self._served(command), self._supervisor.roster
+        expected: dict[str, _Parked] = {}
+        for each in command.containers:
+            own = each.processor_id
+            launch = self._launch(served, own)._replace(job_model_json="")
+            expected[own] = _Parked(launch, partial(warm, own))
+        self._give_back({each.launch.execution_id for each in expected.values()})
+        for own, each in expected.items():
+            if self._parks:
+                self._supervisor.reserve(each.launch.execution_id, 0, 0, each.launch)
+            if each.launch.execution_id not in roster.lot.parked:
+                warm(own)
+        with roster.changed:
+            self._parked = expected
+            roster.changed.notify_all()
 
     def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
         """Starts them, and doesn't wait; `at_work` is called with the id of one that has checked in.
@@ -142,18 +162,17 @@ class Containers:
         """By the execution id under which it is parked, if it is to be the same."""
         parked = self._parked.get(own)
         if parked is not None:
-            launch = self._launch_of(served, own, parked.execution_id)
-            if launch is not None and launch._replace(job_model_json="") == parked:
+            launch = self._launch_of(served, own, parked.launch.execution_id)
+            if launch is not None and launch._replace(job_model_json="") == parked.launch:
                 return launch
         launch = self._launch_of(served, own, f"{own}-{uuid.uuid4().hex[:8]}")
         assert launch is not None  # it is in the model
         return launch
 
-    def _give_back(self, expected: Mapping[str, Launch]) -> None:
-        """Nothing else is expected any more, nor is what an earlier process of this directory expected."""
-        kept = {launch.execution_id for launch in expected.values()}
+    def _give_back(self, expected: Collection[str]) -> None:
+        """Nothing but these executions is expected, nor is what an earlier process of this directory expected."""
         with self._supervisor.roster.changed:
-            parked = set(self._supervisor.roster.lot.parked) - kept
+            parked = set(self._supervisor.roster.lot.parked).difference(expected)
         for execution_id in parked:
             self._supervisor.release(execution_id)
 
@@ -167,7 +186,7 @@ class Containers:
         """Ends what still runs, then what serves it."""
         with self._supervisor.roster.changed:
             self._started.clear()
-        self._give_back({})
+        self._give_back(())
         self._end_all()
         self._closing.set()
         self._supervisor.watch.wake()
@@ -205,14 +224,25 @@ class Containers:
                     for each in self._started.values()
                     if (found := roster.incarnations.get(each.execution_id)) is not None
                 ]
+                warm = [
+                    it
+                    for it in self._parked.values()
+                    if (waiting := roster.lot.parked.get(it.launch.execution_id)) is not None
+                    and waiting.ready
+                    and not it.is_warm
+                ]
                 up = [it for it, found in seen if found.checked_in and not it.has_checked_in]
                 dead = [(it, found) for it, found in seen if not (found.is_live or it.has_ended)]
+                for each in warm:
+                    each.is_warm = True
                 for each in up:
                     each.has_checked_in = True
                 for each, _ in dead:
                     each.has_ended = True
-                if not up and not dead:
+                if not warm and not up and not dead:
                     roster.changed.wait()
+            for each in warm:
+                each.warm()
             for each in up:
                 each.at_work()
             for _, found in dead:

@@ -17,8 +17,6 @@ from samza_dagster.model.naming import active_task_of
 from samza_dagster.standalone.group import LocalStores, Member, Pin, Running
 
 PROTOCOL_VERSION = "1.0"
-DEPLOYMENT = "standalone"
-"""The deployment id of a group's placement messages: there is one alone."""
 _LAYOUT_VERSION = "2.0"
 _GENERATION = "jobModelGeneration"
 Inputs = tuple[SystemStreamPartition, ...]

@@ -79,8 +79,8 @@ class Round:
 class Processor:
     """One processor, by its own clock.
 
-    `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when ZooKeeper
-    last answered. `found` is the version that it found when it registered: it may be nobody that this
+    `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when that
+    was asked for which ZooKeeper answered last. `found` is the version that it found when it registered: it may be nobody that this
     one waits for. Of Samza's own processors `samza` are registered, and one may have left at
     `samza_left_ms`. `work` are its containers. `joined` is the newest version
     whose barrier it has joined. `restarted` is the request by which it restarted its containers last,
@@ -139,21 +139,30 @@ def stopped(state: Processor, containers: frozenset[str]) -> Processor:
     return replace(state, work=state.work.ended(containers))
 
 
+def warm(state: Processor, container: str) -> Processor:
+    """That container is expected, and its process waits for its start."""
+    return replace(state, work=state.work.now_warm(container))
+
+
 def at_work(state: Processor, container: str, now_ms: int) -> Processor:
     """That container processes its tasks."""
     return replace(state, work=state.work.now_at_work(container, now_ms))
 
 
 def step(
-    state: Processor, group: GroupView | None, now_ms: int, grouper: Grouper
+    state: Processor,
+    group: GroupView | None,
+    now_ms: int,
+    grouper: Grouper,
+    asked_ms: int | None = None,
 ) -> tuple[Processor, tuple[Command, ...]]:
-    """What follows from one reading of the group; None where ZooKeeper doesn't answer.
+    """What follows from one reading of the group, which was asked for at `asked_ms`; None where ZooKeeper doesn't answer.
 
     What concerns containers comes last, and a start, which writes, before what doesn't: when a write fails,
     all of them may be repeated. `now_ms` is this processor's own clock, which never goes back.
     """
     if group is not None:
-        state = replace(state, heard_ms=now_ms)
+        state = replace(state, heard_ms=now_ms if asked_ms is None else asked_ms)
     if state.sequence is None or _is_silent(state, now_ms):
         state, ended = without_work(state, now_ms)
         if group is not None and state.sequence is None and not state.work.running:
@@ -176,16 +185,17 @@ def wake_ms(state: Processor) -> int | None:
     due = [at for at in at_ms if at is not None]
     due += [state.round.ends_ms] if state.round is not None else []
     if len(state.work.running) > len(state.work.ending):
-        due.append(_silent_from(state))
+        due.append(silent_from(state))
     return min(due, default=None)
 
 
-def _silent_from(state: Processor) -> int:
+def silent_from(state: Processor) -> int:
+    """When it begins to stop its work, unless ZooKeeper answers what is asked for later than `heard_ms`."""
     return state.heard_ms + state.settings.session_ms - state.settings.stop_ms
 
 
 def _is_silent(state: Processor, now_ms: int) -> bool:
-    return now_ms >= _silent_from(state)
+    return now_ms >= silent_from(state)
 
 
 def without_work(state: Processor, now_ms: int) -> tuple[Processor, tuple[StopWork, ...]]:
@@ -282,7 +292,7 @@ def _as_leader(
     state, ended = _with_round(state, group, now_ms)
     if state.plan_ms is None and state.round is None and not _is_for(group):
         state = _anew(state, now_ms)
-    asked = requests.commands_for(group)
+    asked = requests.commands_for(group, is_settled=state.plan_ms is None)
     if state.plan_ms is None and state.round is None and requests.awaits_version(group):
         # A Java container that is starting survives no version: there the debounce time is longer than that.
         most_ms = state.settings.debounce_ms if state.samza else PINS_WAIT_MS

@@ -15,6 +15,7 @@ from samza_dagster.model.naming import (
     ANY_HOST,
     DESTINATION_WORDS,
     LAST_SEEN,
+    STANDALONE_DEPLOYMENT,
     STANDBY,
     active_task_of,
 )
@@ -26,7 +27,6 @@ from samza_dagster.model.placement_messages import (
 )
 from samza_dagster.placement import texts
 from samza_dagster.standalone.group import BarrierState, GroupView, Pin, processor_of
-from samza_dagster.standalone.layout import DEPLOYMENT
 
 _WHAT = "tasks are placed, and processors restarted"
 RESPONSES_KEPT_MS = 24 * 3_600_000
@@ -66,8 +66,12 @@ class Forget:
 Command = SetPin | SetRestart | Respond | Forget
 
 
-def commands_for(group: GroupView) -> tuple[Command, ...]:
-    """What follows from one reading for whoever leads: requests that end, and those that are taken up."""
+def commands_for(group: GroupView, *, is_settled: bool = True) -> tuple[Command, ...]:
+    """What follows from one reading for whoever leads: requests that end, and those that are taken up.
+
+    `is_settled`: the newest version was made for the members that are there; one of Samza's own that has
+    come back elsewhere since hasn't joined it.
+    """
     if group.model is None:
         return ()
     # Those that have ended go first: a processor may be asked to restart once more.
@@ -79,7 +83,7 @@ def commands_for(group: GroupView) -> tuple[Command, ...]:
                 commands.append(Forget(response.uuid))
             continue
         busy.add(active_task_of(response.processor_id))
-        commands += _ended(group, response)
+        commands += _ended(group, response, is_settled)
     for request in group.requests:
         if active_task_of(request.processor_id) not in busy:
             busy.add(active_task_of(request.processor_id))
@@ -113,7 +117,7 @@ def idle_pins(group: GroupView, model: JobModel) -> tuple[SetPin, ...]:
     )
 
 
-def _ended(group: GroupView, response: PlacementResponse) -> Iterator[Command]:
+def _ended(group: GroupView, response: PlacementResponse, is_settled: bool) -> Iterator[Command]:
     """Of a request that is under way: its end, if it has come."""
     if response.destination_host == LAST_SEEN:
         yield from _restart_ended(group, response)
@@ -132,17 +136,17 @@ def _ended(group: GroupView, response: PlacementResponse) -> Iterator[Command]:
     elif group.barrier is not None and group.barrier.state is BarrierState.DONE:
         processor_id = processor_of(group.model, task)
         assert processor_id is not None  # it is at a location
-        if _runs(group, processor_id):
+        if _runs(group, processor_id, is_settled):
             details = ResponseDetails(started=processor_id, host=pin.location)
             text = texts.started(pin.location)
             yield _response(group, response, StatusCode.SUCCEEDED, text, details)
 
 
-def _runs(group: GroupView, processor_id: str) -> bool:
+def _runs(group: GroupView, processor_id: str, is_settled: bool) -> bool:
     """The processor says that it runs the newest version; Samza's own say no more than that they have joined."""
     member = group.first_of(processor_id)
     if member is None or not member.holds_standbys:
-        return member is not None
+        return member is not None and is_settled
     running = group.running.get(member.sequence)
     is_restarting = processor_id in group.restarts
     return running is not None and running.version == group.version and not is_restarting
@@ -205,11 +209,11 @@ def _refusal(group: GroupView, request: PlacementRequest) -> str | None:
     name, destination = request.processor_id, request.destination_host
     owner = processor_of(group.model, name)
     places = sorted({member.location for member in group.members})
-    if request.deployment_id != DEPLOYMENT:
+    if request.deployment_id != STANDALONE_DEPLOYMENT:
         return texts.refusal(
             "a group has one deployment",
             f"deploymentId {request.deployment_id}",
-            f"deploymentId {DEPLOYMENT}",
+            f"deploymentId {STANDALONE_DEPLOYMENT}",
         )
     if owner is None:
         member = group.first_of(name)

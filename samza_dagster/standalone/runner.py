@@ -23,6 +23,8 @@ from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _READINGS_A_SESSION = 6
 """So often within a session's time the group is read though nothing was heard of it."""
+_SOONEST_MS = 20
+"""Where ZooKeeper is away what is due stays due."""
 _LEASE_OF_SESSION = 0.95
 """A warden ends what outlives this part of the session's time, whatever became of its processor."""
 _log = logging.getLogger(__name__)
@@ -35,8 +37,8 @@ class ContainerControl(Protocol):
         """Lets them live for so long from `asked`: without this word they end by themselves."""
         ...
 
-    def expect(self, command: commands.Expect) -> None:
-        """Gets ready for these starts, which may never come, and for no others."""
+    def expect(self, command: commands.Expect, warm: Callable[[str], None]) -> None:
+        """Gets ready for these starts, which may never come, and for no others; `warm` is called with the id of one that is ready."""
         ...
 
     def start(self, command: commands.StartWork, at_work: Callable[[str], None]) -> None:
@@ -137,6 +139,9 @@ class ProcessorRunner:
     def _note_stopped(self, container: str) -> None:
         self._note(partial(rules.stopped, containers=frozenset({container})))
 
+    def _note_warm(self, container: str) -> None:
+        self._note(partial(rules.warm, container=container))
+
     def _note_at_work(self, container: str) -> None:
         now_ms = _now_ms()
         self._note(partial(rules.at_work, container=container, now_ms=now_ms))
@@ -153,8 +158,8 @@ class ProcessorRunner:
         self._wake()
 
     def _step(self) -> None:
-        before, group = self._state, self._read()
-        self._state, told = rules.step(before, group, _now_ms(), self._grouper)
+        asked_ms, before, group = _now_ms(), self._state, self._read()
+        self._state, told = rules.step(before, group, _now_ms(), self._grouper, asked_ms)
         try:
             for command in told:
                 self._carry_out(command)
@@ -185,7 +190,7 @@ class ProcessorRunner:
             case commands.StopWork():
                 self._stop(command)
             case commands.Expect():
-                self._containers.expect(command)
+                self._containers.expect(command, self._note_warm)
             case commands.StartWork():
                 self._group.write_locality(command, state.location)
                 self._containers.start(command, self._note_at_work)
@@ -251,7 +256,7 @@ class ProcessorRunner:
         due_ms = self._state.settings.session_ms / _READINGS_A_SESSION
         wake_ms = rules.wake_ms(self._state)
         if wake_ms is not None:
-            due_ms = min(due_ms, max(0, wake_ms - _now_ms()))
+            due_ms = min(due_ms, max(_SOONEST_MS, wake_ms - _now_ms()))
         return due_ms / 1_000
 
 

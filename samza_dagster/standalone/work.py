@@ -12,6 +12,8 @@ from typing import NamedTuple
 from samza_dagster.model import ContainerModel, TaskMode
 from samza_dagster.standalone.division import Containers, divided, merged
 
+_WARMED_MS = 3_000
+"""So long a container runs on at most until the process is there that is to go on with its tasks: a barrier may wait for it."""
 _STARTED_MS, _RESTORED_MS = 30_000, 3_000
 """So long standby tasks wait at most for active ones that start, and once these have checked in: their stores are
 restored after that, and their run loop begins."""
@@ -29,8 +31,9 @@ class Work:
     """The containers of one processor.
 
     `wanted` are those that it means to run, as it chose them by `version`; of these the `awaited` hold what it
-    may run only once that version is agreed on, and the `expected` are to start soon. `running` are those that were told to start and haven't ended, of
-    which the `ending` were told to end, and `at_work` process their tasks.
+    may run only once that version is agreed on, and the `expected` are to start soon. The processes of the `warm`
+    ones are there; tasks that stay run on where they are until all are, or `warm_by_ms`. `running` are those that
+    were told to start and haven't ended, of which the `ending` were told to end, and `at_work` process their tasks.
     Standby tasks start at `standbys_ms`: a JVM that starts beside those of active tasks slows these down.
     `silent` are active tasks whose container was told to end since `silent_since_ms` though they stay, and that aren't
     at work again. `silent_ms` is for how long they were so at the newest version or restart; None before any task
@@ -41,6 +44,8 @@ class Work:
     version: int = 0
     awaited: frozenset[str] = frozenset()
     expected: Containers = ()
+    warm: frozenset[str] = frozenset()
+    warm_by_ms: int | None = None
     running: Containers = ()
     ending: frozenset[str] = frozenset()
     at_work: frozenset[str] = frozenset()
@@ -52,7 +57,14 @@ class Work:
     @property
     def wake_ms(self) -> int | None:
         """When `ordered` has to be asked again though nothing happened; None: not by itself."""
-        return self.standbys_ms if self.free_to_start(TaskMode.STANDBY) else None
+        waits = self.have_actives_started and self.free_to_start(TaskMode.STANDBY)
+        standbys_ms = self.standbys_ms if waits else None
+        return min((at for at in (standbys_ms, self.warm_by_ms) if at is not None), default=None)
+
+    @property
+    def have_actives_started(self) -> bool:
+        """All active containers that may run have started."""
+        return _ids(self.expected) <= self.awaited
 
     @property
     def is_settled(self) -> bool:
@@ -61,8 +73,8 @@ class Work:
 
     @property
     def is_at_work(self) -> bool:
-        """All active tasks that it means to run are processed."""
-        return self.at_work >= {each.processor_id for each in _actives(self.wanted)}
+        """All active tasks that it may run are processed."""
+        return _ids(_actives(self.wanted)) - self.awaited <= self.at_work
 
     def gives_up(self, given: ContainerModel | None) -> bool:
         """A container still runs a task that these don't have."""
@@ -78,20 +90,37 @@ class Work:
         """
         if self.version == version:
             return self
-        before = tuple(each for each in self.wanted if each.processor_id not in self.awaited)
-        own = merged(processor_id, before, most, _ids(self.running))
+        own, taken = self._own(), _ids(self.running)
         tasks = {} if given is None else given.tasks
-        wanted = divided(processor_id, own, tasks, _ids(self.running))
+        wanted = divided(processor_id, own, tasks, taken)
         staying = {name for each in _actives(own) for name in each.tasks}
-        awaited = {
-            each.processor_id
-            for each in wanted
-            if each not in own and not each.tasks.keys() <= staying
-        }
-        silent_ms = 0 if own else self.silent_ms
+        new = tuple(e for e in wanted if e not in own and not e.tasks.keys() <= staying)
+        kept = tuple(each for each in wanted if each not in new)
+        room = most if _actives(new) else most + 1
+        few = merged(processor_id, kept, room, taken | _ids(new))
         return replace(
-            self, wanted=wanted, version=version, awaited=frozenset(awaited), silent_ms=silent_ms
+            self,
+            wanted=(*few, *new),
+            version=version,
+            awaited=_ids(new),
+            warm_by_ms=self.warm_by_ms if few == kept else 0,
+            silent_ms=0 if own else self.silent_ms,
         )
+
+    def _own(self) -> Containers:
+        """What runs on, and what takes the place of what has ended or is ending; nothing of what it only awaits."""
+        running_on = tuple(
+            each for each in self.running if self.wanted and each.processor_id not in self.ending
+        )
+        have = {name for each in running_on for name in each.tasks}
+        begun = (
+            each
+            for each in self.wanted
+            if each not in self.running
+            and each.processor_id not in self.awaited
+            and not have & each.tasks.keys()
+        )
+        return (*running_on, *begun)
 
     def agreed(self, processor_id: str, most: int) -> Work:
         """The version that it is by is agreed on; when all is at work, more than `most` containers become fewer."""
@@ -103,7 +132,7 @@ class Work:
 
     def without(self) -> Work:
         """It means to run nothing, until a version gives it something."""
-        return replace(self, wanted=(), version=0, awaited=frozenset())
+        return replace(self, wanted=(), version=0, awaited=frozenset(), warm_by_ms=0)
 
     def ended(self, ids: frozenset[str]) -> Work:
         """These have ended; what ended by itself wasn't meant to, and all starts anew."""
@@ -114,6 +143,10 @@ class Work:
             ending=work.ending - ids,
             at_work=work.at_work - ids,
         )
+
+    def now_warm(self, container_id: str) -> Work:
+        """That container is expected, and its process waits for its start."""
+        return replace(self, warm=self.warm | ({container_id} & _ids(self.expected)))
 
     def now_at_work(self, container_id: str, now_ms: int) -> Work:
         """That container processes its tasks."""
@@ -132,15 +165,27 @@ class Work:
     def ordered(self, now_ms: int) -> tuple[Work, Orders]:
         """What is to end and to start now: nothing while a container lives that has one of its tasks."""
         ends = _ids(self.running) - _ids(self.wanted) - self.ending
-        work = replace(self._silenced(ends, now_ms), ending=self.ending | ends)
+        replaced = self._replaced() & ends
+        cold = _ids(_actives(self.wanted)) - _ids(self.running) - self.warm
+        by_ms = now_ms + _WARMED_MS if self.warm_by_ms is None else self.warm_by_ms
+        runs_on = bool(replaced and cold) and now_ms < by_ms
+        if runs_on:
+            ends -= replaced
+        work = replace(
+            self._silenced(ends, now_ms),
+            ending=self.ending | ends,
+            warm_by_ms=by_ms if runs_on else None,
+        )
         actives = work.free_to_start(TaskMode.ACTIVE)
         if actives:
             work = replace(work, standbys_ms=now_ms + _STARTED_MS)
         running = (*self.running, *actives)
         expected = tuple(each for each in _actives(self.wanted) if each not in running)
-        waits = now_ms < work.standbys_ms or not _ids(expected) <= self.awaited
-        standbys = () if waits else work.free_to_start(TaskMode.STANDBY)
-        work = replace(work, running=(*running, *standbys), expected=expected)
+        warm = self.warm & _ids(tuple(each for each in expected if each in self.expected))
+        work = replace(work, running=running, expected=expected, warm=warm)
+        may_start = work.have_actives_started and now_ms >= work.standbys_ms
+        standbys = work.free_to_start(TaskMode.STANDBY) if may_start else ()
+        work = replace(work, running=(*running, *standbys))
         return work, Orders(ends, (*actives, *standbys))
 
     def free_to_start(self, mode: TaskMode) -> Containers:
@@ -152,6 +197,13 @@ class Work:
             and each not in self.running
             and each.processor_id not in self.awaited
             and not any(each.tasks.keys() & other.tasks.keys() for other in self.running)
+        )
+
+    def _replaced(self) -> frozenset[str]:
+        """Which have active tasks that another one goes on with."""
+        staying = {name for each in _actives(self.wanted) for name in each.tasks}
+        return frozenset(
+            each.processor_id for each in _actives(self.running) if staying & each.tasks.keys()
         )
 
     def _silenced(self, ends: frozenset[str], now_ms: int) -> Work:

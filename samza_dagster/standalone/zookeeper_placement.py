@@ -34,7 +34,7 @@ def placement_store(zookeeper: Nodes, paths: GroupPaths) -> ZooKeeperMetadataSto
     """Where a group's placement messages are, for clients and its leader alike.
 
     `ContainerPlacementMetadataStore` over it writes requests and reads responses; their deployment is
-    `layout.DEPLOYMENT`.
+    `STANDALONE_DEPLOYMENT`.
     """
     return ZooKeeperMetadataStore(zookeeper, paths.placement)
 

@@ -1,4 +1,4 @@
-"""The order of the level, and what its tests share beside the one broker."""
+"""What the tests of the level share beside the one broker."""
 
 from __future__ import annotations
 
@@ -8,11 +8,6 @@ import pytest
 
 from samza_dagster.sandbox.brokers import Brokers
 from tests.rig.fence_broker import three_brokers
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The kill matrix first, all else as it stands: a worker would end with it alone."""
-    items.sort(key=lambda item: not item.path.name.startswith("test_killed_in_"))
 
 
 @pytest.fixture(scope="session")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
-from fake_placement import Run, World
+from fake_placement import SUCCEEDED, Run, World
 
 JOB = "drain_host"
+DONE = (SUCCEEDED, "done")
+HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
 
 
 def config(**more: Any) -> dict[str, Any]:

@@ -437,3 +437,44 @@ def test_bad_looks_that_never_fit_into_their_time_are_refused(
 def test_bad_looks_that_just_fit_are_taken(tmp_path: Path, settings: str) -> None:
     """Three looks half a second apart take one second."""
     assert component(tmp_path, f"{YAML}  auto_failover: {{{settings}}}\n").auto_failover
+
+
+def test_what_the_yaml_leaves_out_the_environment_and_the_file_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As for the commands; a value of the YAML wins, and a job that it names keeps its own id."""
+    file = tmp_path / "config.toml"
+    file.write_text(
+        'job_name = "from-file"\njob_id = 9\nyarn_resource_manager = "http://rm:8088"\n'
+    )
+    monkeypatch.setenv("SAMZA_DAGSTER_CONFIG_FILE", str(file))
+    monkeypatch.setenv("SAMZA_DAGSTER_BOOTSTRAP_SERVERS", "environment:9092")
+    bare = SamzaJobComponent()
+    assert (bare.bootstrap_servers, bare.job) == ("environment:9092", "from-file/9")
+    assert bare.yarn_resource_manager == "http://rm:8088"
+    assert SamzaJobComponent(**NAMED).bootstrap_servers == "here:9092"
+    assert SamzaJobComponent(**NAMED).job == "wordcount/1"
+    assert SamzaJobComponent(bootstrap_servers="h:1", jobs=["orders-*/*"]).app_name == ""
+
+
+def test_a_login_of_the_environments_file_counts_where_the_yaml_has_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    login = tmp_path / "client.properties"
+    login.write_text("security.protocol=SSL\n")
+    monkeypatch.setenv("SAMZA_DAGSTER_CLIENT_CONFIG", str(login))
+    samza = SamzaClientResource(bootstrap_servers="h:1", job_name="j")
+    assert samza.settings() == {"security.protocol": "SSL"}
+    own = SamzaClientResource(
+        bootstrap_servers="h:1", job_name="j", client_config={"client.id": "x"}
+    )
+    assert own.settings() == {"client.id": "x"}
+
+
+def test_without_brokers_anywhere_the_component_says_how_to_name_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    monkeypatch.delenv("SAMZA_DAGSTER_BOOTSTRAP_SERVERS", raising=False)
+    with pytest.raises(InvalidInput, match="SAMZA_DAGSTER_BOOTSTRAP_SERVERS"):
+        SamzaJobComponent(app_name="wordcount")

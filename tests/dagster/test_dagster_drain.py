@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import logging
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,9 +10,8 @@ from typing import Any, cast
 
 import dagster as dg
 import pytest
-from drains import JOB, config, drain, on
+from drains import HOSTS, JOB, config, drain, on
 from fake_placement import (
-    SUCCEEDED,
     FakeClient,
     Run,
     World,
@@ -32,9 +30,6 @@ from samza_dagster.orchestration.waits.waiting import MET
 from tests.rig.bounce_world import earlier_restart
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
-WARNING = logging.WARNING
-DONE = (SUCCEEDED, "done")
-HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
 
 
 def test_each_container_leaves_as_suits_it(world: World, run: Run) -> None:

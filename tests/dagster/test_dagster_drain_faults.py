@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import dagster as dg
 import pytest
-from drains import config, drain, on
+from drains import DONE, config, drain, on
 from fake_placement import (
     EXPIRED,
     NOT_STARTED,
@@ -35,9 +35,6 @@ from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.placement import texts
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
-WARNING = logging.WARNING
-DONE = (SUCCEEDED, "done")
-HOSTS = ("host-1", "host-2", "host-3", "host-4", "host-5", "host-6")
 
 
 @pytest.mark.longdagster
@@ -109,7 +106,9 @@ def test_a_drain_cancelled_while_kafka_is_away_is_cancelled_and_says_what_goes_o
     world.breaks, world.breaks_after = {"wait": dg.DagsterExecutionInterruptedError()}, {"wait": 3}
     result = drain(run, at_once=2)
     assert was_cancelled(result, "drain")
-    warned = [e.user_message for e in instance.all_logs(result.run_id) if e.level == WARNING]
+    warned = [
+        e.user_message for e in instance.all_logs(result.run_id) if e.level == logging.WARNING
+    ]
     for processor, uuid in zip(("3-0", "0"), world.requests, strict=True):
         (told,) = [w for w in warned if w.startswith(f"cancelled: {processor}: ")]
         assert f"request {uuid} goes on" in told

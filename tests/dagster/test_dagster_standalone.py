@@ -197,3 +197,5 @@ def test_a_secret_of_zookeeper_stands_in_no_yaml() -> None:
     with pytest.raises(InvalidInput, match=r"zookeeper_config_env: \{sasl\.password") as refused:
         component(zookeeper_config={"sasl.password": "s3cret"})
     assert "s3cret" not in str(refused.value)
+    with pytest.raises(InvalidInput, match=r"security\.protocol.*sasl\.password"):
+        component(zookeeper_config={"security.protocol": "SASL_SSL", "sasl.username": "samza"})

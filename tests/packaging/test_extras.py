@@ -24,7 +24,7 @@ LARGEST_WHEEL = 1_500_000
 """Bytes. Pictures, jars or tests among them would show."""
 NOBODY = ("--bootstrap-servers", "127.0.0.1:1", "--job-name", "orders")
 PROPERTIES = (
-    "job.name=orders\njob.default.system=kafka\n"
+    "job.name=orders\njob.default.system=kafka\ntask.inputs=kafka.orders\n"
     "systems.kafka.consumer.bootstrap.servers=127.0.0.1:1\n"
 )
 COORDINATOR = (
@@ -117,9 +117,8 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0].partition("-")[0] for name in names}
     assert tops == {"samza_dagster"}
-    assert {"samza_dagster/sandbox/artifacts.toml", "samza_dagster/java/WarmStart.java"} <= set(
-        names
-    )
+    files = ("sandbox/artifacts.toml", "java/WarmStart.java", "monitoring/samza_dagster_alerts.yml")
+    assert {f"samza_dagster/{file}" for file in files} <= set(names)
     assert wheel.stat().st_size < LARGEST_WHEEL
 
 

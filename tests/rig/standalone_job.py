@@ -23,11 +23,15 @@ from samza_dagster.model import (
     TaskMode,
     TaskModel,
 )
-from samza_dagster.model.naming import STANDBY, checkpoint_topic, standby_task_name
+from samza_dagster.model.naming import (
+    STANDALONE_DEPLOYMENT,
+    STANDBY,
+    checkpoint_topic,
+    standby_task_name,
+)
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST, parse_request
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Pin, Running
 from samza_dagster.standalone.job_config import publish_config
-from samza_dagster.standalone.layout import DEPLOYMENT
 
 CONFIG = {
     "job.name": "j",
@@ -207,7 +211,7 @@ class StandaloneJob:
         self.messages.write_response(
             PlacementResponse(
                 uuid=request.uuid,
-                deployment_id=DEPLOYMENT,
+                deployment_id=STANDALONE_DEPLOYMENT,
                 processor_id=request.processor_id,
                 destination_host=request.destination_host,
                 status_code=status,

@@ -103,9 +103,12 @@ def test_the_login_is_that_of_the_file_that_is_named(
     login = tmp_path / "client.properties"
     login.write_text("security.protocol=SASL_SSL\n", encoding="utf-8")
     written(environment, f'client_config = "{login}"\nconfig = "{properties(tmp_path)}"\n')
-    assert configuration({}, environment).connection().client_config == {
-        "security.protocol": "SASL_SSL"
-    }
+    found = configuration({}, environment)
+    assert found.connection().client_config == {"security.protocol": "SASL_SSL"}
+    assert found.client_settings() == {"security.protocol": "SASL_SSL"}
+    security = {"systems__k__consumer__security__protocol": "SSL"}
+    of_a_job = configuration({"config": properties(tmp_path, **security)}, {"HOME": "/nowhere"})
+    assert of_a_job.client_settings() == {"security.protocol": "SSL"}
 
 
 def test_what_is_missing_is_named_with_every_way_to_say_it(environment: dict[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import pkgutil
 import re
@@ -12,6 +13,7 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
@@ -160,23 +162,34 @@ def test_each_command_that_a_sentence_names_exists(page: Path) -> None:
         assert given <= options | {"--help"}, f"samza-dagster {line}"
 
 
-@pytest.mark.parametrize(
-    "yaml",
-    [
-        pytest.param(block, id=f"{page.relative_to(ROOT).as_posix()} {number}")
-        for page in PAGES
-        for number, block in enumerate(fenced(page, "yaml"))
-        if f"type: {TYPE}" in block
-    ],
-)
+def attributes_of(block: str) -> dict[str, Any] | None:
+    """Of a component, or of a part of one; None for any other YAML."""
+    document = yaml.safe_load(block)
+    found = document.get("attributes", document) if isinstance(document, dict) else None
+    names = {each.name for each in dataclasses.fields(SamzaJobComponent)}
+    return found if found and set(found) <= names else None
+
+
+COMPONENTS = [
+    pytest.param(found, id=f"{page.relative_to(ROOT).as_posix()} {number}")
+    for page in PAGES
+    for number, block in enumerate(fenced(page, "yaml"))
+    if (found := attributes_of(block)) is not None
+]
+
+
+@pytest.mark.parametrize("attributes", COMPONENTS)
 def test_each_component_on_a_page_loads(
-    yaml: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    attributes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it is written; what it takes from the environment is there."""
+    """As it is written, a part of one with a job beside it; what it takes from the environment is there."""
     monkeypatch.setenv("SAMZA_DAGSTER_BOOTSTRAP_SERVERS", "broker-1:9092")
     file = tmp_path / "samza_job.yaml"
-    file.write_text(yaml)
+    job = {} if {"app_name", "jobs"} & set(attributes) else {"app_name": "orders"}
+    given = {"bootstrap_servers": "broker-1:9092", **job, **attributes}
+    file.write_text(yaml.safe_dump({"type": TYPE, "attributes": given}))
     assert SamzaJobComponent.from_file(file).build_jobs()
+    assert len(COMPONENTS) > 10
 
 
 def generator() -> Any:

@@ -14,12 +14,13 @@ from uuid import UUID
 import dagster as dg
 
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.model.naming import group_of
+from samza_dagster.model.naming import STANDALONE_DEPLOYMENT, group_of
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.history.open_requests import (
     LONGEST_MS,
     MOST_REQUESTS,
     InFlight,
+    OpenRequest,
     Status,
 )
 from samza_dagster.orchestration.requests import details_of
@@ -30,6 +31,8 @@ from samza_dagster.orchestration.versioned import Versioned
 
 MOST_IN_A_TICK = 200
 STREAM, STATE_TOPIC = "coordinator stream", "state topic"
+IN_ZOOKEEPER = "ZooKeeper"
+"""In a standalone group, of what is in the stream in a cluster."""
 MOST_BYTES = 400_000
 """Of a cursor: three statuses of each of `MOST_REQUESTS` have room in it."""
 UNKNOWN_BEGIN = "unknown: its first statuses were not kept, too many requests were in flight"
@@ -102,7 +105,8 @@ class Mark:
         if told.get("job") != job or not isinstance(position, int):
             return None
         at_ms = round(at_s * 1000) if isinstance(at_s, (int, float)) else 0
-        return cls(str(told.get("topic", STREAM)), position, at_ms)
+        topic = str(told.get("topic", STREAM))
+        return cls(STREAM if topic == IN_ZOOKEEPER else topic, position, at_ms)
 
 
 Responses = Sequence[tuple[int, PlacementResponse]]
@@ -194,17 +198,14 @@ def history_event(
             "timeline_picture": hang(
                 timeline_svg([("", status, at_ms) for status, _, at_ms in told]), "timeline"
             ),
-            "request": response.uuid,
-            "job": job,
-            "processor": response.processor_id,
-            "container_group": f"{job}/{group_of(response.processor_id)}",
+            **of_request(job, response, group_of),
             "destination": response.destination_host,
             "status": response.status_code.value,
             "message": response.response_message,
             "deployment_id": response.deployment_id,
             "responded_at": dg.MetadataValue.timestamp(response.timestamp / 1000),
             "position": position,
-            "topic": topic,
+            "topic": IN_ZOOKEEPER if response.deployment_id == STANDALONE_DEPLOYMENT else topic,
             "succeeded": int(response.status_code.value == "SUCCEEDED"),
             "seconds": _seconds(response, told, whole=whole),
             "timeline": table(
@@ -217,6 +218,18 @@ def history_event(
         },
         tags={"samza/status": response.status_code.value},
     )
+
+
+def of_request(
+    job: str, asked: PlacementResponse | OpenRequest, group_of: Callable[[str], str]
+) -> dict[str, str]:
+    """What every event of a request has, by which it is looked for."""
+    return {
+        "request": asked.uuid,
+        "job": job,
+        "processor": asked.processor_id,
+        "container_group": f"{job}/{group_of(asked.processor_id)}",
+    }
 
 
 def _seconds(response: PlacementResponse, told: Sequence[Status], *, whole: bool) -> float | str:

@@ -8,3 +8,4 @@ HISTORY = "placement_history"
 KEY = dg.AssetKey(HISTORY)
 GROUP = "samza"
 """Of assets."""
+BOUNCES = "bounce_history"

@@ -16,6 +16,7 @@ from samza_dagster.orchestration.history.events import (
     Mark,
     history_event,
     next_batch,
+    of_request,
     resumed,
 )
 from samza_dagster.orchestration.history.names import HISTORY, KEY
@@ -164,10 +165,7 @@ def no_end_event(
         description=f"no end: request {action.uuid} for {action.processor_id} to"
         f" {action.destination} {how}",
         metadata={
-            "request": action.uuid,
-            "job": job,
-            "processor": action.processor_id,
-            "container_group": f"{job}/{group_of(action.processor_id)}",
+            **of_request(job, action, group_of),
             "destination": action.destination,
             "stage": action.stage,
             "kind": action.kind,

@@ -220,10 +220,14 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
     schedule, patience = plan.schedule, plan.patience
     total = len(plan.processors)
     first = sum(len(u.members) for u in plan.units[: schedule.canaries])
+    able = capabilities(plan.coordinator)
+    unit, hold = "container(s)", "Samza's wire has no hold"
+    if able.places_tasks:
+        unit, hold = "processor(s)", "it ends its containers and starts them again"
     way = (
         f"reserve `{LAST_SEEN}` and hold it, then commit: stopped only when its place is held"
-        if capabilities(plan.coordinator).has_own_requests
-        else f"one request for `{LAST_SEEN}`; Samza's wire has no hold. That a container runs is known"
+        if able.has_own_requests
+        else f"one request for `{LAST_SEEN}`; {hold}. That it runs is known"
         " by its answer, that it works by its commits and metrics"
     )
     verify = (
@@ -250,7 +254,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         waits_s=plan.waits_s,
     )
     lines = [
-        f"**rolling_bounce** of {total} container(s) of `{plan.job}` in {len(plan.units)}"
+        f"**rolling_bounce** of {total} {unit} of `{plan.job}` in {len(plan.units)}"
         f" {'host(s)' if schedule.unit == 'hosts' else 'unit(s)'}, at most {schedule.at_once} at once,"
         " never two of a group",
         "",

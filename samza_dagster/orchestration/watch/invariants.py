@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from samza_dagster.lag import HostClock
@@ -47,7 +48,7 @@ def same_host(view: JobView) -> list[Finding]:
             f"{group} on {host}",
             f"{', '.join(members)} are on {host}"
             + ("" if view.capabilities.tells_what_runs else ", by what each reported last"),
-            f"samza-dagster explain {members[-1]}, then place {members[-1]} on another host",
+            f"samza-dagster explain {quote(members[-1])}, then place it on another host",
             "ERROR",
         )
         for (group, host), members in here.items()
@@ -184,7 +185,7 @@ def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
             f"its lag isn't known: {why_not_known(of[processor_id])}"
             if records is None
             else f"{records:,} records behind, at most {limit:,} are allowed",
-            f"samza-dagster lag; if it stands still: samza-dagster place {processor_id} --to LAST_SEEN",
+            f"samza-dagster lag; if it stands still: samza-dagster place {quote(processor_id)} --to LAST_SEEN",
         )
         for processor_id, records in sorted(worst.items())
         if records is None or records > limit
@@ -283,7 +284,7 @@ def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[Finding]
         Finding(
             processor_id,
             f"the coordinator has it on {processor.host}, it reported {reported.get(processor_id) or 'no host'}",
-            f"samza-dagster locality; a restart reports anew: samza-dagster place {processor_id} --to LAST_SEEN",
+            f"samza-dagster locality; a restart reports anew: samza-dagster place {quote(processor_id)} --to LAST_SEEN",
         )
         for processor_id, processor in sorted(view.processors.items())
         if processor.state == "running" and reported.get(processor_id) != processor.host

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import some_of
@@ -174,7 +175,7 @@ def why_not_known(lags: Iterable[ReplicaLag]) -> str:
 
 def _fix(processor_id: str) -> str:
     return (
-        f"samza-dagster lag; if it stands still: samza-dagster place {processor_id} --to LAST_SEEN;"
+        f"samza-dagster lag; if it stands still: samza-dagster place {quote(processor_id)} --to LAST_SEEN;"
         " if its host is slow: job relocate_standby"
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from shlex import quote
 
 from samza_dagster.orchestration.watch.cases import (
     FAIL_OVER,
@@ -342,26 +343,26 @@ def _command(case: Case, observation: Observation, standbys: Sequence[ContainerS
     if case.kind in _COMMANDS:
         return _COMMANDS[case.kind]
     if case.kind == FLAPPING:
-        return f"samza-dagster status {processor}, then its log on its host"
+        return f"samza-dagster status {quote(processor)}, then its log on its host"
     if case.kind == STANDBY_DOWN:
-        return f"samza-dagster explain {processor}"
+        return f"samza-dagster explain {quote(processor)}"
     if case.kind in OF_A_HOST and case.action == NOTHING:
-        return f"samza-dagster status {processor}, until it is on another host"
+        return f"samza-dagster status {quote(processor)}, until it is on another host"
     if case.action == RESTART:
-        return f"samza-dagster place {processor} --to LAST_SEEN"
+        return f"samza-dagster place {quote(processor)} --to LAST_SEEN"
     if observation.ours:
         return (
-            f"samza-dagster fail-over {processor}"
+            f"samza-dagster fail-over {quote(processor)}"
             if standbys
-            else f"samza-dagster place {processor} --to ANY_HOST, which restores its state anew"
+            else f"samza-dagster place {quote(processor)} --to ANY_HOST, which restores its state anew"
         )
     if not standbys:
-        return f"samza-dagster place {processor} --to LAST_SEEN, where its state is"
+        return f"samza-dagster place {quote(processor)} --to LAST_SEEN, where its state is"
     standby = standbys[0]
     return (
         f"job move_with_standby with processor {processor} and standby {standby.processor_id};"
-        f" or samza-dagster place {standby.processor_id} --to ANY_HOST, then samza-dagster place"
-        f" {processor} --to {standby.host}"
+        f" or samza-dagster place {quote(standby.processor_id)} --to ANY_HOST, then samza-dagster place"
+        f" {quote(processor)} --to {standby.host}"
     )
 
 

@@ -1,4 +1,4 @@
-"""One broker for the level; a job per module."""
+"""One broker for the level, and one with an authorizer; a job per module."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.sandbox.broker import Broker
+from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
+from tests.rig.fence_broker import SECRET, config_of, fence_broker
 from tests.rig.job import Job
 from tests.rig.kill_points import CRASHING, KilledJob
 from tests.rig.kill_scenarios import SETTINGS
@@ -59,3 +63,26 @@ def killed_job(bootstrap_servers: str, tmp_path: Path) -> Iterator[Callable[...,
     yield make
     for job in made:
         job.close()
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """With an authorizer, and a login for the coordinator."""
+    with fence_broker(tmp_path_factory.mktemp("fence")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def principals(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Principals:
+    """Those of a job of this test alone."""
+    name = f"fence-{abs(hash(request.node.name)) % 10**8}"
+    found = Principals.of(config_of(broker, name, tmp_path))
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> KafkaCluster:
+    """As the coordinator logs in."""
+    login = {"sasl.username": ADMIN, "sasl.password": SECRET, "sasl.mechanism": MECHANISM}
+    return KafkaCluster(broker.sasl_servers, {"security.protocol": "SASL_PLAINTEXT", **login})

@@ -14,7 +14,7 @@ import pytest
 
 from samza_dagster.sandbox.broker import Broker
 from tests.rig.crashing_points import FENCE
-from tests.rig.fence_broker import fence_broker, fenced_job
+from tests.rig.fence_broker import fenced_job
 from tests.rig.fence_scenario import HOST_FENCED
 from tests.rig.job import Job
 from tests.rig.kill_matrix import go_through_these, go_through_twice_killed
@@ -36,13 +36,6 @@ SUCCESSORS = (
     KillPoint("before-acknowledgement", 1, FENCE),
 )
 PARTS = 2
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """With an authorizer, and a login for the coordinator."""
-    with fence_broker(tmp_path_factory.mktemp("fence")) as broker:
-        yield broker
 
 
 @pytest.fixture

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer  # noqa: TID253 - the outside writer
 
+from samza_dagster.lag import Bounds, published
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.lag_topic import publish
 from samza_dagster.metadata.topics import ensure_topic, retained
+from samza_dagster.orchestration.assets.readiness_now import readiness_of
 from tests.rig.job import Job
 from tests.rig.waiting import until
 
@@ -56,7 +59,10 @@ def report(job: Job, partition: int, standby: dict[str, Any], applied: int | Non
 
 
 def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> None:
-    """From two reports of each of its tasks: records, and a forecast by its speed."""
+    """From two reports of each of its tasks: records, and a forecast by its speed.
+
+    What a client saw of the same reports and published, the next question to it goes by.
+    """
     job = job_of(NAME, settings=SETTINGS)
     cluster = KafkaCluster(job.bootstrap_servers)
     changelog, metrics = f"{job.name}-s", f"{job.name}-metrics"
@@ -93,9 +99,20 @@ def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> No
     # Partition 0 and 2 are the tasks of processor 0: 100 records each.
     found = lag(9, lambda seen: seen["records"] == 180)
     assert found["ready_in_ms"] is None
+    with job.client() as client:
+        looks = [client.lag()]
     found = lag(89, lambda seen: seen["records"] == 20 and seen["ready_in_ms"] is not None)
     assert 0 < found["ready_in_ms"] < 30_000
     assert found["age_ms"] < 20_000
+    with job.client() as client:
+        looks.append(client.lag())
+        rows = readiness_of(looks, Bounds(report_s=5))
+        newest_ms = max(one.came_ms for one in looks[-1] if one.came_ms is not None)
+        assert publish(job.connection, published(rows, newest_ms, 60_000)) == 2
+        assert client.readiness(looks[-1]).apply_per_s("0-0") > 0
+        (told,) = [text for text in client.explain("0", "STANDBY").notices if "0-0: " in text]
+        assert "a takeover now would wait" in told
+        assert client.readiness(looks[-1]).apply_per_s("1-0") == 0
     assert lag(99, lambda seen: seen["records"] == 0)["ready_in_ms"] == 0
     assert "lag" not in job.processors()["1-0"]
     assert missing() == 1

@@ -125,15 +125,19 @@ def test_what_is_expected_waits_for_its_start_and_is_killed_when_another_comes(
     before = until("it runs", rig.newest)
     ended: list[str] = []
     rig.containers.stop({"p1"}, ended.append)
-    rig.containers.expect(Expect((ONE,), (ONE,), MODEL))
+    warm: list[str] = []
+    rig.containers.expect(Expect((ONE,), (ONE,), MODEL), warm.append)
     until("who waits keeps nobody waiting", lambda: ended == ["p1"], seconds=10)
     expected = until(
         "it waits", lambda: (f := rig.newest()) and f.execution_id != before.execution_id and f
     )
     assert expected.parked
-    rig.containers.expect(Expect((ONE,), (ONE,), MODEL))
+    rig.containers.expect(Expect((ONE,), (ONE,), MODEL), warm.append)
+    assert warm == []
+    ask(expected, until_answered=False)
+    until("that it waits is told", lambda: warm == ["p1"])
     rig.start(started)
-    rig.containers.expect(Expect((), (), MODEL))
+    rig.containers.expect(Expect((), (), MODEL), warm.append)
     runs = until("it is started", lambda: (f := rig.newest()) and not f.parked and f)
     assert (runs.execution_id == expected.execution_id) == (started == ONE)
     if started == OTHER:
@@ -157,9 +161,11 @@ def test_of_several_containers_each_is_told_of_when_it_has_checked_in_and_when_i
     assert rig.failures == []
 
 
-def ask(found: Incarnation) -> None:
+def ask(found: Incarnation, *, until_answered: bool = True) -> None:
     """As its container does: for its JobModel, then by its first heartbeat."""
     url = found.spec["environment"]["SAMZA_COORDINATOR_URL"]
     for page in ("", f"containerHeartbeat?executionContainerId={found.execution_id}"):
         with urllib.request.urlopen(url + page, timeout=10) as answer:
+            if not until_answered:
+                return
             assert answer.read()

@@ -17,12 +17,13 @@ from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
 from samza_dagster.model import ContainerModel
+from samza_dagster.model.naming import STANDALONE_DEPLOYMENT
 from samza_dagster.model.placement_messages import PlacementResponse, StatusCode
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.commands import Expect, StartWork
 from samza_dagster.standalone.group import Pin
 from samza_dagster.standalone.job_plan import JobPlan
-from samza_dagster.standalone.layout import DEPLOYMENT, GroupPaths
+from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Grouper, Settings
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
@@ -92,7 +93,9 @@ class RecordedWork:
 
     def renew(self, asked: Now, lease_s: float) -> None: ...
 
-    def expect(self, command: Expect) -> None: ...
+    def expect(self, command: Expect, warm: Callable[[str], None]) -> None:
+        for each in command.containers:
+            warm(each.processor_id)
 
     def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
         for each in command.containers:
@@ -229,7 +232,7 @@ def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(
     messages = ContainerPlacementMetadataStore(placement_store(session, PATHS))
 
     def answer(name: str, destination: str) -> PlacementResponse:
-        uuid = messages.write_request(DEPLOYMENT, name, destination)
+        uuid = messages.write_request(STANDALONE_DEPLOYMENT, name, destination)
 
         def ended() -> PlacementResponse | None:
             response = messages.read_response(uuid)

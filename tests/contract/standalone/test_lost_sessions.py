@@ -10,6 +10,7 @@ import pytest
 
 from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
+from samza_dagster.model.naming import STANDALONE_DEPLOYMENT
 from samza_dagster.model.placement_messages import PlacementResponse, StatusCode
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.commands import (
@@ -20,7 +21,7 @@ from samza_dagster.standalone.commands import (
     StartWork,
 )
 from samza_dagster.standalone.group import BarrierState, LocalStores, Pin, Running
-from samza_dagster.standalone.layout import DEPLOYMENT, GroupPaths
+from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 from tests.rig.proxy import REPLIES, Proxy
@@ -100,7 +101,7 @@ def test_a_leader_that_was_paused_beyond_its_session_changes_nothing_once_anothe
         work = MODEL.containers["p1"]
         response = PlacementResponse(
             uuid="5bd0e4a8-9a8e-4cf0-8a29-0ed0f7ff8a4d",
-            deployment_id=DEPLOYMENT,
+            deployment_id=STANDALONE_DEPLOYMENT,
             processor_id="P 0",
             destination_host="host-p2",
             status_code=StatusCode.SUCCEEDED,

@@ -30,7 +30,9 @@ class CountedWork:
 
     def renew(self, asked: Now, lease_s: float) -> None: ...
 
-    def expect(self, command: Expect) -> None: ...
+    def expect(self, command: Expect, warm: Callable[[str], None]) -> None:
+        for each in command.containers:
+            warm(each.processor_id)
 
     def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
         self.told.append("start")

@@ -94,3 +94,17 @@ def test_explain_says_each_thing_once(commands: Any) -> None:
     for once in ("standby 0-0 is on host-3", "move 0-0 first"):
         assert (facts.count(once), hosts.count(once)) == (0, 1)
     assert "would go to" not in commands.run("explain", "0", "--to", "host-2").stdout
+
+
+@pytest.mark.usefixtures("narrow")
+def test_no_word_of_a_sentence_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    """A variable's name is copied from a fix, too."""
+    name = "SAMZA_DAGSTER_BOOTSTRAP_SERVERS"
+    print_table("Title", ("check", "seen", "fix"), [("a b", f"no {name}", f"set {name} to it")])
+    print_table(
+        "Title", ("check", "seen", "fix"), [("a b", f"no {name}S_OF_IT", f"set {name}S_OF_IT")]
+    )
+    as_table, folded = Text.from_ansi(capsys.readouterr().out).plain.split("Title")[1:]
+    assert "┏" in as_table
+    assert "┏" not in folded
+    assert as_table.count(name) == folded.count(name) == 2

@@ -11,8 +11,10 @@ import pytest
 
 from samza_dagster.coordinator.mail import Arrived
 from samza_dagster.coordinator.recording import JsonLinesRecorder
+from samza_dagster.coordinator.term import ids_of
 from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.metadata.state_topic import DEPLOYMENT, LEADER, TAKE_OVER, is_mail, is_state
+from samza_dagster.placement import events
 from samza_dagster.placement.state import JobState, PlacementAsk
 from samza_dagster.simulation.event_log import replay_log
 from tests.rig.term_bench import (
@@ -300,3 +302,12 @@ def test_a_leader_that_was_replaced_ends_by_the_brokers_word() -> None:
     bench.cluster.told = {"h2": 5}
     with pytest.raises(Fenced):
         bench.term._heed_higher_epochs()
+
+
+def test_log_lines_name_the_request_and_its_group_or_the_incarnation() -> None:
+    """By these they are found beside those of agents and of Dagster."""
+    ask = PlacementAsk(UUID, "run-1", "0-0", "h1", 1)
+    assert ids_of(Arrived(ask)) == {"request": UUID, "processor": "0-0", "group": "0"}
+    assert ids_of(malformed(own=True)) == {"request": malformed(own=True).uuid}
+    assert ids_of(events.ContainerCheckedIn(0, "e-1", "h1")) == {"execution": "e-1"}
+    assert ids_of(events.TimePassed(0)) == {"execution": None}

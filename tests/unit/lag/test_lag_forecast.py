@@ -20,7 +20,7 @@ from samza_dagster.lag import (
     stands_since,
     time_to_ready,
 )
-from samza_dagster.lag.forecast import NEVER, READY, trend
+from samza_dagster.lag.forecasting import NEVER, READY, trend
 
 pytestmark = pytest.mark.unit
 

@@ -23,7 +23,7 @@ BUGS = {
         "    if state.work.gives_up(given):",
         "    if False:",
     ),
-    "nobody stops without ZooKeeper": ("return now_ms >= _silent_from(state)", "return False"),
+    "nobody stops without ZooKeeper": ("return now_ms >= silent_from(state)", "return False"),
     "work stops when the session is over": ("- state.settings.stop_ms", ""),
     "work starts before all have agreed": (
         "elif barrier.state is BarrierState.DONE:",
@@ -50,8 +50,8 @@ BUGS = {
         "for each in self.wanted for name, task in each.tasks.items()",
     ),
     "a task that a version adds starts before all have agreed": (
-        "            if each not in own and not each.tasks.keys() <= staying\n",
-        "            if each.mode is TaskMode.STANDBY\n",
+        "awaited=_ids(new),",
+        "awaited=frozenset(),",
     ),
     "a task starts anew before its container has ended": (
         "and not any(each.tasks.keys() & other.tasks.keys() for other in self.running)",
@@ -61,30 +61,18 @@ BUGS = {
         "if staying == each.tasks and",
         "if staying and",
     ),
-    "what stays of a container starts nowhere": (
-        "            wanted.append(staying)\n",
-        "            pass\n",
-    ),
     "added tasks join those that stay in one container": (
         "        if staying == each.tasks and (each.mode is TaskMode.ACTIVE or staying == of_mode):",
         "        if staying == of_mode:",
     ),
     "containers become more and more": ("return replace(work, wanted=wanted)", "return work"),
-    "containers never become fewer than what they were when a version came": (
-        "own = merged(processor_id, before, most, _ids(self.running))",
-        "own = before",
-    ),
     "what was given up is chosen again from what hasn't been agreed on": (
-        "if each.processor_id not in self.awaited)\n        own",
-        ")\n        own",
+        "            and each.processor_id not in self.awaited\n            and not have",
+        "            and not have",
     ),
     "who has stopped without ZooKeeper goes on by the version that it knew": (
-        "return replace(self, wanted=(), version=0, awaited=frozenset())",
-        "return replace(self, wanted=(), awaited=frozenset())",
-    ),
-    "an ended container is started again as if it had been told to end": (
-        "work = self if ids <= self.ending or not ids & _ids(self.running) else self.without()",
-        "work = self",
+        "wanted=(), version=0, awaited",
+        "wanted=(), awaited",
     ),
     "a change of members is not seen": (
         "if state.counted != group.members:",
@@ -139,12 +127,12 @@ def _functions(module: ModuleType) -> Iterator[tuple[str, FunctionType]]:
 
 
 FIRST = {
-    "work stops when the session is over": 15,
-    "who came back elsewhere is taken for who was there": 55,
-    "who has registered knows that all who are gone have stopped": 25,
-    "a change of members is not seen": 65,
-    "a task is there as soon as all have agreed": 15,
-    "a dead leader's request is taken up again": 30,
+    "work stops when the session is over": 128,
+    "who came back elsewhere is taken for who was there": 92,
+    "nobody waits for Samza's own that may work on": 59,
+    "who has registered knows that all who are gone have stopped": 28,
+    "a change of members is not seen": 12,
+    "a dead leader's request is taken up again": 32,
 }
 """The history to begin with, by the bug: those before it are long, and show none of it."""
 
@@ -161,3 +149,16 @@ def _run_histories(first: int) -> None:
     for seed in range(first, first + 200):
         StandaloneWorld(seed, spread, TASKS, follows_pins=False).run(1_000)
         StandaloneWorld(seed, *production(), beside_samza=bool(seed % 2)).run(1_000)
+
+
+def test_histories_find_writes_that_no_node_guards() -> None:
+    """A processor that was paused in the middle of what it writes, beyond its session: another leads by then."""
+    with pytest.raises(Violation):
+        _run_unguarded()
+
+
+def _run_unguarded() -> None:
+    for seed in range(168, 260):
+        beside_samza = bool(seed % 2)
+        world = StandaloneWorld(seed, *production(), beside_samza=beside_samza, is_fenced=False)
+        world.run(1_000)

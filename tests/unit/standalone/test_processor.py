@@ -136,14 +136,39 @@ def test_who_gets_tasks_joins_at_once_and_runs_on_and_they_start_once_all_have_a
 def test_who_gives_up_tasks_stops_their_container_before_it_joins_and_those_that_stay_start_at_once() -> (
     None
 ):
-    """A barrier is where everybody waits for those who give something up; nobody else may own what stays."""
+    """A barrier is where everybody waits for those who give something up; nobody else may own what stays. It runs
+    on until the process is warm that goes on with that."""
     rest = container("b_1", "1")
     seen = group(A, B, version=2, a="2", b="1")
-    state, commands = step(at(B, work=runs(container("b", "1", "2")), joined=1), seen, 100, planned)
-    assert commands == (stop("b"), expect(rest))
+    state = at(B, work=runs(container("b", "1", "2")), joined=1)
+    state, commands = step(state, seen, 100, planned)
+    assert commands == (expect(rest),)
     assert step(state, seen, 105, planned)[1] == ()
-    state, commands = step(stopped(state), seen, 106, planned)
+    state, commands = step(rules.warm(state, "b_1"), seen, 106, planned)
+    assert commands == (stop("b"),)
+    state, commands = step(stopped(state), seen, 109, planned)
     assert commands == (JoinBarrier(2), start(rest), expect())
+
+
+def test_a_container_whose_successor_is_not_warm_in_time_stops_nevertheless() -> None:
+    """A barrier may wait for that."""
+    seen = group(A, B, version=2, a="2", b="1")
+    state = at(B, work=runs(container("b", "1", "2")), joined=1)
+    state, _ = step(state, seen, 100, planned)
+    state, commands = step(state, seen, 3_099, planned)
+    assert commands == ()
+    assert rules.wake_ms(replace(state, settings=Settings())) == 3_100
+    assert step(state, seen, 3_100, planned)[1] == (stop("b"),)
+
+
+def test_a_version_that_comes_before_a_container_has_ended_may_leave_it_running() -> None:
+    """It was to give a task up, and has it again."""
+    both = container("b", "1", "2")
+    state = at(B, work=runs(both), joined=1)
+    state, _ = step(state, group(A, B, version=2, a="2", b="1"), 100, planned)
+    state, commands = step(state, group(A, B, version=3, a="3", b="1 2"), 105, planned)
+    assert commands == (JoinBarrier(3), expect())
+    assert state.work.wanted == (both,)
 
 
 def test_a_change_among_standbys_leaves_the_active_tasks_running() -> None:
@@ -225,6 +250,15 @@ def test_work_has_ended_before_the_session_can_be_over() -> None:
     assert step(stopped(state), None, 125, planned)[1] == ()
 
 
+def test_an_answer_counts_from_when_it_was_asked_for() -> None:
+    """As the session does: what came late was true then."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, a="1", b="2")
+    state = at(B, work=runs(container("b", "2")), joined=1, running=Running(1))
+    state, _ = step(state, settled, 115, planned, asked_ms=105)
+    assert rules.wake_ms(state) == 125
+    assert step(state, settled, 130, planned, asked_ms=106)[1] == (stop("b"),)
+
+
 def test_a_leader_whose_newest_version_is_for_other_members_plans_anew() -> None:
     """An older leader's last version gave tasks to one who is gone: nobody else would see to them."""
     seen = group(B, version=3, state=BarrierState.DONE, a="1", b="2")
@@ -280,7 +314,8 @@ def test_a_processor_reports_what_it_runs_and_how_long_its_tasks_were_silent() -
     """Once for each version, also when its work is the same; silent from the end of their container till they are at work."""
     seen = group(A, B, version=2, a="2", b="1")
     before = at(B, work=runs(container("b", "1", "2")), joined=1)
-    state, _ = step(before, seen, 100, planned)
+    state, _ = step(before, seen, 90, planned)
+    state, _ = step(rules.warm(state, "b_1"), seen, 100, planned)
     state, _ = step(stopped(state), seen, 103, planned)
     state = rules.at_work(state, "b_1", 107)
     agreed = replace(seen, barrier=Barrier(BarrierState.DONE))
@@ -323,6 +358,16 @@ def test_standby_tasks_start_once_the_active_ones_that_start_too_have_been_at_wo
     assert step(state, settled, 8_000, planned)[1] == (start(container("b-0", "standby1")),)
 
 
+def test_standby_tasks_that_wait_for_a_container_to_end_wake_nobody() -> None:
+    """They start with its successor's check-in, which is told."""
+    seen = group(A, B, version=2, state=BarrierState.DONE, a="2", b="1 standby2")
+    state = at(B, work=runs(container("b", "1", "2")), joined=2, settings=Settings())
+    state, _ = step(state, seen, 100, planned)
+    state, commands = step(rules.warm(state, "b_1"), seen, 101, planned)
+    assert commands == (stop("b"),)
+    assert state.work.wake_ms is None
+
+
 def test_containers_become_fewer_once_all_is_at_work() -> None:
     """Those with the fewest tasks, as a start on its own then, not beside the one that has just been added."""
     settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="1 2 3 4")
@@ -332,7 +377,21 @@ def test_containers_become_fewer_once_all_is_at_work() -> None:
     state = at(B, work=work, joined=1, running=Running(1), settings=few)
     assert step(state, settled, 100, planned)[1] == ()
     state, commands = step(rules.at_work(state, "b_2", 101), settled, 101, planned)
-    assert commands == (stop("b_1", "b_2"), expect(container("b_3", "3", "4")))
+    assert commands == (expect(container("b_3", "3", "4")),)
+    assert step(rules.warm(state, "b_3"), settled, 102, planned)[1] == (stop("b_1", "b_2"),)
+
+
+def test_a_version_that_adds_tasks_before_containers_became_fewer_does_not_add_to_them() -> None:
+    """One more than there may be, at most: those that are too many become one at once."""
+    few = replace(SETTINGS, containers=1)
+    work = replace(runs(container("b", "1"), container("b_1", "2")), at_work=frozenset({"b"}))
+    state = at(B, work=work, joined=1, settings=few)
+    seen = group(A, B, version=2, a="4", b="1 2")
+    assert step(state, seen, 100, planned)[1] == (JoinBarrier(2),), "one that adds none ends none"
+    seen = group(A, B, version=2, a="4", b="1 2 3")
+    _, commands = step(state, seen, 100, planned)
+    both, added = container("b_3", "1", "2"), container("b_2", "3")
+    assert commands == (JoinBarrier(2), stop("b", "b_1"), expect(both, added))
 
 
 def test_what_ended_by_itself_takes_all_with_it_and_all_starts_anew() -> None:

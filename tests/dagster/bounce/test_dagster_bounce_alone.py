@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
-from fake_bounce import bounce, in_virtual_time, metadata
+from fake_bounce import bounce, metadata
 
 from samza_dagster.errors import Refused
 from samza_dagster.orchestration.bounce import alone
@@ -13,20 +13,6 @@ from samza_dagster.orchestration.operations import control as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> BounceWorld:
-    """The demo job in virtual time."""
-    made = BounceWorld()
-    in_virtual_time(made, monkeypatch)
-    return made
-
-
-@pytest.fixture
-def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
-    """Bounces of a job exclude each other, so each test has its own."""
-    return own_instance
 
 
 def test_two_bounces_of_a_job_are_never_at_work_at_once(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import dagster as dg
 import pytest
 
@@ -15,13 +13,6 @@ from samza_dagster.orchestration.operations.steered import By, steerings
 pytestmark = pytest.mark.dagster
 JOB = rolling_bounce_job("demo/1")
 ACTIONS = (BounceAction.pause, BounceAction.abort)
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    """One of each test's own."""
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def re_executed(instance: dg.DagsterInstance, told: BounceAction) -> str:

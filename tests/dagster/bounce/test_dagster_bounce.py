@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import dagster as dg
 import pytest
 from dagster import serialize_value
-from fake_bounce import bounce, in_virtual_time, log_of, metadata, tags_of
+from fake_bounce import bounce, log_of, metadata, tags_of
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
@@ -20,21 +18,6 @@ from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_
 
 pytestmark = pytest.mark.dagster
 NOT_STARTED = (StatusCode.FAILED, texts.start_failed("host-1", "host-1"))
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> BounceWorld:
-    """The demo job in virtual time."""
-    made = BounceWorld()
-    in_virtual_time(made, monkeypatch)
-    return made
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    """One of each test's own: bounces of a job exclude each other."""
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def test_all_are_bounced_two_at_a_time(world: BounceWorld, instance: dg.DagsterInstance) -> None:

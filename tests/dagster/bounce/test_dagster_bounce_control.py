@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import dagster as dg
 import pytest
-from fake_bounce import bounce, control, definitions, in_virtual_time, metadata, tags_of
+from fake_bounce import bounce, control, definitions, metadata, tags_of
 
 from samza_dagster.errors import InvalidInput, Refused, Unreachable
 from samza_dagster.orchestration.bounce import alone
@@ -21,21 +19,6 @@ from samza_dagster.orchestration.tags import STEERED
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> BounceWorld:
-    """The demo job in virtual time."""
-    made = BounceWorld()
-    in_virtual_time(made, monkeypatch)
-    return made
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    """One of each test's own."""
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 def when_first_is_back(world: BounceWorld, instance: dg.DagsterInstance, action: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from click.testing import CliRunner
-from fake_bounce import bounce, control, in_virtual_time
+from fake_bounce import bounce, control
 from test_dagster_bounce_control import resumed
 
 from samza_dagster.cli.main import cli
@@ -21,14 +21,6 @@ from samza_dagster.orchestration.operations import control as bounce_runs
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> BounceWorld:
-    """The demo job in virtual time."""
-    made = BounceWorld()
-    in_virtual_time(made, monkeypatch)
-    return made
 
 
 @pytest.fixture

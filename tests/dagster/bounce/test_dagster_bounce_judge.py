@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -12,7 +11,7 @@ import fake_bounce
 import pytest
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 from dagster._core.events import DagsterEvent
-from fake_bounce import bounce, in_virtual_time, metadata
+from fake_bounce import bounce, metadata
 
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.record import check_result
@@ -22,21 +21,6 @@ from samza_dagster.orchestration.watch.check_events import latest
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.dagster
-
-
-@pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> BounceWorld:
-    """The demo job in virtual time."""
-    made = BounceWorld()
-    in_virtual_time(made, monkeypatch)
-    return made
-
-
-@pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    """One of each test's own."""
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
 
 
 @dg.asset_check(asset=dg.AssetKey(["shop", "orders"]))
