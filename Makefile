@@ -151,6 +151,13 @@ test-deploy: $(STAMP) ## Dagster's processes killed during runs of each placemen
 test-browser: $(STAMP) java ## Chromium against the real UI over real Samza containers (3 minutes)
 	@$(BIN)/python -m pytest tests/browser -q -m browser --durations=5
 
+.PHONY: test-spark-cluster docs-pictures
+test-spark-cluster: $(STAMP) java ## a snapshot on a Spark cluster: a master and two workers on this machine (1 minute)
+	@$(BIN)/python -m pytest tests/spark -q -m cluster
+
+docs-pictures: $(STAMP) java ## the pictures of a run's and an asset's page that README shows, from the browser tests (3 minutes)
+	@SAMZA_DAGSTER_PAGES_PICTURES=docs/pictures $(BIN)/python -m pytest tests/browser/test_browser_move.py tests/browser/test_browser_assets.py -q -m browser -k "move or container_locality"
+
 test-packaging: $(STAMP) java ## the wheel in empty environments, with nothing and with each extra, by what the registry has today (2 minutes)
 	@$(BIN)/python -m pytest tests/packaging -q -m packaging --durations=5
 

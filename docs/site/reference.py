@@ -120,6 +120,7 @@ def _help_text(command: click.Command) -> str:
 
 def component() -> str:
     """Its attributes, and those of each block."""
+    from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
     from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
     from samza_dagster.orchestration.component import TYPE, SamzaJobComponent
     from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
@@ -138,6 +139,7 @@ def component() -> str:
         ("`lag_slo`", LagSlo),
         ("`lag_slo.objectives`, each", LagObjective),
         ("`invariants`", Invariants),
+        ("`snapshots`", Snapshots),
         ("`bounces`, each", ScheduledBounce),
         ("`bounces[].settings`", RollingBounceConfig),
         ("`bounces[].blackouts`, each", BlackoutWindow),
@@ -217,7 +219,7 @@ def dagster() -> str:
         "## Assets",
         _table(
             ("asset", ""),
-            [(f"`{spec.key.to_user_string()}`", spec.description or "") for spec in specs],
+            [(f"`{spec.key.to_user_string()}`", _words(spec.description or "")) for spec in specs],
         ),
         "## Checks on demand",
         _table(
@@ -230,6 +232,11 @@ def dagster() -> str:
         *(_job(job) for job in jobs),
         *(f"## Job `{job.name}`\n\n{_prose(job.description or '')}" for job in others),
     )
+
+
+def _words(described: str) -> str:
+    """Without the picture that a description begins with: Dagster's web server alone has it."""
+    return re.sub(r"^!\[.*?\]\(.*?\)", "", described)
 
 
 def _specs(made: Any) -> Iterator[dg.AssetSpec]:

@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -22,6 +22,7 @@ from samza_dagster.orchestration.operations.verify import Expected, Verification
 from samza_dagster.orchestration.phases import MovePhases
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.plain_pictures import plain_maps, plain_timeline
 from samza_dagster.orchestration.show.tables import (
     first_commit_seconds,
     phase_seconds,
@@ -106,8 +107,11 @@ def verify_placement(
     plan: MovePlan,
     outcomes: list[Outcome],
     samza: SamzaClientResource,
-) -> str:
-    """Checks that the container runs where it was sent and, an active, that it processes again."""
+) -> Iterator[dg.Output[str]]:
+    """Checks that the container runs where it was sent and, an active, that it processes again.
+
+    The pictures of its log come after its output: what a run's page shows first is what came last.
+    """
     moved = outcomes[-1]
     with errors_as_failures():
         client = samza.client
@@ -133,8 +137,9 @@ def verify_placement(
     seconds = {k: v for outcome in outcomes for k, v in phase_seconds(outcome).items()}
     if context.run.parent_run_id is None:  # else the commit may be older than this run
         seconds |= first_commit_seconds(moved, committed_ms)
-    context.add_output_metadata(
-        {
+    yield dg.Output(
+        processor.host or "",
+        metadata={
             "timeline": timeline_shown(moments),
             **map_metadata(plan.before, after),
             "timeline_table": timeline_table(moments),
@@ -143,10 +148,12 @@ def verify_placement(
             "verified": verified,
             "execution_id": processor.execution_id or "-",
             **{f"{o.step}_request": o.uuid for o in outcomes if o.uuid},
-        }
+        },
     )
-    context.log.info(f"{plan.processor} runs on {processor.host}; {verified}")
-    return processor.host or ""
+    context.log.info(plain_timeline([(m.stage, m.status, m.at_ms) for m in moments]))
+    context.log.info(
+        f"{plan.processor} runs on {processor.host}; {verified}\n{plain_maps(plan.before, after)}"
+    )
 
 
 def _on_its_host(processor: "ProcessorView", plan: MovePlan) -> "ProcessorView":

@@ -14,17 +14,22 @@ from pydantic import ValidationError
 
 from samza_dagster.configuration import configuration, described, variable
 from samza_dagster.errors import InvalidInput
-from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
-from samza_dagster.orchestration.assets.snapshots import (
+from samza_dagster.orchestration.assets.datasets import (
+    late_pyspark,
     placement_history_spec,
     snapshot_assets,
     snapshot_assets_job,
+    snapshot_schedules,
+    tidy_job,
 )
-from samza_dagster.orchestration.assets.standby_readiness import (
+from samza_dagster.orchestration.assets.fleet import fleet_job, fleet_overview
+from samza_dagster.orchestration.assets.readiness import (
     outside_checks_now,
     readiness_job,
-    standby_readiness,
+    readiness_now,
 )
+from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
+from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.bounce.record import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
@@ -46,6 +51,7 @@ from samza_dagster.orchestration.resource import (
     SamzaClientResource,
     is_pattern,
     refuse_secrets,
+    settled,
     with_ids,
 )
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
@@ -90,7 +96,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     where no container was yet. `yarn_resource_manager` is YARN's web address, where Samza's own AM
     runs the job. With `deployment: standalone` it is a job of processors that the ZooKeeper at `zookeeper`
     coordinates: what is moved is a task, from location to location, and what is restarted a processor;
-    `zookeeper_config` and `zookeeper_config_env` say how to log in there. `bounces` are rolling bounces by the clock. `build_defs` puts together what the
+    `zookeeper_config` and `zookeeper_config_env` say how to log in there. `bounces` are rolling bounces by the clock,
+    `snapshots` Spark's looks at all of its jobs. `build_defs` puts together what the
     `build_*` methods give; override any of them.
     """
 
@@ -135,8 +142,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     bounces: Annotated[list[ScheduledBounce], _is("Rolling bounces by the clock.")] = field(
         default_factory=list[ScheduledBounce]
     )
-    snapshots_path: str = ""
-    spark_master: str = "local[2]"
+    snapshots: Annotated[Snapshots, _is("Spark's looks at all of its jobs, by the clock.")] = field(
+        default_factory=Snapshots
+    )
     prefix: Annotated[
         str,
         _is("Begins the names of its jobs, sensors and assets, where a code location has several."),
@@ -264,7 +272,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             schedules=self.build_schedules(),
             sensors=self.build_sensors(),
             resources={
-                named(self.prefix, name): made for name, made in self.build_resources().items()
+                named(self.prefix, name): settled(made)
+                for name, made in self.build_resources().items()
             },
             executor=dg.in_process_executor,
         )
@@ -275,6 +284,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return [
             *self._own(placing),
             snapshot_assets_job(self.tag, self.prefix),
+            tidy_job(self.tag, self.snapshots, self.prefix),
+            fleet_job(self.tag, self.prefix),
             readiness_job(self.tag, self.prefix),
         ]
 
@@ -326,18 +337,22 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return {}
 
     def build_schedules(self) -> list[dg.ScheduleDefinition]:
-        """A rolling bounce by the clock for each of `bounces`."""
-        return bounce_schedules(self.tag, self.bounces, self.prefix)
+        """A rolling bounce by the clock for each of `bounces`, and the snapshots."""
+        return [
+            *bounce_schedules(self.tag, self.bounces, self.prefix),
+            *snapshot_schedules(self.snapshots, self.prefix),
+        ]
 
     def build_assets(self) -> list[Any]:
         """Snapshots, readiness, the history of placement and of bounces, and checks."""
         prefix, partitions = self.prefix, jobs_of(self.tag) if self.jobs else None
         about = ", ".join(self.jobs) or self.job
         return [
-            snapshot_assets(prefix, partitions),
+            snapshot_assets(prefix, self.snapshots),
             placement_history_spec(about, prefix, partitions),
             bounce_history_spec(about, prefix, partitions),
-            standby_readiness(prefix, partitions),
+            fleet_overview(prefix),
+            readiness_now(prefix, partitions),
             outside_checks_now(self.lag_slo, self.invariants.standbys, prefix),
         ]
 
@@ -360,8 +375,11 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return {
             "samza": samza,
             "samza_policies": self.policies,
+            "pyspark": late_pyspark(self.snapshots),
             "snapshot_store": SnapshotStore(
-                path=self.snapshots_path, spark_master=self.spark_master
+                uri=self.snapshots.uri,
+                storage_options_env=self.snapshots.storage_options_env,
+                master=self.snapshots.master,
             ),
         }
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from copy import copy
+from enum import Enum
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import dagster as dg
 from pydantic import AfterValidator, ConfigDict, Field
+from pydantic_core import PydanticUndefined
 
 from samza_dagster.model.naming import ANY_HOST
 from samza_dagster.orchestration.moves import CatchUp
@@ -63,10 +67,33 @@ def given(value: int | None, policy: int) -> float:
     return float(policy if value is None else value)
 
 
+ASKED = frozenset({"reason", "ticket"})
+"""Beside what has no default, what the Launchpad writes down for a person to fill in."""
+
+
 class OpConfig(dg.Config):
-    """Config of an op; what checks it is built when a run first asks, not when definitions load."""
+    """Config of an op; what checks it is built when a run first asks, not when definitions load.
+
+    The Launchpad writes down each field that has a value as its default. Here that is `ASKED`
+    alone: every other default comes from a function, so that the field is offered beside the
+    form, with its default in words, and not asked for.
+    """
 
     model_config = ConfigDict(defer_build=True)
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Before what checks the config is built."""
+        super().__pydantic_init_subclass__(**kwargs)
+        for name, field in cls.model_fields.items():
+            default = field.default
+            if name in ASKED or default is None or default is PydanticUndefined:
+                continue
+            field.default, field.default_factory = PydanticUndefined, partial(copy, default)
+            words = default.value if isinstance(default, Enum) else default
+            if words not in ("", [], {}):
+                said = str(words).lower() if isinstance(words, bool) else words
+                field.description = f"{field.description or ''} Default: {said}.".strip()
 
 
 class SaidConfig(OpConfig):

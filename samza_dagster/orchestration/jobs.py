@@ -32,6 +32,7 @@ from samza_dagster.orchestration.planning import (
     plan_spin_up_standby,
 )
 from samza_dagster.orchestration.reconcile.job import reconcile_graph
+from samza_dagster.orchestration.resource import settled
 from samza_dagster.orchestration.spinning_up import spin_up, wait_until_warm
 from samza_dagster.orchestration.tags import is_of_all, job_tags
 from samza_dagster.orchestration.via_standby import move_via_new_standby_graph
@@ -149,7 +150,7 @@ def of_component(
     if not prefix and not is_of_all(of) and not resources:
         return job
     needed = {key for op in job.graph.iterate_op_defs() for key in op.required_resource_keys}
-    own = {name: made for name, made in resources.items() if name in needed}
+    own = {name: settled(made) for name, made in resources.items() if name in needed}
     several = is_of_all(of)
     return job.graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=named(prefix, job.name),

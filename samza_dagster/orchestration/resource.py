@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import dagster as dg
 from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
@@ -305,6 +305,16 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         finally:
             self._holds.clear()
             client.close()
+
+
+def settled(made: object) -> object:
+    """The resource with its config as it is: a form of the Launchpad doesn't ask for it again."""
+    if not isinstance(made, dg.ConfigurableResource):
+        return made
+    resource = cast("dg.ConfigurableResource[object]", made)
+    config: dict[str, Any] = {name: getattr(resource, name) for name in type(resource).model_fields}
+    given = {name: value for name, value in config.items() if value is not None}
+    return resource.get_resource_definition().configured(given)
 
 
 def with_ids(jobs: Iterable[str]) -> list[str]:

@@ -18,6 +18,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests import Outcome, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import lag_svg, picture
+from samza_dagster.orchestration.show.plain_pictures import plain_lag, plain_maps
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.spun_up import (
     note_spin_up,
@@ -104,6 +105,9 @@ def wait_until_warm(
     if seen is not None:
         metadata["waited_without_a_run"] = seen.why
     yield dg.Output(standby, metadata=metadata)
+    known = [(at_ms, float(records)) for at_ms, records in samples if records is not None]
+    context.log.info(f"standby {standby}: {plain_lag(known, plan.catch_up.lag_limit)}")
+    context.log.info(plain_maps(plan.before, after))
 
 
 def look_until_warm(

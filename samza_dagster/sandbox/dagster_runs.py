@@ -51,6 +51,17 @@ class DagsterRuns:
         answer = graphql.ask(self._url, graphql.REEXECUTE, {"params": params})
         return graphql.launched(answer["launchRunReexecution"], f"re-execute run {run_id}")
 
+    def switch_on(self, schedule: str) -> None:
+        """Lets a schedule tick; raises `InvalidInput` with Dagster's reason."""
+        selector = {
+            "scheduleName": schedule,
+            "repositoryName": self._repository,
+            "repositoryLocationName": self._location,
+        }
+        answer = graphql.ask(self._url, graphql.SWITCH_ON, {"selector": selector})["startSchedule"]
+        if "message" in answer:
+            raise InvalidInput(f"switch on schedule {schedule}", seen=str(answer["message"]))
+
     def terminate(self, run_id: str) -> None:
         """Asks for a run to be cancelled."""
         graphql.ask(self._url, graphql.TERMINATE, {"runId": run_id})

@@ -39,6 +39,10 @@ REEXECUTE = """mutation Reexecute($params: ReexecutionParams!) {
 TERMINATE = """mutation Terminate($runId: String!) {
   terminateRun(runId: $runId) { __typename ... on Error { message } }
 }"""
+SWITCH_ON = """mutation SwitchOn($selector: ScheduleSelector!) {
+  startSchedule(scheduleSelector: $selector) { __typename
+    ... on PythonError { message } ... on UnauthorizedError { message } }
+}"""
 STATUS = """query Status($runId: ID!) {
   runOrError(runId: $runId) { __typename ... on Run { status } ... on Error { message } }
 }"""

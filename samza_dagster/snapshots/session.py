@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from samza_dagster.java.releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+APP_NAME = "samza_dagster snapshots"
 _INSTALL = "pip install 'samza_dagster[spark]'"
 _NEEDED_MODULE = "jdk.incubator.vector"  # Spark's launcher adds it, whatever the job
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
@@ -25,7 +26,7 @@ _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
 def spark_session(
     master: str = "local[2]",
     *,
-    app_name: str = "samza_dagster snapshots",
+    app_name: str = APP_NAME,
     driver_memory: str = "512m",
     class_archive: Path | None = None,
     settings: Mapping[str, str] | None = None,
@@ -44,11 +45,18 @@ def spark_session(
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(name, value)
+    with launching(master, environment):
+        return builder.getOrCreate()
+
+
+def launching(
+    master: str, environment: Mapping[str, str] | None = None
+) -> AbstractContextManager[None]:
+    """The environment in which a session of this master is started. Raises `MissingPrerequisite`."""
     launch = {"JAVA_HOME": str(spark_java_home(environment))}
     if master.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         launch["PYSPARK_PYTHON"] = sys.executable  # its own workers have what this process has
-    with _environment(launch):
-        return builder.getOrCreate()
+    return _environment(launch)
 
 
 def spark_settings(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ _PICTURES = """dialog => [...dialog.querySelectorAll('img')].map(image => {
   return {source: image.src, loaded: image.complete && image.naturalWidth > 0,
           left: at.left, top: at.top, right: at.right, bottom: at.bottom};
 })"""
+PAGES = "SAMZA_DAGSTER_PAGES_PICTURES"
+"""The directory of pictures that README and pages show; they are written where it is given."""
 STARTS_S = 300
 """A run's worker is a new process that imports everything."""
 
@@ -86,12 +89,18 @@ class Cockpit:
             return
         raise AssertionError(f"{partition} is no choice that the form offers")
 
+    def form(self) -> list[str]:
+        """The lines of the form's config, as they are indented."""
+        lines = self.page.locator(".CodeMirror-line").all_inner_texts()
+        return [line for line in (text.strip("\u200b") for text in lines) if line.strip()]
+
     def fill(self, **fields: str | int) -> None:
-        """Types over the values of the form's config."""
+        """Types over the values of the form's config; what isn't asked for is added below `reason`."""
         for name, value in fields.items():
-            self._line(name).click()
+            is_asked = self._line(name).count() > 0
+            self._line(name if is_asked else "reason").click()
             self.page.keyboard.press("End")
-            self.page.keyboard.press("Shift+Home")
+            self.page.keyboard.press("Shift+Home" if is_asked else "Enter")
             self.page.keyboard.type(f"{name}: {value}")
             self.page.keyboard.press("Escape")
             expect(self._line(name)).to_have_text(re.compile(rf"^\s*{name}: {value}\s*$"))
@@ -139,6 +148,16 @@ class Cockpit:
         """The page shows this text."""
         expect(self.page.get_by_text(text).first).to_be_visible(timeout=seconds * 1_000 * PACE)
 
+    def sees(self, text: str) -> None:
+        """The text is in the window, without a scroll or a click."""
+        shown = self.page.get_by_text(text).last
+        expect(shown).to_be_in_viewport(timeout=60_000 * PACE)
+
+    def picture_of_the_pages(self, name: str) -> None:
+        """The window as a picture of README and pages, where they are to be made anew."""
+        if os.environ.get(PAGES):
+            self.page.screenshot(path=Path(os.environ[PAGES]) / f"{name}.png")
+
     def open_markdown(self, key: str) -> Locator:
         """Clicks on the Markdown of a metadata entry: the dialog that opens."""
         row = self.page.locator("tr", has=self.page.get_by_text(key, exact=True))
@@ -153,6 +172,15 @@ class Cockpit:
         """With Escape, as one does."""
         self.page.keyboard.press("Escape")
         expect(self.page.locator(".dagster-dialog")).to_have_count(0)
+
+    def pictures_in_place(self, count: int = 1) -> list[Picture]:
+        """The pictures that the page shows without a click, once all have come."""
+        shown = self.page.locator("img[src^='/logs/']")
+        expect(shown).to_have_count(count)
+        self.page.wait_for_function(
+            "() => [...document.querySelectorAll('img')].every(image => image.complete)"
+        )
+        return self.pictures_in(self.page.locator("body"))[-count:]
 
     def pictures_in(self, dialog: Locator) -> list[Picture]:
         """Each picture in it, as rendered."""

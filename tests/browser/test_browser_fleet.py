@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import dagster as dg
 import pytest
 from playwright.sync_api import Browser
 
+from samza_dagster.orchestration.assets.datasets import DATASETS, late_pyspark, snapshot_assets
+from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
-from samza_dagster.orchestration.assets.snapshots import snapshot_assets
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import MOST_BYTES
@@ -55,8 +58,11 @@ class Fleet(SnapshotStore):
     hosts: int = HOSTS
     domain: str = ""
 
-    def take(self, samza: SamzaClientResource) -> TakenSnapshot:
+    def take(
+        self, samza: SamzaClientResource, spark_config: Mapping[str, Any] | None = None
+    ) -> TakenSnapshot:
         rows: list[dict[str, Any]] = []
+        at = datetime(2023, 11, 14, tzinfo=UTC)
         for number in range(ACTIVES):
             for processor, host in ((f"{number}", number), (f"{number}-0", number + 7)):
                 rows.append(
@@ -65,11 +71,13 @@ class Fleet(SnapshotStore):
                         "host": f"host-{host % self.hosts}{self.domain}",
                         "mode": "Standby" if "-" in processor else "Active",
                         "tasks": 2,
-                        "reported_at_ms": 1_700_000_000_000,
+                        "reported_at": at,
                     }
                 )
-        taken = {"container_locality": rows, "task_locality": [], "changelog_lag": []}
-        return TakenSnapshot(1_700_000_000_000, taken, dict.fromkeys(taken, "/data"), {})
+        taken: dict[str, list[dict[str, Any]]] = {name: [] for name in DATASETS}
+        taken["container_locality"] = rows
+        counts = {name: len(each) for name, each in taken.items()}
+        return TakenSnapshot(at, taken, counts, dict.fromkeys(taken, "/data"), {})
 
 
 def materialized(stage: Stage, fleet: Fleet) -> None:
@@ -82,6 +90,7 @@ def materialized(stage: Stage, fleet: Fleet) -> None:
                 "samza": SamzaClientResource(bootstrap_servers="here:9092", job_name="fleet"),
                 "samza_policies": PlacementPolicies(),
                 "snapshot_store": fleet,
+                "pyspark": late_pyspark(Snapshots()),
             },
         )
     assert done.success

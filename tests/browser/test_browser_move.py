@@ -7,7 +7,6 @@ import pytest
 from samza_dagster.model.naming import group_of
 from tests.browser.cockpit import STARTS_S, Cockpit
 from tests.browser.stage import Stage
-from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.browser
 
@@ -37,10 +36,16 @@ def test_a_move_launched_by_clicking_ends_on_the_standbys_host(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_runs_page_shows_the_move(stage: Stage, cockpit: Cockpit, scheme: str) -> None:
-    """Tables at once, pictures on a click; both whole, whatever the colour scheme."""
+    """Map before and after and timeline at once, tables too, and pictures on a click, all whole."""
     run_id = stage.run_id("move_with_standby")
     cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     cockpit.open_run(run_id)
+    cockpit.status_is("Success", seconds=60)
+    for told in ("from first to last", "before", "[active]  standby"):
+        cockpit.sees(told)
+    cockpit.screenshot(f"run-move_with_standby-at-once-{scheme}")
+    if scheme == "light":
+        cockpit.picture_of_the_pages("run")
     cockpit.filter_events("step:verify_placement type:STEP_OUTPUT")
     cockpit.reads("hosts_and_containers_table")
     cockpit.reads("0 active running")
@@ -52,25 +57,3 @@ def test_the_runs_page_shows_the_move(stage: Stage, cockpit: Cockpit, scheme: st
         assert len(pictures) == count
         assert all(each.is_whole for each in pictures), pictures
         cockpit.close_dialog()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_lag_of_the_standbys_is_plotted(stage: Stage, cockpit: Cockpit, scheme: str) -> None:
-    """A snapshot by Spark of the job as it is; its picture, its table and Dagster's own plot."""
-    if not stage.run_id("snapshot_assets"):
-        run_id = stage.stack.runs.launch("snapshot_assets")
-        assert stage.stack.runs.wait(run_id, timeout_s=240 * PACE) == "SUCCESS"
-    cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    cockpit.open_asset("changelog_lag")
-    cockpit.reads("max_standby_lag_records")
-    cockpit.reads("joiner-state")
-    cockpit.screenshot(f"asset-changelog_lag-{scheme}")
-    dialog = cockpit.open_markdown("lag_over_time")
-    cockpit.screenshot(f"asset-lag_over_time-{scheme}")
-    (picture,) = cockpit.pictures_in(dialog)
-    assert picture.is_whole, picture
-    cockpit.close_dialog()
-    cockpit.page.get_by_text("Plots", exact=True).click()
-    cockpit.reads("max_standby_lag_records")
-    cockpit.screenshot(f"asset-plots-{scheme}")
-    assert cockpit.page.locator("canvas").first.is_visible()

@@ -21,7 +21,7 @@ from dagster._core.scheduler.instigation import (
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from fake_lookout import LOOKOUTS, FakeWatch, Lookout
 
-from samza_dagster.orchestration.assets.standby_readiness import outside_checks_now
+from samza_dagster.orchestration.assets.readiness import outside_checks_now
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import check_tick
 from samza_dagster.orchestration.watch.sensors import invariants_sensor

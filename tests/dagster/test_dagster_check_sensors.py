@@ -13,14 +13,16 @@ from fake_lookout import DictKeeper, FakeWatch, ListEvents, Lookout, LookoutClie
 
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.assets.standby_readiness import (
+from samza_dagster.orchestration.assets.readiness import (
     ReadinessConfig,
-    standby_readiness,
+    readiness_now,
 )
 from samza_dagster.orchestration.watch import lag_objectives
+from samza_dagster.orchestration.watch.check_events import due
 from samza_dagster.orchestration.watch.check_tick import CheckTick, invariants_tick, lag_slo_tick
 from samza_dagster.orchestration.watch.failover_tick import Tick
-from samza_dagster.orchestration.watch.findings import NOT_JUDGED, CheckMemory
+from samza_dagster.orchestration.watch.findings import NOT_JUDGED, CheckMemory, looked
+from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 from samza_dagster.orchestration.watch.names import OBJECTIVE
 from samza_dagster.orchestration.watch.policy import Mode, Rules
 from samza_dagster.orchestration.watch.sensors import lag_slo_sensor
@@ -215,10 +217,10 @@ def test_readiness_is_a_forecast_for_each_standby(stage: Stage) -> None:
     world = stage.world
     world.behind = {"0-0": None, "1-0": 0, "2-0": 5_000}
     result = dg.materialize(
-        [standby_readiness()],
+        [readiness_now()],
         instance=stage.instance,
         resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
-        run_config=dg.RunConfig(ops={"standby_readiness": ReadinessConfig(samples=2, every_s=0)}),
+        run_config=dg.RunConfig(ops={"readiness_now": ReadinessConfig(samples=2, every_s=0)}),
     )
     (event,) = result.get_asset_materialization_events()
     told = event.materialization.metadata
@@ -262,10 +264,10 @@ def test_a_forecast_says_every_half_minute_when_it_looks_next(
     clock = Clock()
     monkeypatch.setattr("samza_dagster.orchestration.assets.readiness_now.time", clock)
     result = dg.materialize(
-        [standby_readiness()],
+        [readiness_now()],
         instance=stage.instance,
         resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
-        run_config=dg.RunConfig(ops={"standby_readiness": ReadinessConfig(samples=3, every_s=70)}),
+        run_config=dg.RunConfig(ops={"readiness_now": ReadinessConfig(samples=3, every_s=70)}),
     )
     told = [entry.message for entry in stage.instance.all_logs(result.run_id)]
     assert clock.now_s == 1_800_000_140.0
@@ -350,3 +352,25 @@ def test_what_lag_slo_does_not_follow_is_said_and_fails_nothing(
     stage.world.behind |= {"0-0": 0, "1-0": 0, "2-0": 0}
     over = stage.tick(times=3)[OBJECTIVE]
     assert over.description == "nothing found; over: not followed"
+
+
+def test_a_check_is_told_again_once_its_asset_is_materialized() -> None:
+    """The UI takes one whose word is older than its asset for not evaluated."""
+    (result,) = looked(CheckMemory("demo/1"), {}, {"same_host": Hysteresis(looks=1)}, 1_000)[1]
+    checks = {"same_host": "container_locality"}
+    now_ms = time.time_ns() // 1_000_000
+
+    def told(memory: CheckMemory, at_ms: int) -> tuple[CheckMemory, int]:
+        memory, events = due(memory, (result,), checks, instance, at_ms, 3_600_000)
+        for event in events:
+            instance.report_runless_asset_event(event)
+        return memory, len(events)
+
+    with dg.DagsterInstance.ephemeral() as instance:
+        memory, first = told(CheckMemory("demo/1"), now_ms)
+        memory, quiet = told(memory, now_ms + 1)
+        instance.report_runless_asset_event(dg.AssetMaterialization("container_locality"))
+        later_ms = time.time_ns() // 1_000_000 + 60_000
+        memory, again = told(memory, later_ms)
+        _, once = told(memory, later_ms + 1)
+    assert (first, quiet, again, once) == (1, 0, 1, 0)

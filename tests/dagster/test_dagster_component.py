@@ -71,8 +71,9 @@ def test_values_come_from_the_environment_with_defaults(
 
 def test_attributes_reach_resources_and_sensor(tmp_path: Path) -> None:
     """Connection, policies and interval as written."""
-    definitions = dg.build_defs_for_component(component(tmp_path))
-    resources = definitions.resources or {}
+    made = component(tmp_path)
+    definitions = dg.build_defs_for_component(made)
+    resources = made.build_resources()
     samza, policies = resources["samza"], resources["samza_policies"]
     assert isinstance(samza, SamzaClientResource)
     assert isinstance(policies, PlacementPolicies)

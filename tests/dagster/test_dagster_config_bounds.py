@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from samza_dagster import SamzaJobComponent, orchestration
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.config import SaidConfig
+from samza_dagster.orchestration.config import ASKED, SaidConfig
 from samza_dagster.orchestration.drain.job import DrainHostConfig
 from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.plans.several import SeveralConfig
@@ -213,3 +213,32 @@ def test_every_job_takes_who_asks_why_and_for_which_ticket() -> None:
     assert {"snapshot_assets", "forecast_readiness", "move_container"} <= forms.keys()
     said = set(SaidConfig.model_fields)
     assert [name for name, each in forms.items() if not any(said <= one for one in each)] == []
+
+
+def test_the_launchpad_asks_for_nothing_but_what_a_person_says() -> None:
+    """What has a default is offered beside the form; no resource asks for what the YAML says."""
+    made = SamzaJobComponent(bootstrap_servers="here:9092", app_name="demo")
+    definitions = dg.build_defs_for_component(made)
+    assert all(
+        isinstance(each, dg.ResourceDefinition) for each in (definitions.resources or {}).values()
+    )
+    asked: dict[str, set[str]] = {}
+    for job in definitions.get_repository_def().get_all_jobs():
+        for op in job.graph.iterate_op_defs():
+            fields: dict[str, Any] = getattr(op.config_schema.config_type, "fields", {})
+            given = {
+                n for n, f in fields.items() if f.default_provided and f.default_value is not None
+            }
+            if given - ASKED:
+                asked[f"{job.name}.{op.name}"] = given - ASKED
+    assert asked == {}
+
+
+def test_a_default_that_is_not_asked_for_is_told_in_words() -> None:
+    """And it is what the run gets."""
+    fields = RollingBounceConfig.model_fields
+    assert (fields["bake_s"].description or "").endswith("Default: 60.")
+    assert RollingBounceConfig().bake_s == 60
+    first = RollingBounceConfig()
+    first.only.append("0")
+    assert RollingBounceConfig().only == [], "each run has a list of its own"

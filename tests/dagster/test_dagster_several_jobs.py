@@ -458,3 +458,22 @@ def test_two_components_of_several_stand_side_by_side(instance: dg.DagsterInstan
     run = instance.get_run_by_id(done.run_id)
     assert run is not None
     assert (run.tags[JOB], run.tags[GROUP]) == ("east/orders/1", "east/orders/1/1")
+
+
+def test_the_overview_has_a_line_for_each_job(instance: dg.DagsterInstance) -> None:
+    """By one look at each; what Dagster has recorded of the week stands beside it."""
+    instance.report_runless_asset_event(
+        dg.AssetMaterialization(
+            "placement_history",
+            partition="orders/1",
+            metadata={"job": "orders/1", "succeeded": 1},
+        )
+    )
+    done = loaded().get_job("look_at_fleet").execute_in_process(instance=instance)
+    (event,) = done.get_asset_materialization_events()
+    told = event.materialization.metadata["jobs"].value
+    rows = {each.data["job"]: each.data for each in told.records}
+    assert set(rows) == {"orders/1", "billing/2"}
+    assert rows["orders/1"]["moves_7d"] == "1 / 0"
+    assert rows["billing/2"]["moves_7d"] == "0 / 0"
+    assert "host-1" in str(rows["orders/1"]["hosts"])

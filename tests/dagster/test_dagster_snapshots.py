@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,65 +13,98 @@ import pytest
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import resource_manager as resource_managers
 from samza_dagster.metadata.resource_manager import Application, Cluster, Node
-from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
-from samza_dagster.orchestration.assets.snapshots import (
+from samza_dagster.orchestration.assets.datasets import (
     DATASETS,
+    FED_BY,
+    described,
+    late_pyspark,
     snapshot_assets,
     snapshot_assets_job,
+    snapshot_schedules,
+    tidy_job,
 )
+from samza_dagster.orchestration.assets.fleet import fleet_overview
+from samza_dagster.orchestration.assets.snapshot_run import lines
+from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
+from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.snapshots.class_archive import archive_path
+from samza_dagster.snapshots.schemas import DATASETS as TABLES
 
 pytestmark = pytest.mark.dagster
-NOW_MS = 1_700_000_000_000
+NOW = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+
+
+def row_of(dataset: str, **values: Any) -> dict[str, Any]:
+    """A row with all columns of its dataset."""
+    empty = dict.fromkeys((column.name for column in TABLES[dataset]), None)
+    return {**empty, "snapshot_time": NOW, "job_name": "demo", "job_id": "1", **values}
 
 
 def lag_row(processor: str, lag: int | None) -> dict[str, Any]:
-    return {
-        "snapshot_time": NOW_MS,
-        "job_name": "demo",
-        "store": "joiner-state",
-        "processor_id": processor,
-        "task_name": f"task of {processor}",
-        "mode": "Standby" if "-" in processor else "Active",
-        "host": "host-1",
-        "lag_records": lag,
-        "unknown_because": None if lag is not None else "no-observation",
-    }
+    return row_of(
+        "changelog_lag",
+        store="joiner-state",
+        processor_id=processor,
+        task_name=f"task of {processor}",
+        mode="Standby" if "-" in processor else "Active",
+        host="host-1",
+        lag_records=lag,
+        came_at=NOW - timedelta(minutes=3),
+        unknown_because=None if lag is not None else "no-observation",
+    )
 
 
 class FixedStore(SnapshotStore):
     """Rows instead of Spark; `lags` as `processor=lag`, empty for unknown; none: no broker."""
 
     lags: list[str]
+    minutes: int = 0
 
-    def take(self, samza: SamzaClientResource) -> TakenSnapshot:
+    def take(
+        self, samza: SamzaClientResource, spark_config: Mapping[str, Any] | None = None
+    ) -> TakenSnapshot:
         if not self.lags:
             raise Unreachable("a snapshot", seen="no broker", fix="start it")
         pairs = (text.split("=") for text in self.lags)
-        lag = [lag_row(p, int(value) if value else None) for p, value in pairs]
-        place = [{"snapshot_time": NOW_MS, "processor_id": "0", "host": "host-1"}]
-        rows = {"container_locality": place, "task_locality": [], "changelog_lag": lag}
-        return TakenSnapshot(NOW_MS, rows, dict.fromkeys(rows, "/data"), {"lag": 0.5})
+        rows: dict[str, list[dict[str, Any]]] = {name: [] for name in DATASETS}
+        rows["changelog_lag"] = [lag_row(p, int(value) if value else None) for p, value in pairs]
+        place = row_of("container_locality", processor_id="0", host="host-1", reported_at=NOW)
+        rows["container_locality"] = [place]
+        rows["restore_forecast"] = [
+            row_of("restore_forecast", processor_id="0", host=host, is_warm=warm, restore_s=took)
+            for host, warm, took in (("host-2", True, 4.0), ("host-3", False, 700.0))
+        ]
+        rows["host_loss"] = [
+            row_of("host_loss", host=host, processor_id="0", has_standby=True, downtime_s=took)
+            for host, took in (("host-1", 4.0), ("host-2", 90.0), ("host-3", None))
+        ]
+        counts = {name: len(each) for name, each in rows.items()}
+        at = NOW + timedelta(minutes=self.minutes)
+        return TakenSnapshot(at, rows, counts, dict.fromkeys(rows, "/data"), {"judge": 0.5})
 
 
-def materialize(*lags: str, yarn: str = "") -> dg.ExecuteInProcessResult:
+def materialize(
+    *lags: str, yarn: str = "", instance: dg.DagsterInstance | None = None, minutes: int = 0
+) -> dg.ExecuteInProcessResult:
     definitions = dg.Definitions(
-        assets=[snapshot_assets()],
+        assets=[snapshot_assets(), fleet_overview()],
         jobs=[snapshot_assets_job("demo/1")],
         resources={
             "samza": SamzaClientResource(
                 bootstrap_servers="here:9092", job_name="demo", yarn_resource_manager=yarn
             ),
             "samza_policies": PlacementPolicies(lag_limit=100),
-            "snapshot_store": FixedStore(lags=list(lags)),
+            "snapshot_store": FixedStore(lags=list(lags), minutes=minutes),
+            "pyspark": late_pyspark(Snapshots()),
         },
     )
-    with dg.DagsterInstance.ephemeral() as instance:
-        return definitions.resolve_job_def("snapshot_assets").execute_in_process(
-            instance=instance, raise_on_error=False
-        )
+    job = definitions.resolve_job_def("snapshot_assets")
+    if instance is not None:
+        return job.execute_in_process(instance=instance, raise_on_error=False)
+    with dg.DagsterInstance.ephemeral() as made:
+        return job.execute_in_process(instance=made, raise_on_error=False)
 
 
 def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:
@@ -79,19 +114,106 @@ def metadata(result: dg.ExecuteInProcessResult, asset: str) -> dict[str, Any]:
     return {k: v.value for k, v in event.materialization.metadata.items()}
 
 
-def test_one_run_materializes_all_three_at_one_time() -> None:
-    """Rows, their count, the time and what it took."""
+def test_one_run_materializes_all_of_them_at_one_time() -> None:
+    """Rows, their count, the time, the columns of the table and what it took."""
     result = materialize("0=0", "0-0=30")
-    times = {
-        metadata(result, name)["snapshot_time"]
-        for name in ("container_locality", "task_locality", "changelog_lag")
-    }
-    assert times == {NOW_MS / 1000}
-    shown = metadata(result, "container_locality")
-    assert shown["dagster/row_count"] == 1
-    row = shown["rows"].records[0].data
+    assert {metadata(result, name)["snapshot_time"] for name in DATASETS} == {NOW.timestamp()}
+    told = metadata(result, "container_locality")
+    assert told["dagster/row_count"] == 1
+    row = told["rows"].records[0].data
     assert (row["processor_id"], row["host"]) == ("0", "host-1")
     assert metadata(result, "task_locality")["dagster/row_count"] == 0
+    for name in DATASETS:
+        columns = metadata(result, name)["dagster/column_schema"].columns
+        assert [(c.name, c.type) for c in columns] == [(c.name, c.type) for c in TABLES[name]]
+
+
+def test_a_time_is_one_that_a_person_reads() -> None:
+    """No milliseconds since the epoch; how long ago stands beside it."""
+    told = metadata(materialize("0-0=30"), "changelog_lag")["rows"].records[0].data
+    assert told["came_at"] == "2023-11-14 22:10:20 UTC, since 3 min"
+
+
+def test_what_hurts_most_comes_first() -> None:
+    """What isn't known before what is."""
+    told = metadata(materialize("0-0=30"), "host_loss")
+    assert [r.data["host"] for r in told["rows"].records] == ["host-3", "host-2", "host-1"]
+    assert (told["max_downtime_s"], told["without_standby"]) == (90.0, 0)
+
+
+def test_pictures_come_first_of_all_metadata() -> None:
+    """The page of an asset shows metadata in its order."""
+    result = materialize("0-0=30")
+    first = {name: next(iter(metadata(result, name))) for name in DATASETS}
+    assert first["container_locality"] == "map"
+    assert first["changelog_lag"] == "lag_over_time"
+    assert first["restore_forecast"] == "minutes_to_recover"
+    assert first["host_loss"] == "if_a_host_dies"
+
+
+def test_where_logs_are_files_a_picture_is_told_by_its_address(tmp_path: Path) -> None:
+    """Shorter than what the UI shows in place; the file is where the web server looks for it."""
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        result = materialize("0-0=30", instance=instance)
+        shown = metadata(result, "changelog_lag")["lag_over_time"]
+        path = f"{result.run_id}/pictures/lag_over_time"
+        assert shown == f"![lag over time](/logs/{path}/svg)"
+        file: Any = instance.compute_log_manager
+        newest = "newest-changelog_lag/pictures/lag_over_time"
+        assert f"(/logs/{newest}/svg)" in described("", "changelog_lag")
+        assert Path(file.get_captured_local_path(newest.split("/"), "svg")).exists()
+        assert (
+            Path(file.get_captured_local_path(path.split("/"), "svg"))
+            .read_text()
+            .startswith("<svg")
+        )
+
+
+def test_the_lag_of_each_standby_is_drawn_over_the_last_snapshots(tmp_path: Path) -> None:
+    """By what they have told: no table is read for it."""
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        materialize("0-0=30", "1-0=70", instance=instance)
+        materialize("0-0=20", "1-0=0", instance=instance, minutes=5)
+        logged = [e.user_message for e in instance.all_logs(instance.get_runs(limit=1)[0].run_id)]
+    assert any("70 → 20 in 5 min" in text for text in logged)
+    drawn = lines([(NOW, {"0-0": 30, "1-0": 70}), (NOW + timedelta(minutes=5), {"0-0": 20})])
+    assert {name: [lag for _, lag in line] for name, line in drawn.items()} == {
+        "0-0": [30.0, 20.0],
+        "1-0": [70.0],
+    }
+
+
+def test_the_lineage_is_what_feeds_what() -> None:
+    """Each is drawn below what it is computed from."""
+    definition = snapshot_assets("east")
+    for name in DATASETS:
+        fed = {key.path[-1] for key in definition.asset_deps[dg.AssetKey(["east", name])]}
+        assert fed == set(FED_BY.get(name, ())), name
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_the_schedule_is_off_until_it_is_switched_on(*, running: bool) -> None:
+    """Where it is on, an asset says when it is no longer fresh."""
+    settings = Snapshots(running=running, fresh_within_min=20)
+    wanted = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
+    assert {s.default_status for s in snapshot_schedules(settings)} == {wanted}
+    spec = next(iter(snapshot_assets("", settings).specs))
+    assert (spec.freshness_policy is not None) is running
+
+
+def test_no_snapshot_begins_while_one_is_under_way() -> None:
+    """A slow one isn't followed by a queue of them."""
+    taking = snapshot_schedules(Snapshots())[0]
+    with dg.instance_for_test() as instance:
+        context = dg.build_schedule_context(instance, scheduled_execution_time=NOW)
+        assert isinstance(taking(context), dg.RunRequest)
+        job = tidy_job("demo/1", Snapshots())  # any job will do; its name counts
+        instance.create_run_for_job(
+            job.graph.to_job(name="snapshot_assets"), status=dg.DagsterRunStatus.STARTED
+        )
+        skipped = taking(context)
+    assert isinstance(skipped, dg.SkipReason)
+    assert "isn't done yet" in str(skipped.skip_message)
 
 
 @pytest.mark.parametrize("reached", [True, False])
@@ -132,7 +254,6 @@ def test_lag_is_numeric_so_that_it_is_plotted() -> None:
     assert shown["unknown_lags"] == 1
 
 
-@pytest.mark.longdagster
 @pytest.mark.parametrize("dataset", DATASETS)
 def test_what_is_shown_of_a_dataset_are_columns_of_its_table(dataset: str) -> None:
     """Each is told with its unit, which a column that isn't in the table wouldn't be; the asset's page has room for ten."""
@@ -160,21 +281,25 @@ def test_a_broker_that_is_away_is_the_run_s_failure_text() -> None:
     assert "no broker" in str(data.user_failure_data.description)
 
 
-def test_spark_starts_from_the_class_archive(
+def test_spark_starts_by_dagster_pyspark_and_a_users_settings_win(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one that `snapshots.class_archive` writes; the session passes over one that isn't there."""
+    """From the class archive that `snapshots.class_archive` writes; the session passes over one that isn't there."""
+    import dagster_pyspark.resources as pyspark_resources
+
     given: dict[str, Any] = {}
 
-    def no_spark(master: str, *, class_archive: Path) -> None:
-        given.update(master=master, class_archive=class_archive)
+    def no_spark(config: dict[str, Any]) -> None:
+        given.update(config)
         raise Unreachable("a session", seen="this test starts none")
 
     monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path))
-    monkeypatch.setattr("samza_dagster.snapshots.spark_session", no_spark)
+    monkeypatch.setattr(pyspark_resources, "spark_session_from_config", no_spark)
     samza = SamzaClientResource(bootstrap_servers="here:9092", job_name="demo")
     with pytest.raises(Unreachable, match="starts none"):
-        SnapshotStore(spark_master="local[1]").take(samza)
-    assert given["class_archive"] == archive_path()
-    assert given["class_archive"].parent == tmp_path / "artifacts" / "archives"
-    assert given["master"] == "local[1]"
+        SnapshotStore(master="local[1]").take(samza, {"spark.driver.memory": "3g"})
+    assert given["spark.driver.memory"] == "3g"
+    assert given["spark.master"] == "local[1]"
+    archive = archive_path()
+    assert archive.parent == tmp_path / "artifacts" / "archives"
+    assert given["spark.sql.session.timeZone"] == "UTC"

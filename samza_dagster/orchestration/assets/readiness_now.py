@@ -1,4 +1,4 @@
-"""What a run of `standby_readiness` or of `outside_checks` does: looks at the job and judges."""
+"""What a run of `readiness_now` or of `outside_checks` does: looks at the job and judges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.job_sensor import cursor_of
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.pictures import lag_svg, picture
+from samza_dagster.orchestration.show.gallery import Gallery
+from samza_dagster.orchestration.show.pictures import lag_svg
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.waits.heartbeat import EVERY_S
 from samza_dagster.orchestration.watch import invariants, names
@@ -53,7 +54,7 @@ from samza_dagster.orchestration.watch.settings import LagSlo
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ReplicaLag
-    from samza_dagster.orchestration.assets.standby_readiness import ReadinessConfig
+    from samza_dagster.orchestration.assets.readiness import ReadinessConfig
 
 NOT_SEEN = Finding("", "not known from one look", "sensor invariants follows them", NOTE)
 SHOWN_ROWS = 1_000
@@ -103,10 +104,12 @@ def forecast_now(
     known = [row["ready_in_s"] for row in rows if row["ready_in_s"] is not None]
     return dg.MaterializeResult(
         metadata={
+            "lag_over_time": Gallery(context.instance, context.run_id).hang(
+                lag_svg(drawn(looks)), "lag_over_time"
+            ),
             "readiness": table(rows[:SHOWN_ROWS], tuple(COLUMNS), COLUMNS),
             "max_ready_in_s": max(known, default=0.0),
             "unknown": len(rows) - len(known),
-            "lag_over_time": dg.MetadataValue.md(picture(lag_svg(drawn(looks)), "lag over time")),
             "dagster/row_count": len(rows),
         }
     )

@@ -1,75 +1,110 @@
-"""The resource behind the snapshot assets: takes one snapshot with Spark and keeps it as Delta tables."""
+"""The resource behind the snapshot assets: takes one snapshot with Spark and keeps it in Delta tables."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
 
 from samza_dagster.directories import data_directory
-from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.resource import SamzaClientResource, settings_with_secrets
+
+if TYPE_CHECKING:
+    from samza_dagster.snapshots import Tables
 
 Rows = Sequence[Mapping[str, Any]]
+MOST_ROWS = 20_000
+"""Of a dataset, that a run looks at for what it shows; the tables have all."""
 
 
 @dataclass(frozen=True)
 class TakenSnapshot:
-    """The rows of a snapshot by dataset, the table where each is kept, and what it cost."""
+    """The rows of a snapshot by dataset, where each table is, and what it cost in seconds.
 
-    snapshot_ms: int
+    `counts` are the rows in the tables, which may be more than `rows`. `unread` names what couldn't
+    be reached, and why.
+    """
+
+    at: datetime
     rows: Mapping[str, Rows]
+    counts: Mapping[str, int]
     paths: Mapping[str, str]
     seconds: Mapping[str, float]
-    unreadable_records: int = 0
+    unreadable: int = 0
+    unread: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class SnapshotStore(dg.ConfigurableResource[object]):
-    """Where snapshots are kept, and the Spark that takes them."""
+    """Where snapshots are kept, and how Spark is started for them."""
 
-    path: str = Field(
-        default="",
-        description="Directory of the tables. Empty: snapshots/ below DAGSTER_HOME.",
+    uri: str = Field(default="", description="Of the tables. Empty: snapshots/ below DAGSTER_HOME.")
+    storage_options_env: dict[str, str] = Field(
+        default={}, description="deltalake's option → environment variable that holds its value."
     )
-    spark_master: str = Field(default="local[2]", description="Spark's master URL.")
+    master: str = Field(default="local[2]", description="Spark's master URL.")
 
-    @property
-    def directory(self) -> Path:
-        """Where the tables are."""
+    def tables(self) -> Tables:
+        """The tables. Raises `InvalidInput` for an option whose variable isn't set."""
+        from samza_dagster.snapshots import Tables
+
         home = os.environ.get("DAGSTER_HOME")
         base = Path(home) if home else data_directory()
-        return Path(self.path) if self.path else base / "snapshots"
+        uri = self.uri or str(base / "snapshots")
+        return Tables(uri, settings_with_secrets("storage_options", {}, self.storage_options_env))
 
-    def take(self, samza: SamzaClientResource) -> TakenSnapshot:
-        """Takes a snapshot now, keeps it under its time and returns its rows.
+    def take(
+        self, samza: SamzaClientResource, spark_config: Mapping[str, Any] | None = None
+    ) -> TakenSnapshot:
+        """Takes a snapshot of all the component's jobs now, keeps it and returns its rows.
 
-        One Spark session, ended with it; its JVM starts from the class archive when
-        `python -m samza_dagster.snapshots.class_archive` has written one. Raises `MissingPrerequisite` without the extra
-        `spark` or a JDK, `Unreachable` and `InvalidInput` as the connection does.
+        One session of `LazyPySparkResource`, ended with it; `spark_config` wins over what is set
+        here. Its JVM starts from the class archive when `python -m
+        samza_dagster.snapshots.class_archive` has written one. Raises `MissingPrerequisite`
+        without the extra `spark` or a JDK, `Unreachable` and `InvalidInput` as the connections do.
         """
-        from samza_dagster.snapshots import Tables, spark_session, take_fleet
-        from samza_dagster.snapshots.class_archive import archive_path
+        from samza_dagster.snapshots import take_fleet
         from samza_dagster.snapshots.schemas import DATASETS
 
+        tables, jobs = self.tables(), [one.connection() for one in samza.each()]
         started = time.monotonic()
-        spark = spark_session(self.spark_master, class_archive=archive_path())
+        spark = self._session(spark_config or {})
         session_s = time.monotonic() - started
         try:
-            tables, now = Tables(str(self.directory)), time.time_ns() // 1_000_000
-            at = datetime.fromtimestamp(now / 1000, UTC)
-            snapshot = take_fleet(spark, [samza.connection()], at, tables)
+            snapshot = take_fleet(spark, jobs, datetime.now(UTC), tables)
             return TakenSnapshot(
-                snapshot_ms=now,
-                rows={dataset: snapshot.rows(dataset) for dataset in DATASETS},
+                at=snapshot.at,
+                rows={dataset: snapshot.rows(dataset, MOST_ROWS) for dataset in DATASETS},
+                counts=dict(snapshot.counts),
                 paths={dataset: tables.location(dataset) for dataset in DATASETS},
                 seconds={"session": round(session_s, 3), **snapshot.seconds},
-                unreadable_records=snapshot.unreadable,
+                unreadable=snapshot.unreadable,
+                unread=dict(snapshot.unread),
             )
         finally:
             spark.stop()
+
+    def tidy(self, keep: timedelta) -> dict[str, int]:
+        """Drops what is older, joins small files; rows dropped by table. Needs no Spark."""
+        return self.tables().tidy(keep, datetime.now(UTC))
+
+    def _session(self, spark_config: Mapping[str, Any]) -> Any:
+        from dagster_pyspark import LazyPySparkResource
+
+        from samza_dagster.snapshots.class_archive import archive_path
+        from samza_dagster.snapshots.session import APP_NAME, launching, spark_settings
+
+        config = {
+            "spark.master": self.master,
+            "spark.app.name": APP_NAME,
+            **spark_settings(self.master, class_archive=archive_path()),
+            **spark_config,
+        }
+        with launching(str(config["spark.master"])):
+            return LazyPySparkResource(spark_config=config).spark_session

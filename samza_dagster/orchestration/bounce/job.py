@@ -47,6 +47,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.bounce import summary, summary_metadata
 from samza_dagster.orchestration.show.map_picture import natural
+from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import hosts_table, map_shown
 from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
 
@@ -178,15 +179,15 @@ def summarize_bounce(
     plan: BouncePlan,
     result: Result,
     samza: SamzaClientResource,
-) -> str:
+) -> Iterator[dg.Output[str]]:
     """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
     orders = _orders(context)
     text = summary(plan, result, orders)
     with errors_as_failures():
         after = host_map(samza.client.view())
+    yield dg.Output(text, metadata=summary_metadata(plan, result, after, orders))
     context.log.info(text)
-    context.add_output_metadata(summary_metadata(plan, result, after, orders))
-    return text
+    context.log.info(plain_maps(plan.before, after))
 
 
 @dg.graph(name=control.NAME)

@@ -12,6 +12,7 @@ from samza_dagster.orchestration.plans.bounce import (
     expected_s,
     time_in_words,
 )
+from samza_dagster.orchestration.show.pictures import clock
 from samza_dagster.orchestration.waits.heartbeat import EVERY_MS
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class ProgressLog:
         self._now_ms = now_ms
         self._told = ""
         self._because = ""
+        self._pause = ""
         self._due_ms = 0
         self._forms: dict[str, str] = {}
         self.waits_until_ms: Mapping[str, int] = {}
@@ -45,13 +47,15 @@ class ProgressLog:
 
     def heartbeat(self, todo: Next, rows: Mapping[str, Bounced], now_ms: int) -> None:
         """What the bounce is at, when that changes and every 30 s."""
+        flying = [r for r in rows.values() if r.stand in UNDER_WAY]
+        self._pause = "" if todo.ask or flying else _until(todo)
         if todo.because and todo.because != self._because:
-            self._ledger.log(f"{todo.phase}: {todo.because}")
+            self._ledger.log(f"{todo.phase}: {_until(todo)}")
+            self.tell(rows)
         self._because = todo.because
         if now_ms < self._due_ms:
             return
         self._due_ms = now_ms + EVERY_MS
-        flying = [r for r in rows.values() if r.stand in UNDER_WAY]
         sees = ", ".join(f"{r.processor}: {r.why}" for r in flying) or todo.because
         self._ledger.log(f"{todo.phase}: {self.text(rows)}; {sees or 'nobody is in flight'}")
         self.tell(rows)
@@ -67,7 +71,8 @@ class ProgressLog:
         """`7/20, about 12 min left`: by what this bounce took so far, else by earlier ones.
 
         While the canary bakes, what is left of that is part of it, and so is the wait for a
-        processor that was placed too often of late.
+        processor that Samza's AM wouldn't let be stopped once more yet. Where nothing happens now
+        it says why, and until when.
         """
         plan = self._plan
         seconds: dict[str, list[float]] = {}
@@ -93,7 +98,8 @@ class ProgressLog:
         if left:
             told = time_in_words(took, waits_s)
             parts.append(f"{told} left" if told else "time left not known yet")
-        return ", ".join(parts)
+        waits = f"; {self._pause}" if left and self._pause else ""
+        return ", ".join(parts) + waits
 
     def _bake_left_s(self, rows: Mapping[str, Bounced], canary: Collection[str]) -> float:
         """All of it until the canary is back; nothing once others have begun."""
@@ -105,6 +111,13 @@ class ProgressLog:
             return bake_ms / 1000
         back_ms = max((rows[p].back_ms or 0 for p in canary), default=0)
         return max(0, back_ms + bake_ms - self._now_ms()) / 1000
+
+
+def _until(todo: Next) -> str:
+    """Why nobody (else) is asked, and when somebody will be, if that is known."""
+    if todo.until_ms is None or " UTC" in todo.because:
+        return todo.because
+    return f"{todo.because} until {clock(todo.until_ms)} UTC"
 
 
 def _done(rows: Mapping[str, Bounced]) -> int:

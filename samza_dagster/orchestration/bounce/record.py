@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
@@ -19,7 +18,7 @@ from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.plan_record import plan_records
 from samza_dagster.orchestration.plans.bounce import ACTIVE, STANDBY, BouncePlan, Judge, Measured
 from samza_dagster.orchestration.show.bounce import bounce_svg
-from samza_dagster.orchestration.show.pictures import picture
+from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
 
@@ -87,7 +86,9 @@ class RunLedger:
         if row.down_s is not None and not row.has_died:
             metadata["down_seconds"] = row.down_s
         if total <= DRAWN_AT_MOST or done * 10 // total > (done - 1) * 10 // total:
-            metadata["progress"] = dg.MetadataValue.md(picture(bounce_svg(rows.values()), "bounce"))
+            hang = Gallery(self._context.instance, self._context.run_id).hang
+            drawn = hang(bounce_svg(rows.values()), f"bounce_{done}")
+            metadata = {"progress": drawn, **metadata}
         self._context.log_event(
             dg.AssetObservation(
                 self._key,
@@ -205,7 +206,9 @@ def measured(
         for mode, value in values:
             if value is not None:
                 by_mode.setdefault(mode, []).append(value)
-        return {mode: statistics.median(told) for mode, told in by_mode.items()}
+        from statistics import median  # late: every run's start pays for what is imported above
+
+        return {mode: median(told) for mode, told in by_mode.items()}
 
     return Measured(
         seconds=medians((r.mode, r.seconds) for r in rows if not r.has_died),

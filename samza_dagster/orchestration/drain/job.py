@@ -30,6 +30,7 @@ from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain
 from samza_dagster.orchestration.plans.several import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
 from samza_dagster.orchestration.waits.heartbeat import wait_for
 from samza_dagster.orchestration.waits.waiting import refuse_given_up
@@ -158,8 +159,10 @@ def drain(
                 fix="launch drain_host again: a new run makes a new plan",
             )
         metadata = outcome_metadata(client, plan, progress)
+        after = host_map(client.view())
     context.log.info(f"no container of {plan.job} is on {plan.subject} any more")
     yield dg.Output(len(progress), metadata=metadata)
+    context.log.info(plain_maps(plan.before, after))
 
 
 @dg.graph(name=ACTION)

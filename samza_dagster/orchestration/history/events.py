@@ -24,7 +24,7 @@ from samza_dagster.orchestration.history.open_requests import (
     Status,
 )
 from samza_dagster.orchestration.requests import details_of
-from samza_dagster.orchestration.show.pictures import picture
+from samza_dagster.orchestration.show.gallery import Hang, embedded
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.show.timeline import timeline_svg
 from samza_dagster.orchestration.versioned import Versioned
@@ -178,6 +178,7 @@ def history_event(
     *,
     whole: bool = True,
     group_of: Callable[[str], str] = group_of,
+    hang: Hang = embedded,
 ) -> dg.AssetMaterialization:
     """The event of one outcome. Numbers among its metadata are plotted over time.
 
@@ -194,6 +195,9 @@ def history_event(
         description=f"{response.status_code.value}: processor {response.processor_id}"
         f" to {response.destination_host}: {response.response_message}",
         metadata={
+            "timeline_picture": hang(
+                timeline_svg([("", status, at_ms) for status, _, at_ms in told]), "timeline"
+            ),
             **of_request(job, response, group_of),
             "destination": response.destination_host,
             "status": response.status_code.value,
@@ -210,9 +214,6 @@ def history_event(
                     for status, message, at_ms in told
                 ],
                 ("status", "message", "ms since the first"),
-            ),
-            "timeline_picture": dg.MetadataValue.md(
-                picture(timeline_svg([("", status, at_ms) for status, _, at_ms in told]))
             ),
         },
         tags={"samza/status": response.status_code.value},

@@ -28,6 +28,7 @@ from samza_dagster.orchestration.history.open_requests import (
 )
 from samza_dagster.orchestration.job_sensor import JobTick, Told
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.ticks import answered, steady_now
 
@@ -102,6 +103,7 @@ def recorded(
             key,
             whole=flight.requests[response.uuid].whole,
             group_of=group_of,
+            hang=Gallery(one.instance, response.uuid).hang,
         )
         for topic, position, response in outcomes
         if response.uuid not in known

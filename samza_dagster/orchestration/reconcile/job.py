@@ -31,6 +31,7 @@ from samza_dagster.orchestration.plans.units import Unit
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.reconcile.left_over import left_over
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.show.units import MOST_OF_ONE
 from samza_dagster.orchestration.tags import job_tag
@@ -141,9 +142,11 @@ def carry_out_reconcile(
         if progress is None:
             return
         metadata = outcome_metadata(client, plan, progress)
+        after = host_map(client.view())
         left = reconcile(client.view(), WantedPlacement())
     metadata["findings_after"] = _findings_table(left.findings)
     yield dg.Output(len(progress), metadata=metadata)
+    context.log.info(plain_maps(plan.before, after))
 
 
 @dg.graph(name=ACTION)

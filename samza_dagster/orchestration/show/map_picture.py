@@ -21,6 +21,8 @@ from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture, svg_of
 
 WIDTH, HEIGHT = 1920, 1080
+IN_PLACE = 840
+"""Pixels: the room of a map that is seen without a click."""
 LARGEST_FONT, SMALLEST_FONT = 18, 6
 SCALED_FROM = 1_000
 """Pixels: a map that is wider scales with the dialog, any other one fits into it."""
@@ -85,8 +87,9 @@ def map_svg(
     moved: Collection[str] = (),
     *,
     scales: bool = True,
+    room: int = WIDTH,
 ) -> str:
-    """All hosts and containers in one view of at most 1920 × 1080; each id is a text of its own.
+    """All hosts and containers in one view of at most `room` × 1080; each id is a text of its own.
 
     The letters are as large as the most that fits; more than fits at the smallest makes the
     picture higher, which a viewer scales. The domain that all hosts are in is told once. Those
@@ -95,7 +98,7 @@ def map_svg(
     domain = shared_domain([cell.host for cell in hosts])
     named = [replace(cell, host=cell.host.removesuffix(domain)) for cell in hosts]
     cells = sorted(named, key=lambda h: natural(h.host))
-    fit = _fit(cells)
+    fit = _fit(cells, room)
     boxes: dict[str, list[str]] = {"a": [], "s": [], "o": [], "d": [], "c": []}
     panels: list[str] = []
     texts: list[str] = []
@@ -178,17 +181,17 @@ class _Fit:
             high += max(self.panel_height(len(c.containers)) for c in row)
         return high
 
-    def fills(self, cells: Sequence[HostRow]) -> float:
+    def fills(self, cells: Sequence[HostRow], width: int) -> float:
         """The larger share of the width or the height that it takes."""
-        return max(self.across(cells) / WIDTH, self.height(cells) / HEIGHT)
+        return max(self.across(cells) / width, self.height(cells) / HEIGHT)
 
 
-def _fit(cells: Sequence[HostRow]) -> _Fit:
+def _fit(cells: Sequence[HostRow], width: int) -> _Fit:
     """With the largest letters that fit the one that takes least room, else the lowest one."""
     longest = max((len(p) for c in cells for p, _, _ in c.cells), default=1)
     name = max((len(_named(c)) for c in cells), default=1)
     most = max((len(c.containers) for c in cells), default=1)
-    room = WIDTH - 2 * _MARGIN
+    room = width - 2 * _MARGIN
     lowest: _Fit | None = None
     for font in range(LARGEST_FONT, SMALLEST_FONT - 1, -1):
         wide = math.ceil(longest * font * _GLYPH) + 6
@@ -201,7 +204,7 @@ def _fit(cells: Sequence[HostRow]) -> _Fit:
                 lowest = fit
             fits += [fit] if fit.height(cells) <= HEIGHT else []
         if fits:
-            return min(fits, key=lambda fit: (fit.fills(cells), fit.height(cells)))
+            return min(fits, key=lambda fit: (fit.fills(cells, width), fit.height(cells)))
     assert lowest is not None
     return lowest
 

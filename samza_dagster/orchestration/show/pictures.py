@@ -14,6 +14,8 @@ from html import escape
 
 MOST_BYTES = 300_000
 """Of one metadata entry."""
+WIDTH = 840
+"""Pixels: what the page of an asset has for a picture beside the names of its metadata."""
 _LAG = "records behind"
 _DOTTED = 60  # samples: one alone draws no line
 _STYLE = (
@@ -40,7 +42,7 @@ def lag_svg(
     series: Mapping[str, Sequence[tuple[int, float]]], *, limit: float | None = None
 ) -> str:
     """Records behind over time, (ms since the epoch, records) of each; `limit` is drawn across."""
-    wide, high, left, top, bottom = 960, 360, 90, 44, 40
+    wide, high, left, top, bottom = WIDTH, 300, 90, 44, 40
     points = [p for line in series.values() for p in line]
     if not points:
         return svg_of(wide, high, f'<text x="20" y="60" font-size="16">{_LAG}: no sample</text>')

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from html import escape
 
 from samza_dagster.orchestration.show.map_picture import natural
-from samza_dagster.orchestration.show.pictures import clock, in_words, svg_of
+from samza_dagster.orchestration.show.pictures import WIDTH, clock, in_words, svg_of
 
 DRAWN_AT_MOST = 60
 """Lines; of more containers, those that need somebody, then those that were begun last."""
-WIDTH = 960
 _ROW, _TOP, _RIGHT = 20, 74, 110
 _LEAST_NAME, _MOST_NAME, _GLYPH = 12, 30, 8  # characters of a name; pixels of one
 DOWN = ("d", "down or failed")

@@ -20,6 +20,7 @@ from samza_dagster.orchestration.watch.findings import (
 )
 
 SHOWN = 100
+TOLD_AT = "told_at"
 _NOT_SEEN = "not seen yet since the sensor began anew"
 
 
@@ -65,13 +66,20 @@ def due(
 
     What was told is what the instance shows: a tick whose cursor was lost has told of it, and a look on
     demand may have told otherwise since. Of a check without a word about this job the memory knows.
+    The UI takes a check for not evaluated whose word is older than its asset's materialization: it is
+    told again after each, but for those of several jobs, where it would be one for each of them.
     """
     events: list[dg.AssetCheckEvaluation] = []
+    materialized_ms = {} if partition is not None else {
+        asset: _materialized_ms(instance, asset) for asset in set(checks.values())
+    }  # fmt: skip
     for result in results:
         known = _told(instance, checks[result.check], result.check, memory.job, partition)
         if known is not None:
             memory = replace(memory, told={**memory.told, result.check: known[1]})
-        if is_due(memory, result, now_ms, repeat_ms):
+        last = memory.told.get(result.check)
+        is_older = last is not None and last.at_ms < materialized_ms.get(checks[result.check], 0)
+        if is_older or is_due(memory, result, now_ms, repeat_ms):
             told = LastEvaluation(result.fingerprint, now_ms)
             memory = replace(memory, told={**memory.told, result.check: told})
             events.append(evaluation(result, checks[result.check], memory.job, now_ms))
@@ -113,9 +121,14 @@ def evaluation(result: CheckResult, asset: str, job: str, now_ms: int) -> dg.Ass
             "over": ", ".join(result.recovered[:SHOWN]) or "-",
             "fingerprint": result.fingerprint,
             "subjects": json.dumps([s.subject for s in worst]),
-            "at_ms": now_ms,
+            TOLD_AT: dg.MetadataValue.timestamp(now_ms / 1000),
         },
     )
+
+
+def _materialized_ms(instance: dg.DagsterInstance, asset: str) -> int:
+    event = instance.get_latest_materialization_event(dg.AssetKey(asset.split("/")))
+    return 0 if event is None else round(event.timestamp * 1000)
 
 
 def _told(
@@ -129,5 +142,8 @@ def _told(
     if fields["job"].value != job:
         return None
     subjects = cast("list[str]", json.loads(str(fields["subjects"].value)))
-    at_ms = cast("int", fields["at_ms"].value)
+    if TOLD_AT in fields:
+        at_ms = round(cast("float", fields[TOLD_AT].value) * 1000)
+    else:  # of an older release
+        at_ms = cast("int", fields["at_ms"].value)
     return subjects, LastEvaluation(str(fields["fingerprint"].value), at_ms)

@@ -91,6 +91,25 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
         and (host := view.hosts.get(processor.host or "")) is not None
         and host.state == LOST
     ]
+    on_request = view.capabilities.has_own_requests
+    found += [
+        Finding(
+            f"standbys of {active}",
+            f"{number} of {wanted}",
+            f"samza-dagster control-standby start {active}"
+            if on_request
+            else "job.standbytasks.replication.factor in its config, and deploy it anew",
+        )
+        for active, (number, wanted) in missing_standbys(view, standbys).items()
+    ]
+    return found
+
+
+def missing_standbys(view: JobView, standbys: int | None = None) -> dict[str, tuple[int, int]]:
+    """The actives with fewer standbys than `standbys`: how many each has, and is to have.
+
+    Without a number the one that most actives have is taken for wanted.
+    """
     has = {p: 0 for p in view.processors if not view.is_standby(p)}
     for processor_id, processor in view.processors.items():
         if view.is_standby(processor_id) and processor.state != _LEAVING:
@@ -99,19 +118,7 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
                 has[group] += 1
     if standbys is None:
         standbys = Counter(has.values()).most_common(1)[0][0] if has else 0
-    on_request = view.capabilities.has_own_requests
-    found += [
-        Finding(
-            f"standbys of {active}",
-            f"{number} of {standbys}",
-            f"samza-dagster control-standby start {active}"
-            if on_request
-            else "job.standbytasks.replication.factor in its config, and deploy it anew",
-        )
-        for active, number in sorted(has.items())
-        if number < standbys
-    ]
-    return found
+    return {p: (number, standbys) for p, number in sorted(has.items()) if number < standbys}
 
 
 def one_owner(view: JobView) -> list[Finding]:

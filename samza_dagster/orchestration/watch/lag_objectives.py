@@ -110,7 +110,7 @@ def not_known(
         Finding(
             subject,
             f"not known from one look: {max(lag.lag or 0 for lag in parts):,} records behind",
-            "sensor lag_slo and asset standby_readiness follow it: they need its next report",
+            "sensor lag_slo and asset readiness_now follow it: they need its next report",
         )
         for subject, parts in sorted(of.items())
     ]

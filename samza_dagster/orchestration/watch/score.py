@@ -15,7 +15,7 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.show.pictures import clock, in_words, picture, svg_of
+from samza_dagster.orchestration.show.pictures import WIDTH, clock, in_words, picture, svg_of
 from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.watch.cases import NOTHING
@@ -118,7 +118,7 @@ def score_metadata(found: Sequence[Incident]) -> dict[str, Any]:
 
 def score_svg(found: Sequence[Incident]) -> str:
     """A line for each incident: from when it was told to what was done, or to its end."""
-    wide, row, left = 960, 24, 420
+    wide, row, left = WIDTH, 24, 420
     high = 52 + row * max(1, len(found))
     longest_ms = max((_lasted_ms(one) or 0 for one in found), default=0) or 1
     drawn = [

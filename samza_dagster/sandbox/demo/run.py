@@ -165,7 +165,7 @@ class Demo:
             run_id = stack.runs.launch("snapshot_assets")
             self.links["snapshot_assets"] = stack.runs.run_url(run_id)
             status = stack.runs.wait(run_id, timeout_s=900)
-        for asset in ("container_locality", "task_locality", "changelog_lag"):
+        for asset in ("container_locality", "changelog_lag", "host_loss"):
             self.links[asset] = stack.asset_url(asset)
         self.findings.assets = status == "SUCCESS"
         if status != "SUCCESS":
@@ -174,3 +174,4 @@ class Demo:
                 seen=f"run {run_id} ended {status}",
                 fix=self.links["snapshot_assets"],
             )
+        stack.runs.switch_on("snapshots")  # not before: Spark would take what the move needs

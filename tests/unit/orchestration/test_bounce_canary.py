@@ -68,9 +68,13 @@ def test_what_is_left_of_the_bake_is_part_of_the_time_left() -> None:
     world, book = BounceWorld(), Book()
     result = run(world, book, plan_of(world, canaries=1, bake_s=3_600))
     assert result.end is End.DONE
-    baking = [text.partition("about ")[2] for text in book.told if text.startswith("1/4")]
+    told = [text.partition("about ")[2].partition("; ") for text in book.told if "1/4" in text]
+    baking = list(dict.fromkeys(left for left, _, _ in told))
     assert baking[0] == "60 min left"
     assert baking[1:31] == [f"{minutes} min left" for minutes in range(59, 29, -1)]
+    assert {why for _, _, why in told[1:30] if why} == {
+        "the canary is watched until 2023-11-14 23:13:28 UTC"
+    }
 
 
 def test_a_canary_that_dies_in_its_bake_is_a_no() -> None:

@@ -1,4 +1,4 @@
-"""`standby_readiness`: how many seconds each standby needs until it is warm, and the checks of a look.
+"""`readiness_now`: how many seconds each standby needs until it is warm, and the checks of a look.
 
 What their runs do is in `readiness_now`, which only those runs import.
 """
@@ -19,7 +19,7 @@ from samza_dagster.orchestration.tags import is_of_all, job_tags
 from samza_dagster.orchestration.watch import names
 from samza_dagster.orchestration.watch.settings import LagSlo
 
-READINESS = "standby_readiness"
+READINESS = "readiness_now"
 JOB = "forecast_readiness"
 
 
@@ -40,7 +40,7 @@ Partitions = dg.PartitionsDefinition[str] | None
 """The jobs of a component of several."""
 
 
-def standby_readiness(prefix: str = "", partitions: Partitions = None) -> dg.AssetsDefinition:
+def readiness_now(prefix: str = "", partitions: Partitions = None) -> dg.AssetsDefinition:
     """The asset; `partitions` are the component's jobs if it has several."""
     samza = named(prefix, "samza")
 
@@ -51,8 +51,8 @@ def standby_readiness(prefix: str = "", partitions: Partitions = None) -> dg.Ass
         kinds={"kafka"},
         required_resource_keys={samza},
         partitions_def=partitions,
-        description="Seconds until each standby is warm, forecast from how fast it has been"
-        " applying.",
+        description="Seconds until each standby is warm, by some looks one after the other: without"
+        " Spark, and without the history that `standby_readiness` goes by.",
     )
     def forecast(
         context: dg.AssetExecutionContext, config: ReadinessConfig
@@ -99,7 +99,7 @@ def outside_checks_now(
 
 
 def readiness_job(job: str, prefix: str = "") -> Any:
-    """`forecast_readiness`: the asset `standby_readiness` in a run, without Spark."""
+    """`forecast_readiness`: the asset `readiness_now` in a run, without Spark."""
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]
         named(prefix, JOB),
         selection=dg.AssetSelection.assets(asset_key(prefix, READINESS)),

@@ -1,0 +1,102 @@
+"""The pages of assets as an operator finds them: pictures in place, times, checks, lineage."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from samza_dagster.orchestration.assets.datasets import DATASETS, FED_BY, PICTURES
+from tests.browser.cockpit import Cockpit
+from tests.browser.stage import Stage
+from tests.rig.pace import PACE
+
+pytestmark = pytest.mark.browser
+
+MILLISECONDS = re.compile(r"\b1[678]\d{11}\b")
+
+
+@pytest.fixture(scope="module")
+def snapshots(stage: Stage) -> str:
+    """Two runs of the snapshot assets by Spark, of the job as it is: the last one's id."""
+    run_id = stage.run_id("snapshot_assets")
+    for _ in range(2):
+        run_id = stage.stack.runs.launch("snapshot_assets")
+        assert stage.stack.runs.wait(run_id, timeout_s=240 * PACE) == "SUCCESS"
+    return run_id
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("asset", [*DATASETS, "placement_history"])
+def test_the_page_of_an_asset_shows_its_picture_without_a_click(
+    cockpit: Cockpit, snapshots: str, asset: str, scheme: str
+) -> None:
+    """At the top of its metadata, whole in width; no time in milliseconds since the epoch."""
+    cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    cockpit.open_asset(asset)
+    name = "timeline_picture" if asset == "placement_history" else PICTURES.get(asset, "rows")
+    cockpit.reads(name)
+    if name != "rows":
+        # The newest one stands in the description, that of the newest snapshot in its metadata.
+        first, *_ = cockpit.pictures_in_place(2 if asset in PICTURES else 1)
+        assert first.is_seen
+        assert first.right <= 1_400, "the column beside has the rest of the window"
+        assert first.top < 800
+    cockpit.screenshot(f"asset-{asset}-{scheme}")
+    if asset == "container_locality" and scheme == "light":
+        cockpit.picture_of_the_pages("map")
+    assert not MILLISECONDS.search(cockpit.page.locator("body").inner_text())
+
+
+def test_no_check_was_never_evaluated(cockpit: Cockpit, snapshots: str) -> None:
+    """The sensors' first ticks judge all, and the first snapshot the rest."""
+    for asset in ("container_locality", "task_locality", "changelog_lag"):
+        cockpit.page.goto(f"{cockpit.url}/assets/{asset}?view=checks")
+        expect(cockpit.page.get_by_text("Never", exact=False)).to_have_count(0)
+        expect(cockpit.page.get_by_text("Not evaluated", exact=False)).to_have_count(0)
+        cockpit.screenshot(f"checks-{asset}")
+
+
+def test_the_lineage_shows_what_feeds_what(cockpit: Cockpit) -> None:
+    """Lag is drawn below tasks, and those below containers."""
+    cockpit.page.goto(f"{cockpit.url}/assets/host_loss?view=lineage&lineageScope=upstream")
+    for name in ("host_loss", *FED_BY["host_loss"], "changelog_lag", "container_locality"):
+        cockpit.reads(name)
+    cockpit.screenshot("lineage-host_loss")
+
+
+def test_the_run_of_a_snapshot_shows_the_lag_without_a_click(
+    cockpit: Cockpit, snapshots: str
+) -> None:
+    """A line of characters, over the last snapshots."""
+    cockpit.open_run(snapshots)
+    cockpit.sees("records behind ▕")
+    cockpit.screenshot("run-snapshot_assets")
+
+
+def test_dagsters_own_plot_has_the_figures(cockpit: Cockpit, snapshots: str) -> None:
+    """Numbers among an asset's metadata are plotted over time."""
+    cockpit.open_asset("changelog_lag")
+    cockpit.reads("max_standby_lag_records")
+    cockpit.page.get_by_text("Plots", exact=True).click()
+    cockpit.reads("max_standby_lag_records")
+    assert cockpit.page.locator("canvas").first.is_visible()
+
+
+@pytest.mark.parametrize(
+    ("job", "asked"),
+    [
+        ("move_with_standby", ["ops:", "  plan_move_with_standby:", "    config:"]),
+        ("drain_host", ["ops:", "  plan_drain_host:", "    config:"]),
+        ("rolling_bounce", ["ops:", "  plan_bounce:", "    config:"]),
+        ("snapshot_assets", ["ops:", "  take_snapshot:", "    config:"]),
+    ],
+)
+def test_the_launchpad_asks_for_what_a_person_says(
+    cockpit: Cockpit, job: str, asked: list[str]
+) -> None:
+    """Why, and the ticket: no brokers, policies or limits; the rest is offered beside the form."""
+    cockpit.open_launchpad(job)
+    assert cockpit.form() == [*asked, "      reason: ''", "      ticket: ''"]
+    cockpit.screenshot(f"launchpad-{job}-as-it-opens")

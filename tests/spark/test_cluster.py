@@ -1,0 +1,88 @@
+"""The same snapshot on a cluster: a standalone master and two workers, driven in Spark's client mode."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from samza_dagster.metadata import Connection
+from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.sandbox import process
+from samza_dagster.sandbox.ports import LOOPBACK, free_ports
+from samza_dagster.snapshots.session import pyspark_home, spark_java_home
+from tests.rig.job import ROOT
+from tests.rig.waiting import until
+
+pytestmark = pytest.mark.cluster
+WORKERS = 2
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """Its address, once both workers are registered. Workers find our code as any library."""
+    url = f"spark://{LOOPBACK}:{free_ports(1, LOOPBACK)[0]}"
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(spark_java_home()),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "PYTHONPATH": str(ROOT),
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    started: list[process.ProcessRecord] = []
+
+    def start(name: str, kind: str, *arguments: str) -> None:
+        command = [str(pyspark_home() / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}"]
+        started.append(
+            process.spawn(
+                name,
+                process.with_default_signals([*command, "--host", LOOPBACK, *arguments]),
+                log=tmp_path / f"{name}.log",
+                environment=environment,
+            )
+        )
+
+    try:
+        start("master", "master.Master", "--port", url.rpartition(":")[2], "--webui-port", "0")
+        for number in range(WORKERS):
+            work = ("--work-dir", str(tmp_path / f"work-{number}"))
+            room = ("--cores", "1", "--memory", "700m", "--webui-port", "0")
+            start(f"worker-{number}", "worker.Worker", *room, *work, url)
+        log = tmp_path / "master.log"
+        until(
+            "both workers are registered",
+            lambda: log.exists() and log.read_text().count("Registering worker") == WORKERS,
+            seconds=90,
+        )
+        yield url
+    finally:
+        process.stop_groups(started, timeout_s=10)
+
+
+def test_a_cluster_s_workers_take_the_snapshot(
+    master: str, recorded_job: Connection, tmp_path: Path
+) -> None:
+    """By its master's address and a user's settings alone; both workers had an executor."""
+    samza = SamzaClientResource(
+        bootstrap_servers=recorded_job.bootstrap_servers, job_name="yw", job_id="1"
+    )
+    store = SnapshotStore(uri=str(tmp_path / "tables"), master=master)
+    settings = {
+        "spark.driver.host": LOOPBACK,
+        "spark.driver.bindAddress": LOOPBACK,
+        "spark.executor.memory": "512m",
+        "spark.executor.cores": "1",
+    }
+    taken = store.take(samza, settings)
+    assert taken.counts["container_locality"] == 4
+    assert taken.counts["task_locality"] == 8
+    assert {row["processor_id"] for row in taken.rows["container_locality"]} == {
+        *("0", "1", "0-0", "1-0"),
+    }
+    assert taken.unread == {}
+    executors = [list((tmp_path / f"work-{n}").glob("app-*/*")) for n in range(WORKERS)]
+    assert all(executors), executors

@@ -1,0 +1,77 @@
+"""A job at a glance: what somebody should look at, who coordinates it, what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from samza_dagster.client.views import ActionView, JobView, LeaderView, ProcessorView, ReplicaLag
+from samza_dagster.errors import Unreachable
+from samza_dagster.model import TaskMode
+from samza_dagster.model.naming import standby_task_name
+from samza_dagster.orchestration.assets.fleet_run import Line, line_of, shown
+
+pytestmark = pytest.mark.unit
+NOW_MS = 1_700_000_000_000
+
+
+def processor(pid: str, host: str, state: str = "running") -> ProcessorView:
+    active = pid.partition("-")[0]
+    is_standby = "-" in pid
+    task = standby_task_name(f"Partition {active}", 0) if is_standby else f"Partition {active}"
+    mode = TaskMode.STANDBY if is_standby else TaskMode.ACTIVE
+    return ProcessorView(pid, mode, state, host, tasks=(task,))
+
+
+def job(*processors: ProcessorView, **more: Any) -> JobView:
+    leader = LeaderView(1, "boss", "http://boss", 0, NOW_MS, ended=False)
+    known = {each.processor_id: each for each in processors}
+    given = {"coordinator": "samza_dagster", "leader": leader, **more}
+    return JobView("demo", "1", "run-1", known, {}, **given)
+
+
+def lag(pid: str, records: int | None) -> ReplicaLag:
+    mode = TaskMode.STANDBY if "-" in pid else TaskMode.ACTIVE
+    return ReplicaLag(pid, "t", mode, "store", "log", 0, "h1", 90, 7, records, 1)
+
+
+def test_a_job_that_is_well_says_so() -> None:
+    """Its owner, its hosts, its furthest standby."""
+    view = job(processor("0", "h1"), processor("0-0", "h2"))
+    line = line_of("demo/1", view, [lag("0", 900), lag("0-0", 30)], lambda: NOW_MS)
+    assert (line.troubles, line.owner, line.hosts) == ((), "our coordinator on boss", ("h1", "h2"))
+    assert (line.worst_lag, line.standby_debt) == (30, 0)
+    row = shown([line])["jobs"].records[0].data
+    assert row["state"] == "well"
+
+
+def test_standby_debt_is_how_many_are_missing() -> None:
+    """Against what most actives have."""
+    view = job(
+        processor("0", "h1"), processor("0-0", "h2"), processor("1", "h2"), processor("1-0", "h1"),
+        processor("2", "h3"),
+    )  # fmt: skip
+    line = line_of("demo/1", view, (), lambda: NOW_MS)
+    assert line.standby_debt == 1
+    assert line.troubles == ("standbys of 2: 0 of 1",)
+
+
+def test_what_runs_and_what_waits_is_told_with_its_age() -> None:
+    """And lag that can't be read is unknown, not small."""
+    moving = ActionView("u1", "0", "h3", "stopping", NOW_MS - 45_000)
+    waiting = ActionView("u2", "0", "h2", "queued", NOW_MS - 5_000)
+    view = job(processor("0", "h1"), actions=(moving,), queued=(waiting,))
+    away = Unreachable("read lags", seen="no broker")
+    line = line_of("demo/1", view, away, lambda: NOW_MS)
+    assert line.now == ("place 0 to h3: stopping, 45 s",)
+    assert line.waits == ("place 0 to h2: queued, 5 s",)
+    assert line.worst_lag is None
+
+
+def test_jobs_with_trouble_come_first() -> None:
+    """A job that can't be read hides no other."""
+    lines = [Line("b/1"), Line("a/1"), Line("c/1", ("can't be read: no broker",))]
+    told = shown(lines)
+    assert [row.data["job"] for row in told["jobs"].records] == ["c/1", "a/1", "b/1"]
+    assert told["jobs_with_trouble"] == 1
