@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
-from samza_dagster.orchestration.bounce.record import BOUNCES
-from samza_dagster.orchestration.history.names import HISTORY
+from samza_dagster.orchestration.history.names import BOUNCES, HISTORY
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.map_picture import natural
 from samza_dagster.orchestration.show.pictures import in_words

@@ -11,7 +11,7 @@ import dagster as dg
 
 from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.history.names import GROUP
+from samza_dagster.orchestration.history.names import BOUNCES, GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.schedule import Stand
@@ -22,7 +22,6 @@ from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
 from samza_dagster.orchestration.watch.evaluations import newest_evaluations
 
-BOUNCES = "bounce_history"
 KEY = dg.AssetKey(BOUNCES)
 ROW = "row"
 THERE = "samza/judged-after"

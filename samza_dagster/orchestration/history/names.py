@@ -6,5 +6,6 @@ import dagster as dg
 
 HISTORY = "placement_history"
 KEY = dg.AssetKey(HISTORY)
+BOUNCES = "bounce_history"
 GROUP = "samza"
 """Of assets."""

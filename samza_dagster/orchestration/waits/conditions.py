@@ -16,11 +16,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from samza_dagster.lag import Heard, heard
 from samza_dagster.orchestration.versioned import Versioned
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ReplicaLag
-    from samza_dagster.lag import Heard, NewestReadiness
+    from samza_dagster.lag import NewestReadiness
 
 NAMED = 3
 IN_RUN_GAP_MS = 15_000
@@ -77,7 +78,7 @@ class Watched:
     since_ms: Mapping[str, int]
     at_ms: int
     waited_ms: int = 0
-    reports: Mapping[str, Heard] = field(default_factory=dict[str, "Heard"])
+    reports: Mapping[str, Heard] = field(default_factory=dict[str, Heard])
 
     def steady_ms(self, one: str) -> int | None:
         """How long its reports have shown it small; None while it isn't."""
@@ -162,8 +163,6 @@ def look(
     fresh = 0 <= passed_ms <= gap_ms
     before: Mapping[str, Heard] = former.reports if former is not None else {}
     marks = {one: now.marks[one] for one in wait.who if one in now.marks}
-    from samza_dagster.lag import heard  # late: most runs wait for nothing
-
     reports = heard(before, marks, now_ms)
     since: dict[str, int] = {}
     for one in wait.who:
