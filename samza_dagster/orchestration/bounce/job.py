@@ -15,7 +15,6 @@ from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.judge import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.record import (
-    BOUNCES,
     RunLedger,
     failed_before,
     known_back,
@@ -23,6 +22,7 @@ from samza_dagster.orchestration.bounce.record import (
 )
 from samza_dagster.orchestration.bounce.row import Result
 from samza_dagster.orchestration.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import End

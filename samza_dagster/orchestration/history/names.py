@@ -6,6 +6,7 @@ import dagster as dg
 
 HISTORY = "placement_history"
 KEY = dg.AssetKey(HISTORY)
+BOUNCES = "bounce_history"
 GROUP = "samza"
 """Of assets."""
 BOUNCES = "bounce_history"
