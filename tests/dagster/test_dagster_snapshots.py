@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import resource_manager as resource_managers
 from samza_dagster.metadata.resource_manager import Application, Cluster, Node
@@ -85,6 +86,13 @@ class FixedStore(SnapshotStore):
         return TakenSnapshot(at, rows, counts, dict.fromkeys(rows, "/data"), {"judge": 0.5})
 
 
+class AwayJob(SamzaClientResource):
+    """Its brokers are away: what isn't asked of Spark is unknown at once."""
+
+    def open_client(self) -> PlacementClient:
+        raise Unreachable("a client", seen="no broker", fix="start it")
+
+
 def materialize(
     *lags: str, yarn: str = "", instance: dg.DagsterInstance | None = None, minutes: int = 0
 ) -> dg.ExecuteInProcessResult:
@@ -92,7 +100,7 @@ def materialize(
         assets=[snapshot_assets(), fleet_overview()],
         jobs=[snapshot_assets_job("demo/1")],
         resources={
-            "samza": SamzaClientResource(
+            "samza": AwayJob(
                 bootstrap_servers="here:9092", job_name="demo", yarn_resource_manager=yarn
             ),
             "samza_policies": PlacementPolicies(lag_limit=100),
