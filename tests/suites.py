@@ -154,7 +154,7 @@ SUITES = (
     Suite("kill matrix on stubs", 660, ("make", "killmatrix-further")),
     Suite("real faults", 370, ("make", "faults-real")),
     Suite("faults of standalone groups", 125, ("make", "test-standalone", "SHARE={day}/5")),
-    Suite("YARN", 410, ("make", "test-yarn")),
+    Suite("YARN", 300, ("make", "test-yarn")),
     Suite("absences", 280, ("make", "absences", "SHARE={day}/8")),
     Suite("chaos", 300, ("make", "chaos", "FAULTS=20", "SEED={seed}"), "chaos.json", _chaos),
     Suite(
@@ -172,6 +172,7 @@ SUITES = (
         "small world", 240, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
     ),
     Suite("packaging", 120, ("make", "test-packaging")),
+    Suite("snapshots on a Spark cluster", 40, ("make", "test-spark-cluster")),
     Suite("grouping of tasks", 60, ("make", "test-assignment")),
     Suite(
         *("standalone groups", 80, ("make", "simulate-standalone", "STANDALONE_EVENTS=300000")),

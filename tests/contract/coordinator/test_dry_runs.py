@@ -42,7 +42,15 @@ ASKS: dict[str, dict[str, Any]] = {
     "acknowledge_failover": {**ACTIVE, "reason": "looked at"},
 }
 
-ONLY_READ = frozenset({"audit_failover", "forecast_readiness", "snapshot_assets"})
+ONLY_READ = frozenset(
+    {
+        "audit_failover",
+        "forecast_readiness",
+        "look_at_fleet",
+        "snapshot_assets",
+        "tidy_snapshots",
+    }
+)
 """Jobs without a dry run: they ask nothing of the Samza job in any run."""
 
 
