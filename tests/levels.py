@@ -109,7 +109,7 @@ LEVELS = (
         (_pytest("yarn and not longyarn", "integration/yarn"),),
         (sys.executable, "-m", "samza_dagster.sandbox.artifacts", "yarn", "samza-yarn"),
     ),
-    Level("contract", 240, (_pytest("contract and not longcontract", "contract", workers=4),)),
+    Level("contract", 240, (_pytest("contract and not longcontract", "contract", workers=5),)),
     Level(
         "kill points",
         240,
