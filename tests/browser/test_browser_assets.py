@@ -28,18 +28,18 @@ def snapshots(stage: Stage) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("asset", [*DATASETS, "placement_history"])
+@pytest.mark.parametrize("asset", DATASETS)
 def test_the_page_of_an_asset_shows_its_picture_without_a_click(
     cockpit: Cockpit, snapshots: str, asset: str, scheme: str
 ) -> None:
     """At the top of its metadata, whole in width; no time in milliseconds since the epoch."""
     cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     cockpit.open_asset(asset)
-    name = "timeline_picture" if asset == "placement_history" else PICTURES.get(asset, "rows")
+    name = PICTURES.get(asset, "rows")
     cockpit.reads(name)
     if name != "rows":
         # The newest one stands in the description, that of the newest snapshot in its metadata.
-        first, *_ = cockpit.pictures_in_place(2 if asset in PICTURES else 1)
+        first, *_ = cockpit.pictures_in_place(2)
         assert first.is_seen
         assert first.right <= 1_400, "the column beside has the rest of the window"
         assert first.top < 800
@@ -59,9 +59,9 @@ def test_no_check_was_never_evaluated(cockpit: Cockpit, snapshots: str) -> None:
 
 
 def test_the_lineage_shows_what_feeds_what(cockpit: Cockpit) -> None:
-    """Lag is drawn below tasks, and those below containers."""
+    """What an asset is made of is drawn above it."""
     cockpit.page.goto(f"{cockpit.url}/assets/host_loss?view=lineage&lineageScope=upstream")
-    for name in ("host_loss", *FED_BY["host_loss"], "changelog_lag", "container_locality"):
+    for name in ("host_loss", *FED_BY["host_loss"]):
         cockpit.reads(name)
     cockpit.screenshot("lineage-host_loss")
 

@@ -57,3 +57,15 @@ def test_the_runs_page_shows_the_move(stage: Stage, cockpit: Cockpit, scheme: st
         assert len(pictures) == count
         assert all(each.is_whole for each in pictures), pictures
         cockpit.close_dialog()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_asset_of_requests_shows_the_moves_timeline(cockpit: Cockpit, scheme: str) -> None:
+    """Without a click, and whole in width."""
+    cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    cockpit.open_asset("placement_history")
+    cockpit.reads("timeline_picture")
+    first, *_ = cockpit.pictures_in_place(1)
+    assert first.is_seen
+    assert first.right <= 1_400, "the column beside has the rest of the window"
+    cockpit.screenshot(f"asset-placement_history-{scheme}")
