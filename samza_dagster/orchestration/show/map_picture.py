@@ -21,7 +21,7 @@ from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture, svg_of
 
 WIDTH, HEIGHT = 1920, 1080
-IN_PLACE = 840
+IN_PLACE = 800
 """Pixels: the room of a map that is seen without a click."""
 LARGEST_FONT, SMALLEST_FONT = 18, 6
 SCALED_FROM = 1_000

@@ -14,7 +14,7 @@ from html import escape
 
 MOST_BYTES = 300_000
 """Of one metadata entry."""
-WIDTH = 840
+WIDTH = 800
 """Pixels: what the page of an asset has for a picture beside the names of its metadata."""
 _LAG = "records behind"
 _DOTTED = 60  # samples: one alone draws no line
