@@ -9,4 +9,3 @@ KEY = dg.AssetKey(HISTORY)
 BOUNCES = "bounce_history"
 GROUP = "samza"
 """Of assets."""
-BOUNCES = "bounce_history"
