@@ -64,9 +64,10 @@ def master(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_cluster_s_workers_take_the_snapshot(
-    master: str, recorded_job: Connection, tmp_path: Path
+    master: str, recorded_job: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By its master's address and a user's settings alone; both workers had an executor."""
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # the workers' Python, as a user says it
     samza = SamzaClientResource(
         bootstrap_servers=recorded_job.bootstrap_servers, job_name="yw", job_id="1"
     )
