@@ -70,12 +70,12 @@ def gathered(
 def _names(options: tuple[Callable[[Any], Any], ...]) -> list[str]:
     """The parameters by which a command gets their values."""
 
-    def nothing() -> None:
+    def command() -> None:
         """Stands for a command."""
 
     for option in options:
-        option(nothing)
-    parameters: list[click.Parameter] = nothing.__click_params__  # type: ignore[attr-defined]
+        option(command)
+    parameters = click.command()(command).params
     return [parameter.name for parameter in parameters if parameter.name]
 
 
