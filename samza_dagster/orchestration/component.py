@@ -34,7 +34,7 @@ from samza_dagster.orchestration.bounce.record import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.choices import choices_sensor, jobs_of
-from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
+from samza_dagster.orchestration.config import check_job_name
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.jobs import (
     BY_OWN_REQUEST,
@@ -179,7 +179,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         if len(self.jobs) == 1 and not is_pattern(self.jobs[0]):
             self.app_name, _, self.app_id = self.jobs.pop().partition("/")
         for job in self.jobs or [self.job]:
-            _check_name(job)
+            check_job_name(job)
         if self.jobs:  # a tick looks at many: of each it takes one look
             settings = {**self.auto_failover.model_dump(), "look_for_s": 0}
             self.auto_failover = AutoFailover.model_validate(settings)
@@ -382,21 +382,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 master=self.snapshots.master,
             ),
         }
-
-
-def _check_name(job: str) -> None:
-    """Raises `InvalidInput` for a name or an id that is empty or too long."""
-    name, _, job_id = job.partition("/")
-    for what, text, longest in (
-        ("app_name", name, LONGEST_APP_NAME),
-        ("app_id", job_id, LONGEST_APP_ID),
-    ):
-        if not 1 <= len(text) <= longest:
-            raise InvalidInput(
-                f"{what} {text[:longest]!r}",
-                seen=f"{len(text)} characters",
-                fix=f"1 to {longest} characters",
-            )
 
 
 def _innermost(text: str) -> str:

@@ -12,6 +12,7 @@ import dagster as dg
 from pydantic import AfterValidator, ConfigDict, Field
 from pydantic_core import PydanticUndefined
 
+from samza_dagster.errors import InvalidInput
 from samza_dagster.model.naming import ANY_HOST
 from samza_dagster.orchestration.moves import CatchUp
 
@@ -288,3 +289,18 @@ class SpinUpStandbyConfig(CatchUpConfig, PlacementConfig):
         pattern=HOST_PATTERN,
         description="Host for the new standby, or ANY_HOST.",
     )
+
+
+def check_job_name(job: str) -> None:
+    """Of `<name>/<id>`: raises `InvalidInput` for a name or an id that is empty or too long."""
+    name, _, job_id = job.partition("/")
+    for what, text, longest in (
+        ("app_name", name, LONGEST_APP_NAME),
+        ("app_id", job_id, LONGEST_APP_ID),
+    ):
+        if not 1 <= len(text) <= longest:
+            raise InvalidInput(
+                f"{what} {text[:longest]!r}",
+                seen=f"{len(text)} characters",
+                fix=f"1 to {longest} characters",
+            )

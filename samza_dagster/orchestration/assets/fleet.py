@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 
+from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP
 from samza_dagster.orchestration.names import asset_key, named
 from samza_dagster.orchestration.tags import job_tags
@@ -30,7 +31,7 @@ def fleet_overview(prefix: str = "") -> dg.AssetsDefinition:
         " lag, standbys that are missing, what runs now and what waits, and the last week's moves and"
         " bounces.",
     )
-    def look(context: dg.AssetExecutionContext) -> dg.MaterializeResult[Any]:
+    def look(context: dg.AssetExecutionContext, config: SaidConfig) -> dg.MaterializeResult[Any]:
         from samza_dagster.orchestration.assets.fleet_run import overview_now
 
         return overview_now(context, getattr(context.resources, samza))
