@@ -258,14 +258,3 @@ def test_a_cancel_finds_the_request_that_waited_with_it_in_the_other_topic() -> 
         if isinstance(p, commands.WriteResponse)
     }
     assert answers[about] == "SUCCEEDED", answers
-
-
-def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:
-    """And deleted there, in the same transaction: nothing of it goes to the coordinator stream."""
-    bench = leading()
-    bench.log.commits.clear()
-    ask = PlacementAsk(UUID, "run-1", "9", "h1", 1, kind=AskKind.FAIL_OVER, own=True)
-    bench.term._handle(Arrived(ask))
-    (_, projections, stream) = bench.log.commits[0]
-    assert {p.own for p in projections} == {True}
-    assert stream == []
