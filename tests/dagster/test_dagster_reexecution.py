@@ -192,13 +192,6 @@ def test_each_failure_that_was_read_is_one_more_attempt(
     assert len(world.requests) == 4
 
 
-def test_a_new_run_asks_anew(world: World, instance: dg.DagsterInstance) -> None:
-    """Two runs of the same config are two actions."""
-    execute(instance, job=fake_move_container, config=CONTAINER)
-    execute(instance, job=fake_move_container, config=CONTAINER)
-    assert world.asked == [("0", "host-2"), ("0", "host-2")]
-
-
 @pytest.mark.longdagster
 @pytest.mark.parametrize("where", ["held", texts.STOP_IN_PROGRESS])
 def test_a_chain_older_than_its_answers_goes_on_by_the_state_of_the_job(

@@ -85,17 +85,6 @@ def test_a_dry_run_prints_every_step_and_asks_nothing(world: World, run: Run) ->
     assert world.requests == {}
 
 
-def test_samza_s_am_refuses_before_anything_is_written(world: World, run: Run) -> None:
-    """Its wire has no standby on request; the refusal says what has."""
-    world.coordinator = "samza"
-    result = run(JOB, **ASK)
-    text, metadata = failure(result, f"plan_{JOB}")
-    assert "only samza_dagster's coordinator" in text
-    assert "job.standbytasks.replication.factor" in text
-    assert world.requests == {}
-    assert metadata["error"] == "Refused"
-
-
 @pytest.mark.parametrize("destination", ["ANY_HOST", "STANDBY"])
 def test_one_of_samza_s_words_is_no_destination(world: World, run: Run, destination: str) -> None:
     """The host must be known before the standby is started there."""
