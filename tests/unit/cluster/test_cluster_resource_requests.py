@@ -49,16 +49,14 @@ class Cluster:
     ) -> None:
         book = self.books.setdefault(host, HostBook(host))
         book.commands.clear()
-        resources = {"memory_mb": 1000, "cores": 9, "free_memory_mb": free, "free_cores": 9}
-        reservations = [{"request_id": r, "memory_mb": 1, "cores": 1} for r in held]
         message: dict[str, Any] = {
             "version": 1,
             "host": host,
             "boot_id": "b",
             "instance": "i",
             "sequence": book.sequence + 1,
-            "resources": resources,
-            "reservations": reservations,
+            "resources": {"memory_mb": 1000, "cores": 9, "free_memory_mb": free, "free_cores": 9},
+            "reservations": [{"request_id": r, "memory_mb": 1, "cores": 1} for r in held],
             "parked": [
                 {"execution_id": f"e-{request_id}", "request_id": request_id, "ready": ready}
                 for request_id, ready in (parked or {}).items()
