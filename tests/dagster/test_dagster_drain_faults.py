@@ -14,7 +14,6 @@ from fake_placement import (
     NOT_STARTED,
     SUCCEEDED,
     FakeClient,
-    Killed,
     Run,
     World,
     fake_drain,
@@ -35,27 +34,6 @@ from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.placement import texts
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize(
-    "where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS, "lag"]
-)
-@pytest.mark.parametrize("times", range(8))
-def test_killed_at_any_boundary_it_goes_on_where_it_stood(
-    world: World, instance: dg.DagsterInstance, where: str, times: int
-) -> None:
-    """Nobody is moved twice, no second standby is started."""
-    world.breaks = {where: Killed()}
-    world.breaks_after[where] = times
-    done, first = execute(instance, job=fake_drain, config=config())
-    assert done is (where in world.breaks)  # it is passed less often than that
-    assert times or not done  # but once at least, or nothing was killed at all
-    if not done:
-        assert from_failure(instance, first, fake_drain, config())
-    assert on(world) == []
-    assert len(world.requests) == 7
-    assert world.starts == {"3-0": 1, "0-0": 1, "0": 1, "2": 1, "1-1": 1, "1": 1}
 
 
 def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(

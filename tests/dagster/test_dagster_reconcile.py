@@ -17,7 +17,6 @@ from fake_placement import (
     fake_cancel_waiting,
     fake_job,
     fake_move_via,
-    fake_reconcile,
 )
 from test_dagster_jobs import output_metadata
 from test_dagster_reexecution import execute, from_failure
@@ -236,27 +235,6 @@ def test_a_group_for_which_samza_s_am_may_end_the_job_is_left_out_and_the_others
     text = failed_text(reconcile(instance), "carry_out_reconcile")
     assert "this would be stop 8 of 0-0 in a row" in text
     assert [p for p, _ in world.asked] == ["1-0"]
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize("where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS])
-@pytest.mark.parametrize("times", range(4))
-def test_killed_at_any_boundary_it_goes_on_where_it_stood(
-    world: World, instance: dg.DagsterInstance, where: str, times: int
-) -> None:
-    """A shared host, and a standby that is missing: two requests, whichever run asked."""
-    del world.at["1-0"]
-    world.at["0-0"] = "host-1"
-    config = {"ops": {"plan_reconcile": {"config": {}}}}
-    world.breaks = {where: Killed()}
-    world.breaks_after[where] = times
-    done, first = execute(instance, job=fake_reconcile, config=config)
-    assert done is (where in world.breaks)  # it is passed less often than that
-    assert times or not done  # but once at least, or nothing was killed at all
-    if not done:
-        assert from_failure(instance, first, fake_reconcile, config)
-    assert sorted(kinds(world)) == ["place", "start-standby"]
-    assert world.starts == {"0-0": 1, "1-0": 1}
 
 
 def test_a_step_that_fails_ends_its_group_and_the_others_go_on(

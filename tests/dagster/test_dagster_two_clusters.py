@@ -127,19 +127,6 @@ def test_a_resume_is_of_its_own_cluster_s_bounce(
 
 
 @pytest.mark.longdagster
-def test_an_abort_is_of_its_own_cluster_s_bounce(
-    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
-) -> None:
-    """None of east's runs, so there is nothing that east's job could abort."""
-    running = dg.DagsterRunStatus.STARTED
-    west = bounced(instance, both, "west", running, bounce_runs.RUNNING)
-    assert not control(instance, both, "east", "abort")
-    assert told(instance, west) is None
-    assert control(instance, both, "west", "abort")
-    assert told(instance, west) == "abort"
-
-
-@pytest.mark.longdagster
 def test_a_pause_of_one_cluster_s_bounce_skips_no_tick_of_the_other_s(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:

@@ -145,38 +145,6 @@ def test_cancelled_while_kafka_is_away_it_is_cancelled(
     assert any("no broker answers" in line for line in told)
 
 
-@pytest.mark.longdagster
-@pytest.mark.parametrize(
-    "where",
-    [
-        "wait",
-        texts.RESOURCES_REQUESTED,
-        texts.STOP_IN_PROGRESS,
-        "held",
-        "commit",
-    ],
-)
-@pytest.mark.parametrize("times", [0, 1, 2])
-def test_killed_at_any_boundary_it_goes_on_where_it_stood(
-    world: World, instance: dg.DagsterInstance, where: str, times: int
-) -> None:
-    """One standby started, one stopped, one move, whichever boundary the worker died at.
-
-    `times` is how often the boundary is passed before.
-    """
-    world.breaks = {where: Killed()}
-    world.breaks_after[where] = times
-    done, first = execute(instance, job=fake_move_via, config=CONFIG)
-    assert done is (where in world.breaks)  # it is passed less often than that
-    assert times or not done  # but once at least, or nothing was killed at all
-    if not done:
-        assert from_failure(instance, first, fake_move_via, CONFIG)
-    assert kinds(world) == ["start-standby", "stop-standby", "hold"]
-    assert len(world.committed) == 1
-    assert world.starts == {"0-1": 1, "0": 1}
-    assert world.at == {"0": "host-4", "0-0": "host-3", "1": "host-2", "1-0": "host-4"}
-
-
 def test_a_failed_start_is_asked_again_by_a_re_execution(
     world: World, instance: dg.DagsterInstance
 ) -> None:
