@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,7 +17,7 @@ from fake_placement import (
     World,
     fake_drain,
 )
-from test_dagster_jobs import failure, was_cancelled
+from test_dagster_jobs import failure
 from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.client.views import ProcessorProgress
@@ -74,23 +73,6 @@ def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: World, run: 
     assert len(world.requests) == 1
     assert world.cancelled == list(world.requests)
     assert on(world) == ["0", "1", "2", "3-0"]
-
-
-def test_a_drain_cancelled_while_kafka_is_away_is_cancelled_and_says_what_goes_on(
-    world: World, instance: dg.DagsterInstance, run: Run
-) -> None:
-    """Each container of it: Kafka's absence doesn't take the place of the cancellation."""
-    world.slow, world.away_at = True, "wait"
-    world.breaks, world.breaks_after = {"wait": dg.DagsterExecutionInterruptedError()}, {"wait": 3}
-    result = drain(run, at_once=2)
-    assert was_cancelled(result, "drain")
-    warned = [
-        e.user_message for e in instance.all_logs(result.run_id) if e.level == logging.WARNING
-    ]
-    for processor, uuid in zip(("3-0", "0"), world.requests, strict=True):
-        (told,) = [w for w in warned if w.startswith(f"cancelled: {processor}: ")]
-        assert f"request {uuid} goes on" in told
-        assert "no broker answers" in told
 
 
 def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(

@@ -33,24 +33,6 @@ from tests.unit.coordinator.observed import CONFIG, MODEL, RUNNING, TASK, World,
 pytestmark = pytest.mark.unit
 
 
-def test_a_round_tells_what_the_standbys_report() -> None:
-    """And nothing when nobody reported; records of others are passed over."""
-    world = World()
-    observer = world.observer()
-    world.report(99, "TaskName-P 0")
-    world.report(99, "samza-container-0")
-    observer.observe()
-    assert world.told == []
-    world.report(4)
-    observer.observe()
-    world.now += 1_000
-    world.report(7)
-    observer.observe()
-    first, second = world.told
-    assert first == LagObserved(1_000, (Lag("0-0", 5, None, 1_000),))
-    assert second == LagObserved(2_000, (Lag("0-0", 2, 667, 2_000),))
-
-
 def test_after_a_start_the_published_pace_foretells_until_its_own_reports_do() -> None:
     """It is read with the first report, and no more once two have come; one that is too old isn't used."""
     world = World()

@@ -109,28 +109,6 @@ def test_a_full_queue_changes_nothing_for_what_isnt_queued(
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_what_cant_be_read_is_answered_once_and_deleted(own: bool) -> None:
-    """Where it was read; counted; the same again is told no second time."""
-    bench = Bench()
-    bench.run()
-    bench.log.commits.clear()
-    bench.term._handle(malformed(own))
-    bench.term._handle(malformed(own))
-    (records, _, stream), (*again, _, stream_again) = bench.log.commits
-    told = [(key, value is None) for key, value in records if key != "job"]
-    assert (f"refused/{UUID}", False) in told
-    assert len(again[0]) + len(stream_again) == 1  # the second deletion
-    if own:
-        assert told[1:] == [(f"request/{UUID}", True), (f"response/{UUID}", False)]
-    else:
-        assert [(r.key.split(".")[1], r.value is None) for r in stream] == [
-            ("ContainerPlacementRequestMessage", True),
-            ("ContainerPlacementResponseMessage", False),
-        ]
-    assert bench.steps.counters["malformed-requests"] == 1
-
-
-@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_request_under_a_uuid_that_was_refused_unread_is_only_deleted(
     own: bool, restarted: bool

@@ -8,10 +8,8 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement import rules
 from samza_dagster.placement.audit_form import Rule
 from samza_dagster.placement.certificates import digest_of
-from samza_dagster.placement.explain import explain
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import Fencing, JobState, Limits
 from samza_dagster.placement.verification import verify
@@ -48,27 +46,6 @@ def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind()
     told = verify([*records[:place], hidden.evolve(digest=digest_of(hidden))]).violation
     assert told is not None
     assert told.rule is Rule.SAME_HOST
-
-
-def test_the_machine_that_was_left_holds_its_name_again_once_it_is_back() -> None:
-    """Its books know the orphan: it is stopped there, and its death ends it."""
-    world = running(limits=FENCED)
-    before = world.execution("0")
-    replace(world, "other-machine")
-    world.until_all_run()
-    [orphan] = world.group().orphans
-    was = orphan.incarnation
-    back = ev.HostRegistered(
-        world.now_ms, "host-1", frozenset({before}), "", was.books, was.boot_id
-    )
-    taken = step(world.state, back)
-    assert [c.execution_id for c in taken.commands if isinstance(c, cmd.StopContainer)] == [before]
-    [candidate] = explain(taken.state, "0-0", "host-1").candidates
-    assert candidate.rule == rules.NOT_DEAD
-    seen = step(taken.state, ev.ContainerStopped(world.now_ms, before, "host-1", 143))
-    assert cmd.ForgetContainer(before, "host-1") in seen.commands
-    left = {g.incarnation.execution_id for g in seen.state.groups["0"].orphans}
-    assert before not in left
 
 
 # -- agents of the release before, which tell no id ---------------------------------------
