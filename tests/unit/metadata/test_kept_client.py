@@ -87,6 +87,18 @@ def test_a_close_while_it_is_used_ends_it_when_its_user_has_left() -> None:
     assert clients.ended == [0]
 
 
+def test_after_a_close_the_next_use_makes_a_new_one() -> None:
+    """A close of what was never used, or is closed already, ends nothing."""
+    clients = Clients()
+    kept = clients.kept()
+    kept.close()
+    assert (used(kept), clients.ended) == (0, [])
+    kept.close()
+    kept.close()
+    assert clients.ended == [0]
+    assert used(kept) == 1
+
+
 def test_a_client_that_cannot_be_made_leaves_nothing() -> None:
     """Nothing to end, and nothing that the next use would get."""
     clients = Clients(broken=True)

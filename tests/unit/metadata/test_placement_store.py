@@ -12,7 +12,7 @@ import pytest
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata import ContainerPlacementMetadataStore, MemoryMetadataStore
 from samza_dagster.metadata.coordinator_stream import decode_key
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
 pytestmark = pytest.mark.unit
@@ -63,6 +63,23 @@ def test_a_request_that_nobody_could_read_is_not_written(
     with pytest.raises(InvalidInput):
         store.write_request("run", "", "h")
     assert memory.end_position() == 0
+
+
+def test_reading_and_deleting(store: ContainerPlacementMetadataStore) -> None:
+    """Request and response of one UUID, each alone."""
+    assert store.read_request(UUID_A) is None
+    assert store.read_response(UUID_A) is None
+    store.write_request("run", "0", "h")
+    store.write_response(response(UUID_A))
+    store.write_response(response(UUID_A, StatusCode.SUCCEEDED))
+    request, newest = store.read_request(UUID_A), store.read_response(UUID_A)
+    assert isinstance(request, PlacementRequest)
+    assert newest is not None
+    assert newest.status_code is StatusCode.SUCCEEDED
+    store.delete_request(UUID_A)
+    assert (store.requests(), len(store.responses())) == ((), 1)
+    store.delete_response(UUID_A)
+    assert store.responses() == ()
 
 
 def test_requests_come_oldest_first(store: ContainerPlacementMetadataStore) -> None:
