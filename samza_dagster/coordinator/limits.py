@@ -1,6 +1,6 @@
 """The bounds of a job from its config: Samza's own settings, and `samza.dagster.*` beside them.
 
-What each one does here is said in `job_settings`, of which the reference page is made.
+What each one does here is said in `docs/site/job_settings.toml`, of which the reference page is made.
 """
 
 from __future__ import annotations
