@@ -36,14 +36,5 @@ class LocalAgents:
         """See `ClusterFactory`: who connects from now on waits until the cluster starts."""
         with closing(listening(self.listen, within_s)) as listen:
             yield lambda term: LocalCluster(
-                listen=listen,
-                token=self.token,
-                epoch=term.epoch,
-                lease_s=term.lease_s,
-                granted_s=term.granted_s,
-                host_timeout_s=term.host_timeout_s,
-                url_file=self.url_file,
-                lease_source=term.lease_source,
-                gather_s=term.gather_s,
-                clock=term.clock,
+                term, listen=listen, token=self.token, url_file=self.url_file
             )

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from samza_dagster.cluster.agent_messages import launch_to_wire
-from samza_dagster.cluster.allocation import KnownHost, ResourceAsk, choose_host, explain
+from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
 from samza_dagster.cluster.gathering import Gathering
 from samza_dagster.cluster.host_book import HostBook, Notice
+from samza_dagster.cluster.interface import ResourceAsk
 
 # A host that refused although it seemed to have room is asked again after this.
 _ASK_AGAIN_S = 0.5

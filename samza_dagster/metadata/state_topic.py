@@ -63,6 +63,11 @@ class Snapshot:
     answers: tuple[TopicRecord, ...] = ()
     foreign: tuple[TopicRecord, ...] = ()
 
+    @property
+    def values(self) -> dict[str, Mapping[str, Any]]:
+        """Key → value of the records, in their order."""
+        return {key: record.value or {} for key, record in self.records.items()}
+
 
 def is_state(key: bytes | None) -> bool:
     """The record is the leader's own, so it must be understood."""

@@ -103,8 +103,8 @@ def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
     bench.term._handle(Arrived(ask))
     bench.term._keep_house()
     assert bench.cluster.named("report_again")
-    again = {call[1] for call in bench.cluster.named("request_resource")}
-    assert {call[1] for call in requested} <= again
+    again = {call[1].request_id for call in bench.cluster.named("request_resource")}
+    assert {call[1].request_id for call in requested} <= again
     assert not any(host.registered for host in bench.steps.state.hosts.values())
     bench.handle_all()
     bench.term._keep_house()
