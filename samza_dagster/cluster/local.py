@@ -14,12 +14,14 @@ import queue
 import socket
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from samza_dagster.cluster.acknowledgements import acknowledge
-from samza_dagster.cluster.agent_gateway import AgentGateway, Answer
+from samza_dagster.cluster.agent_gateway import AgentGateway, Answer, listening
 from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, parse_sync
 from samza_dagster.cluster.grants import Grants
 from samza_dagster.cluster.host_book import HostBook, Notice
@@ -337,3 +339,30 @@ class LocalCluster:
                 notice(self._callbacks)
             except Exception:
                 LOG.exception("a callback failed")
+
+
+@dataclass(frozen=True)
+class LocalAgents:
+    """Implements `ClusterFactory`: agents read the coordinator's URL from a file, and call it there."""
+
+    url_file: Path
+    token: str = field(repr=False)
+    listen: tuple[str, int] = ("127.0.0.1", 0)
+
+    def require(self, *, beside: tuple[str, str] | None = None) -> None:
+        """See `ClusterFactory`; the URL file stays as it is."""
+        if beside is not None:
+            host, url = beside
+            # Of one machine the two may have one address, which is free when the leader is gone.
+            its_own = not url or url.endswith(f":{self.listen[1]}")
+            if host != socket.gethostname() or not its_own:
+                listening(self.listen).close()
+        require_url_file(self.url_file)
+
+    @contextmanager
+    def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
+        """See `ClusterFactory`: who connects from now on waits until the cluster starts."""
+        with closing(listening(self.listen, within_s)) as listen:
+            yield lambda term: LocalCluster(
+                term, listen=listen, token=self.token, url_file=self.url_file
+            )

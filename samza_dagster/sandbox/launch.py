@@ -6,15 +6,20 @@ literal. No shell is involved.
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+import tempfile
+import zipfile
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 
 from samza_dagster.coordinator.launch import LaunchTemplate
+from samza_dagster.directories import artifacts_directory
+from samza_dagster.java.releases import OLDEST
 from samza_dagster.sandbox.artifacts import jar_paths
-from samza_dagster.sandbox.class_archive import ClassArchive
+from samza_dagster.sandbox.class_archive import ClassArchive, keep_file
 from samza_dagster.sandbox.java_check import Java, find_java
-from samza_dagster.sandbox.warm_start import MAIN_CLASS as WARM_START
-from samza_dagster.sandbox.warm_start import warm_start_jar
 
 MAIN_CLASS = "org.apache.samza.runtime.LocalContainerRunner"
 HEAP_MB = 96
@@ -33,6 +38,46 @@ _LOG_LEVELS = (
     ("org.apache.samza.system.kafka", "error"),
     ("org.apache.kafka", "error"),
 )
+
+WARM_START = "samza_dagster.WarmStart"
+_SOURCE = "WarmStart.java"
+_COMPILE_S = 120.0
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same jar each time: the class archive checks its content
+
+
+def warm_start_jar(java: Java, jars: tuple[Path, ...]) -> Path | None:
+    """The jar of what warms a parked container's JVM, compiled against `jars` where it isn't kept.
+
+    None without a `javac` of the same JDK: containers start colder.
+    """
+    source = resources.files("samza_dagster").joinpath("java", _SOURCE).read_bytes()
+    digest = hashlib.sha256(source + java.version.encode()).hexdigest()[:16]
+    target = artifacts_directory().resolve() / "warm-start" / f"warm-start-{digest}.jar"
+    if target.is_file():
+        return target
+    compiler = java.program.resolve().with_name("javac")
+    if not compiler.is_file():
+        return None
+    with tempfile.TemporaryDirectory() as work:
+        (Path(work) / _SOURCE).write_bytes(source)
+        classes = Path(work) / "classes"
+        command = [
+            str(compiler), "--release", str(OLDEST), "-Xlint:-options",
+            "-cp", ":".join(map(str, jars)), "-d", str(classes), str(Path(work) / _SOURCE),
+        ]  # fmt: skip
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_COMPILE_S, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        if done.returncode != 0:
+            return None
+        jar = Path(work) / target.name
+        with zipfile.ZipFile(jar, "w") as archive:
+            for path in sorted(classes.rglob("*.class")):
+                entry = zipfile.ZipInfo(str(path.relative_to(classes)), _LONG_AGO)
+                archive.writestr(entry, path.read_bytes())
+        keep_file(jar, target)
+    return target
 
 
 @dataclass(frozen=True)
