@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from samza_dagster.errors import (
     InvalidInput,
@@ -137,7 +137,7 @@ class Authorizer:
         def once() -> list[Any]:
             with self._kept.use() as client:
                 told: Any = getattr(client, method)(*given, request_timeout=within_s, **named)
-                futures = told.values() if isinstance(told, dict) else (told,)
+                futures = cast("Any", told).values() if isinstance(told, dict) else (told,)
                 return [self._result(asked, future, within_s, ignore) for future in futures]
 
         try:

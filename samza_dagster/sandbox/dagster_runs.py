@@ -1,4 +1,4 @@
-"""Runs of a Dagster that is up: launched, re-executed, cancelled and waited for over GraphQL."""
+"""Runs of a Dagster that is up: launched, cancelled and waited for over GraphQL."""
 
 from __future__ import annotations
 
@@ -44,12 +44,6 @@ class DagsterRuns:
         }
         answer = graphql.ask(self._url, graphql.LAUNCH, {"params": params})["launchRun"]
         return graphql.launched(answer, f"launch job {job_name}")
-
-    def reexecute(self, run_id: str) -> str:
-        """Re-executes a run from its failure and returns the new run's id."""
-        params = {"parentRunId": run_id, "strategy": "FROM_FAILURE"}
-        answer = graphql.ask(self._url, graphql.REEXECUTE, {"params": params})
-        return graphql.launched(answer["launchRunReexecution"], f"re-execute run {run_id}")
 
     def switch_on(self, schedule: str) -> None:
         """Lets a schedule tick; raises `InvalidInput` with Dagster's reason."""

@@ -31,11 +31,6 @@ LAUNCH = """mutation Launch($params: ExecutionParams!) {
     ... on RunConfigValidationInvalid { errors { message } }
     ... on Error { message } }
 }"""
-REEXECUTE = """mutation Reexecute($params: ReexecutionParams!) {
-  launchRunReexecution(reexecutionParams: $params) { __typename
-    ... on LaunchRunSuccess { run { runId } }
-    ... on Error { message } }
-}"""
 TERMINATE = """mutation Terminate($runId: String!) {
   terminateRun(runId: $runId) { __typename ... on Error { message } }
 }"""

@@ -11,12 +11,12 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata import (
     Author,
     JobMetadata,
-    MemoryMetadataStore,
     StreamRecord,
     job_model_records,
 )
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.model import JobModel
+from tests.rig.memory_store import MemoryMetadataStore
 from tests.rig.stream_model import job_model, write
 
 pytestmark = pytest.mark.unit
