@@ -221,7 +221,7 @@ class DagsterStack:
                         fix=f"the cause is in {log}",
                     )
             try:
-                data = graphql.ask(self.url, graphql.READY)
+                data = graphql.run(self.url, "Ready")
             except Unreachable:
                 time.sleep(_POLL_S)
                 continue
@@ -248,7 +248,7 @@ class DagsterStack:
         """What is missing of the web server's way to a code server that came back: both may be up without it."""
         if not self._came_back:
             return ""
-        answer = graphql.ask(self.url, graphql.RELOAD, {"name": self.location})
+        answer = graphql.run(self.url, "Reload", {"name": self.location})
         missing = graphql.not_reloaded(answer["reloadRepositoryLocation"])
         self._came_back = bool(missing)
         return missing
