@@ -110,11 +110,11 @@ def group_of(leader: ProcessName, session: ProcessName) -> List[Stat]:
     return found
 
 
-def kill_group(leader: ProcessName, session: ProcessName, number: int = signal.SIGKILL) -> None:
-    """Signals the whole group; nothing happens when none of it lives."""
+def kill_group(leader: ProcessName, session: ProcessName) -> None:
+    """Kills the whole group; nothing happens when none of it lives."""
     if group_of(leader, session):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(leader.pid, number)
+            os.killpg(leader.pid, signal.SIGKILL)
 
 
 class ProcessHandle:

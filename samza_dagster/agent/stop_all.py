@@ -16,8 +16,11 @@ from samza_dagster.agent.ending import HOW_STOPPED
 from samza_dagster.agent.examination import WARDEN_MARGIN_S
 from samza_dagster.agent.incarnation import Incarnation, load_all
 
+_AGENT_S = 10.0
+"""To end by itself, and again to be dead."""
 
-def stop_all(directory: Path, *, agent_grace_s: float = 10.0) -> Dict[str, Any]:
+
+def stop_all(directory: Path) -> Dict[str, Any]:
     """What was stopped and what lives on; `{"stopped": [...], "alive": [...]}` with pids.
 
     Raises `RecordError` for a record that isn't understood.
@@ -29,9 +32,9 @@ def stop_all(directory: Path, *, agent_grace_s: float = 10.0) -> Dict[str, Any]:
         # First, so that it starts nothing more and takes no warden's end for a failure.
         handle = procfs.ProcessHandle(found_agent)
         handle.send(signal.SIGTERM)
-        if not handle.wait(agent_grace_s):
+        if not handle.wait(_AGENT_S):
             handle.send(signal.SIGKILL)
-        dead = handle.wait(agent_grace_s)
+        dead = handle.wait(_AGENT_S)
         (stopped if dead else alive).append({"agent": str(directory), "pid": found_agent.pid})
     live = [record for record in load_all(directory, clean=True) if _take(record)]
     for record in live:

@@ -93,16 +93,13 @@ def job_config(
     actives: int = 2,
     standbys: int = 1,
     replicas: int = 1,
-    run_id: str | None = None,
     logins: BrokerLogins | None = None,
 ) -> dict[str, str]:
     """The `job.properties` of the demo.
 
     `standbys` counts the replicas beside each active; `job.standbytasks.replication.factor`
-    counts the active too. `replicas` is what
-    each of its topics has, the changelog's and the checkpoint's too. `run_id` becomes
-    `app.run.id`, the deployment id. With `logins` containers log in, and are fenced at the
-    broker.
+    counts the active too. `replicas` is what each of its topics has, the changelog's and the
+    checkpoint's too. With `logins` containers log in, and are fenced at the broker.
     """
     config = filled_in(
         "demo_job.properties",
@@ -124,8 +121,6 @@ def job_config(
         config["job.hotstandby.replicationcount"] = str(standbys)
     if logins is not None:
         config |= logins.config()
-    if run_id is not None:
-        config["app.run.id"] = run_id
     return config
 
 
