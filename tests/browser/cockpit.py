@@ -105,6 +105,11 @@ class Cockpit:
             self.page.keyboard.press("Escape")
             expect(self._line(name)).to_have_text(re.compile(rf"^\s*{name}: {value}\s*$"))
 
+    def asks_for(self, **fields: str) -> None:
+        """The form has these fields, with what is offered for each."""
+        for name, offered in fields.items():
+            expect(self._line(name)).to_have_text(f"{name}: {offered}", use_inner_text=True)
+
     def scaffold(self) -> None:
         """Has the form add what must be filled in; of a choice it writes all, `pause|abort`."""
         self.page.get_by_role("button", name="Scaffold missing config").click()
