@@ -220,7 +220,7 @@ def _facts(plan: Plan) -> list[tuple[str, str | None]]:
         judged = next((v for v in plan.hosts if v.host == plan.destination and not v.legal), None)
         facts.append(("refused", plan.refusal if judged is None else judged.rule))
     elif plan.host != plan.destination:
-        facts.append(("would go to", plan.host or "the host that the coordinator reserves"))
+        facts.append(("would go to", plan.host or "a host that the coordinator chooses"))
     if plan.waits_for:
         facts.append(("first come", ", ".join(plan.waits_for)))
     return [*facts, *((f"step {number}", step) for number, step in enumerate(plan.steps, 1))]

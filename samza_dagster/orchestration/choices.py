@@ -19,7 +19,6 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
-from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import ANY_HOST, LAST_SEEN
 from samza_dagster.orchestration.config import BETWEEN
 from samza_dagster.orchestration.job_sensor import (
@@ -109,6 +108,8 @@ def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
 
     None where it can't be told: the form stays as it was.
     """
+    from samza_dagster.model import TaskMode  # late: a run's start
+
     try:
         client = samza.open_client()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -189,3 +190,34 @@ def test_place_container_refuses_before_it_writes(
 def test_an_equals_sign_may_stand_alone(given: list[str], expected: list[str]) -> None:
     """A shell splits `--app.id = 1` into three arguments."""
     assert joined(given) == expected
+
+
+REFERENCE = runpy.run_path(str(Path(__file__).parents[3] / "docs/site/reference.py"))
+
+
+@pytest.mark.parametrize(
+    ("described", "arguments"),
+    [
+        (
+            "place, fail-over, commit, release, cancel, control-standby",
+            "place 0 --to host-2 --no-wait",
+        ),
+        ("the same with --dry-run, explain", "place 0 --to host-2 --dry-run"),
+        ("the same with --dry-run, explain", "explain 0"),
+        ("status", "status"),
+        ("status PROCESSOR", "status 0"),
+        ("locality", "locality"),
+        ("lag", "lag"),
+        ("config show", "config show"),
+        ("anything that fails", "status 7"),
+    ],
+)
+def test_a_document_has_the_fields_that_its_page_names(
+    commands: Any, described: str, arguments: str
+) -> None:
+    """Each of them and no other: scripts read them."""
+    kinds = {kind.__name__: list(REFERENCE["json_fields"](kind)) for kind in REFERENCE["kinds"]()}
+    named = (field.partition(":")[0] for field in REFERENCE["DOCUMENTS"][described].split(", "))
+    fields = [each for name in named for each in kinds.get(name, [name])]
+    printed = json.loads(commands.run(*arguments.split(), "--json").stdout)
+    assert sorted(printed) == sorted(fields)

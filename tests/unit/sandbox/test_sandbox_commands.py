@@ -17,6 +17,7 @@ from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequi
 from samza_dagster.sandbox.demo import run as demo_run
 from samza_dagster.sandbox.demo.run import checkout_definitions
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.ports import free_ports
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.registry import Registry
 from samza_dagster.sandbox.standalone import StandaloneRunner
@@ -237,3 +238,11 @@ def test_a_machine_that_is_too_slow_is_told_what_is_awaited_and_where_the_logs_a
         Sandbox("default")._wait(lambda: False, lambda: "1 of 4 containers run", 0.0)
     assert str(home / "sandboxes" / "default") in raised.value.fix
     assert raised.value.exit_code == 3
+
+
+def test_a_servers_port_isnt_one_that_an_outgoing_connection_is_given() -> None:
+    """Between its choice and the server's start another process may connect anywhere."""
+    outgoing = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="utf-8").split()
+    ports = free_ports(30)
+    assert len(set(ports)) == 30
+    assert not [port for port in ports if int(outgoing[0]) <= port <= int(outgoing[1])]
