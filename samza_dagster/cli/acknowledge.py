@@ -10,7 +10,13 @@ import click
 
 from samza_dagster.cli.completion import processors
 from samza_dagster.cli.dagster_instance import dagster_instance, require_instance
-from samza_dagster.cli.options import Target, json_option, prefix_option, target_options
+from samza_dagster.cli.options import (
+    Target,
+    home_option,
+    json_option,
+    prefix_option,
+    target_options,
+)
 from samza_dagster.cli.output import busy, notice, print_json
 from samza_dagster.errors import InvalidInput
 
@@ -19,13 +25,7 @@ from samza_dagster.errors import InvalidInput
 @click.argument("processor", shell_complete=processors)
 @click.option("--reason", required=True, metavar="TEXT", help="What was found or done.")
 @click.option("--ticket", default="", metavar="TEXT", help="Ticket or change number.")
-@click.option(
-    "--dagster-home",
-    envvar="DAGSTER_HOME",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
-)
+@home_option
 @prefix_option
 @click.option("--dry-run", is_flag=True, help="Print what it would lift and write nothing.")
 @json_option

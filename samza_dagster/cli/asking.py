@@ -6,10 +6,11 @@ import time
 import uuid as uuid_module
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from samza_dagster.cli.completion import destinations
 from samza_dagster.cli.options import TARGET_OPTIONS, Target, gathered, json_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.model import PlacementResponse, StatusCode
@@ -31,6 +32,13 @@ expiry_option = click.option(
     metavar="SECONDS",
     help="How long the coordinator may try to reserve the destination.",
 )
+
+
+def to_option(told: str, **how: Any) -> Callable[..., Any]:
+    """Where to: `--to HOST`; `how` says whether it is required, or its default."""
+    return click.option(
+        *("--to", "destination"), metavar="HOST", shell_complete=destinations, help=told, **how
+    )
 
 
 def _permitted(allow_unknown_host: bool, or_any_legal: bool, beyond_budget: bool) -> Permitted:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from samza_dagster.cli.dagster_instance import dagster_instance
-from samza_dagster.cli.options import job_options, json_option, prefix_option
+from samza_dagster.cli.options import home_option, job_options, json_option, prefix_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.configuration import variable
 from samza_dagster.errors import InvalidInput
@@ -16,13 +16,7 @@ from samza_dagster.errors import InvalidInput
 @click.command()
 @job_options
 @prefix_option
-@click.option(
-    "--dagster-home",
-    envvar="DAGSTER_HOME",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
-)
+@home_option
 @json_option
 def incidents(*, job: str, prefix: str, dagster_home: Path, as_json: bool) -> None:
     """Show each trouble that auto_failover told: what it would ask, and what was done, and when.

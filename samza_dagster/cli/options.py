@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import getpass
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -106,6 +107,13 @@ prefix_option = click.option(
     default="",
     metavar="PREFIX",
     help="The job's `prefix` in its YAML, where a code location has several jobs.",
+)
+home_option = click.option(
+    "--dagster-home",
+    envvar="DAGSTER_HOME",
+    required=True,
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included."

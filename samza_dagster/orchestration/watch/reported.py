@@ -269,17 +269,10 @@ def text(event: dg.AssetObservation, name: str) -> str:
     return str(value.value) if value is not None else ""
 
 
-_FORMER = {TOLD_AT: "at_ms", DONE_AT: "done_ms", WELL_AT: "well_ms"}
-"""What a release before the first wrote in their place, in ms."""
-
-
 def time_ms(metadata: Mapping[str, dg.MetadataValue], name: str) -> int:
     """A time that an event or an evaluation tells, in ms since the epoch; 0: it tells none."""
     value = metadata.get(name)
-    if isinstance(value, dg.TimestampMetadataValue):
-        return round(value.value * 1000)
-    former = metadata.get(_FORMER.get(name, name))
-    return former.value or 0 if isinstance(former, dg.IntMetadataValue) else 0
+    return round(value.value * 1000) if isinstance(value, dg.TimestampMetadataValue) else 0
 
 
 def _known(times_ms: Mapping[str, int]) -> dict[str, dg.MetadataValue]:
