@@ -152,7 +152,7 @@ class Cockpit:
     def hide_events(self) -> None:
         """Of the log only what is said: events have paths of this machine."""
         self.page.get_by_role("button", name=re.compile("Levels")).click()
-        self.page.locator("#menu-check-EVENT").uncheck()
+        self.page.get_by_text("event", exact=True).last.click()
         self.page.keyboard.press("Escape")
         expect(self.page.get_by_text("STEP_SUCCESS")).to_have_count(0)
 
