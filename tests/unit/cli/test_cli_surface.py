@@ -19,10 +19,6 @@ from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 
 pytestmark = pytest.mark.unit
 
-OURS = [
-    *("place", "fail-over", "commit", "release", "cancel", "status", "explain"),
-    *("locality", "lag", "verify", "gc", "acknowledge"),
-]
 DOCUMENTED = [
     *("--deployment-id", "run-1"),
     *("--app-name", "j"),
@@ -33,35 +29,12 @@ DOCUMENTED = [
 ]
 
 
-def test_help_names_every_command_and_nothing_that_isnt_built(commands: Any) -> None:
-    """A command that is listed works."""
+def test_help_names_nothing_that_isnt_built(commands: Any) -> None:
+    """What is built the reference lists, and is held against it."""
     text = commands.run("--help").stdout
-    for name in [*OURS, "control-standby", "doctor", "coordinator", "agent", "sandbox", "demo"]:
-        assert f"\n  {name} " in text
     for name in ("pause", "resume"):
         assert name not in text
         assert commands.run(name).exit_code == 2
-
-
-@pytest.mark.parametrize("name", OURS)
-def test_help_of_each_command_has_an_example(commands: Any, name: str) -> None:
-    """And the options that all have in common."""
-    text = commands.run(name, "--help").stdout
-    assert f"samza-dagster {name}" in text.split("Example", 1)[1]
-    for option in ("--json", "--bootstrap-servers", "--config", "--job-name", "--job-id"):
-        assert option in text
-
-
-@pytest.mark.parametrize(
-    "name", ["bounce status", "bounce pause", "bounce resume", "bounce abort", "incidents"]
-)
-def test_help_of_what_asks_a_dagster_instance_has_an_example(commands: Any, name: str) -> None:
-    """And not the job's cluster."""
-    text = commands.run(*name.split(), "--help").stdout
-    assert f"samza-dagster {name}" in text.split("Example", 1)[1]
-    for option in ("--json", "--dagster-home", "--job-name", "--job-id"):
-        assert option in text
-    assert "--bootstrap-servers" not in text
 
 
 def test_bad_usage_is_exit_2_and_json_when_asked_for(commands: Any) -> None:

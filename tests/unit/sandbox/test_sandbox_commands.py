@@ -40,12 +40,6 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["sandbox", *arguments])
 
 
-@pytest.mark.parametrize("name", ["up", "down", "status"])
-def test_help_has_an_example(name: str) -> None:
-    """As every command's."""
-    assert f"samza-dagster sandbox {name}" in run(name, "--help").stdout.split("Example", 1)[1]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
