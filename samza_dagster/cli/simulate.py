@@ -62,6 +62,16 @@ _telling_options = gathered(
     json_option,
     click.option("--quiet", is_flag=True, help="No progress on stderr."),
 )
+def _number(name: str, default: int, told: str, most: int | None = None) -> Callable[..., Any]:
+    kind = click.IntRange(1, most)
+    return click.option(
+        f"--{name}", type=kind, default=default, show_default=True, metavar="N", help=told
+    )
+
+
+def _file(name: str, parameter: str, told: str, *, exists: bool = True) -> Callable[..., Any]:
+    kind = click.Path(path_type=Path, dir_okay=False, exists=exists, writable=not exists)
+    return click.option(f"--{name}", parameter, type=kind, metavar="FILE", help=told)
 
 
 @click.command(
@@ -71,43 +81,14 @@ _telling_options = gathered(
     f"{_LONG_RUN:,} events a fault met a transition less than {AT_LEAST} times, 2 bad usage.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N")
-@click.option(
-    "--events",
-    type=click.IntRange(min=1),
-    default=50_000,
-    show_default=True,
-    metavar="N",
-    help="Events that the heart takes, over all histories.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Processes; the seeds are the same for any number.",
-)
-@click.option(
-    "--laws-every",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="The laws judge every Nth history; the invariants judge each.",
-)
-@click.option(
-    "--replay",
-    "script_file",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Play a script again and tell what happens.",
-)
-@click.option(
-    "--log",
+@_number("events", 50_000, "Events that the heart takes, over all histories.")
+@_number("workers", 1, "Processes; the seeds are the same for any number.", most=64)
+@_number("laws-every", 1, "The laws judge every Nth history; the invariants judge each.")
+@_file("replay", "script_file", "Play a script again and tell what happens.")
+@_file(
+    "log",
     "log_file",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Step through the events that a coordinator recorded and compare each state.",
+    "Step through the events that a coordinator recorded and compare each state.",
 )
 @click.option(
     "--small-world",
@@ -120,14 +101,7 @@ _telling_options = gathered(
     is_flag=True,
     help="Groups of standalone processors instead, over a ZooKeeper that fails.",
 )
-@click.option(
-    "--states",
-    type=click.IntRange(min=1),
-    default=100_000,
-    show_default=True,
-    metavar="N",
-    help="With --small-world: distinct states of each kind of trouble.",
-)
+@_number("states", 100_000, "With --small-world: distinct states of each kind of trouble.")
 @click.option(
     "--trouble",
     "troubles",

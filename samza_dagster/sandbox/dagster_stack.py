@@ -71,8 +71,9 @@ class DagsterStack:
 
     @property
     def url(self) -> str:
-        """Where the UI is."""
-        return f"http://{LOOPBACK}:{self.port}"
+        """Where the UI is: under a path where Dagster's own variable says so."""
+        path = self._environment.get("DAGSTER_WEBSERVER_PATH_PREFIX", "")
+        return f"http://{LOOPBACK}:{self.port}{path}"
 
     @property
     def pids(self) -> dict[str, int]:

@@ -15,7 +15,7 @@ from samza_dagster.orchestration.assets.fleet import OVERVIEW
 from samza_dagster.orchestration.assets.snapshot_settings import TIDY_CRON, Snapshots
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP, HISTORY
-from samza_dagster.orchestration.names import asset_key, named
+from samza_dagster.orchestration.names import asset_key, named, shown_at
 from samza_dagster.orchestration.tags import job_tags
 
 LOCALITY = "container_locality"
@@ -105,9 +105,8 @@ def described(prefix: str, dataset: str) -> str:
     name = PICTURES.get(dataset)
     if name is None:
         return text
-    # Not by the gallery's module: it draws, and most runs have nothing to draw.
-    address = f"/logs/{owner_of(prefix, dataset)}/pictures/{name}/svg"
-    return f"![No picture of it here yet: it comes with a snapshot]({address})\n\n{text}"
+    said = "No picture of it here yet: it comes with a snapshot"
+    return f"{shown_at(owner_of(prefix, dataset), name, said)}\n\n{text}"
 
 
 def owner_of(prefix: str, dataset: str) -> str:

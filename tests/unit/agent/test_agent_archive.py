@@ -255,4 +255,3 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert (document["error"], document["exit_code"]) == ("ActionFailed", 1)
     assert str(missing) in document["asked"]
     assert command("--output", str(tmp_path)).exit_code == 2
-    assert "samza-dagster agent build" in command("--help").stdout.split("Example", 1)[1]
