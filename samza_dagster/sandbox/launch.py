@@ -6,19 +6,15 @@ literal. No shell is involved.
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
-import tempfile
-import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 
+from samza_dagster.coordinator.fencing.principals import KAFKA_FACTORY, PROMPT_KAFKA_FACTORY
 from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.directories import artifacts_directory
-from samza_dagster.java.releases import OLDEST
+from samza_dagster.sandbox import warm_start
 from samza_dagster.sandbox.artifacts import jar_paths
-from samza_dagster.sandbox.class_archive import ClassArchive, keep_file
+from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.java_check import Java, find_java
 
 MAIN_CLASS = "org.apache.samza.runtime.LocalContainerRunner"
@@ -39,52 +35,12 @@ _LOG_LEVELS = (
     ("org.apache.kafka", "error"),
 )
 
-WARM_START = "samza_dagster.WarmStart"
-_SOURCE = "WarmStart.java"
-_COMPILE_S = 120.0
-_LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the same jar each time: the class archive checks its content
-
-
-def warm_start_jar(java: Java, jars: tuple[Path, ...]) -> Path | None:
-    """The jar of what warms a parked container's JVM, compiled against `jars` where it isn't kept.
-
-    None without a `javac` of the same JDK: containers start colder.
-    """
-    source = resources.files("samza_dagster").joinpath("java", _SOURCE).read_bytes()
-    digest = hashlib.sha256(source + java.version.encode()).hexdigest()[:16]
-    target = artifacts_directory().resolve() / "warm-start" / f"warm-start-{digest}.jar"
-    if target.is_file():
-        return target
-    compiler = java.program.resolve().with_name("javac")
-    if not compiler.is_file():
-        return None
-    with tempfile.TemporaryDirectory() as work:
-        (Path(work) / _SOURCE).write_bytes(source)
-        classes = Path(work) / "classes"
-        command = [
-            str(compiler), "--release", str(OLDEST), "-Xlint:-options",
-            "-cp", ":".join(map(str, jars)), "-d", str(classes), str(Path(work) / _SOURCE),
-        ]  # fmt: skip
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=_COMPILE_S, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            return None
-        if done.returncode != 0:
-            return None
-        jar = Path(work) / target.name
-        with zipfile.ZipFile(jar, "w") as archive:
-            for path in sorted(classes.rglob("*.class")):
-                entry = zipfile.ZipInfo(str(path.relative_to(classes)), _LONG_AGO)
-                archive.writestr(entry, path.read_bytes())
-        keep_file(jar, target)
-    return target
-
 
 @dataclass(frozen=True)
 class ContainerClasses:
     """What containers run: Java, and the jars of their class path, in the order of their archive.
 
-    `warms`: the last jar has the class that warms a JVM while it is parked.
+    `warms`: the last jar has the classes of `warm_start`.
     """
 
     java: Java
@@ -95,8 +51,13 @@ class ContainerClasses:
     def of_now(cls) -> ContainerClasses:
         """With the Java and the jars of now; raises what finds them."""
         java, jars = find_java(), jar_paths("samza")
-        warm_start = warm_start_jar(java, jars)
-        return cls(java, (*jars, warm_start) if warm_start else jars, warm_start is not None)
+        jar = warm_start.warm_start_jar(java, jars)
+        return cls(java, (*jars, jar) if jar else jars, jar is not None)
+
+    def config(self, plain: Mapping[str, str]) -> dict[str, str]:
+        """A job's config for these; where they have a Kafka system of their own, with that for Samza's."""
+        own = {KAFKA_FACTORY: PROMPT_KAFKA_FACTORY} if self.warms else {}
+        return {key: own.get(value, value) for key, value in plain.items()}
 
     @property
     def archive(self) -> ClassArchive:
@@ -127,7 +88,7 @@ class ContainerClasses:
             *(f"-Dorg.slf4j.simpleLogger.log.{name}={level}" for name, level in _LOG_LEVELS),
             "-cp",
             ":".join(map(str, self.jars)),
-            *((WARM_START,) if self.warms else ()),
+            *((warm_start.MAIN_CLASS,) if self.warms else ()),
             MAIN_CLASS,
         )
         return LaunchTemplate(
@@ -135,7 +96,7 @@ class ContainerClasses:
         )
 
 
-def container_template() -> LaunchTemplate:
-    """How containers are launched with the Java and jars of now, by their archive where there is one."""
+def config_and_template(plain: Mapping[str, str]) -> tuple[dict[str, str], LaunchTemplate]:
+    """A job's config and how its containers are launched, with the Java and jars of now."""
     classes = ContainerClasses.of_now()
-    return classes.template(classes.archive.use_options())
+    return classes.config(plain), classes.template(classes.archive.use_options())

@@ -17,7 +17,7 @@ from samza_dagster.sandbox import demo_job, kafka_client, process
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.demo.restore import restored_records
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.launch import container_template
+from samza_dagster.sandbox.launch import config_and_template
 from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan, Part
 from samza_dagster.sandbox.process import ProcessRecord
@@ -51,7 +51,7 @@ class Rig:
         home.mkdir(exist_ok=True)
         (home / "tmp").mkdir(exist_ok=True)
         (home / "hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")
-        template = container_template()
+        _, template = config_and_template({})
         log = self.directory / f"{self.starts}-{processor_id}.log"
         record = process.spawn(
             processor_id,
