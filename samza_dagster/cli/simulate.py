@@ -62,6 +62,8 @@ _telling_options = gathered(
     json_option,
     click.option("--quiet", is_flag=True, help="No progress on stderr."),
 )
+
+
 def _number(name: str, default: int, told: str, most: int | None = None) -> Callable[..., Any]:
     kind = click.IntRange(1, most)
     return click.option(
