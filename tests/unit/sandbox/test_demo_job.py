@@ -13,11 +13,11 @@ from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.java_check import Java
 from samza_dagster.sandbox.launch import (
     MAIN_CLASS,
-    WARM_START,
     ContainerClasses,
-    warm_start_jar,
 )
 from samza_dagster.sandbox.readiness import applied_offset, near_copies
+from samza_dagster.sandbox.warm_start import MAIN_CLASS as WARM_START
+from samza_dagster.sandbox.warm_start import warm_start_jar
 
 pytestmark = pytest.mark.unit
 
