@@ -12,7 +12,7 @@ import dagster as dg
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.bounce import alone
-from samza_dagster.orchestration.bounce.judge import looked_up
+from samza_dagster.orchestration.bounce.canary import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.record import (
     RunLedger,
@@ -26,7 +26,7 @@ from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import End
-from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.operations.verify import OwnCommits
 from samza_dagster.orchestration.plan_record import former_plan
 from samza_dagster.orchestration.planning import (
     PLAN,
@@ -263,7 +263,7 @@ def _check_first(client: "PlacementClient", plan: BouncePlan) -> list[str]:
             )
         notices.update(dict.fromkeys(ruled.notices))
     if ACTIVE in map(plan.mode_of, plan.processors):
-        require_commits_readable(client, plan.patience.verify_s)
+        require_commits_readable(client, plan.patience.verify_timeout_s)
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
     untold = {r.processor_id for r in lags if r.lag is None and not r.reason}

@@ -4,6 +4,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -28,8 +29,7 @@ from samza_dagster.orchestration.planning import (
     plan_outs,
     require_commits_readable,
 )
-from samza_dagster.orchestration.plans.several import UnitsPlan
-from samza_dagster.orchestration.plans.units import Kind, State, Step, Unit
+from samza_dagster.orchestration.plans.units import Kind, State, Step, Unit, UnitsPlan
 from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.show.units import (
     failures_text,
@@ -68,7 +68,7 @@ def told_plan(
         plan_markdown(plan),
         metadata,
         asked=asked,
-        record=plan.to_json(),
+        record=asdict(plan),
         dry_run=dry_run,
         stops_active=any(unit.stops_active for unit in plan.units),
     )
@@ -195,7 +195,7 @@ def note_failed_groups(
     context: dg.OpExecutionContext, plan: UnitsPlan, progress: Iterable[Progress]
 ) -> None:
     """Tags the run with the groups that it couldn't do, so that the next one does them last."""
-    failed = {one.unit.group for one in progress if one.state is State.FAILED}
+    failed = {one.unit.group_id for one in progress if one.state is State.FAILED}
     failed |= {group_of(line.partition(":")[0]) for line in plan.refused}
     named = names_within(sorted(failed))
     context.instance.add_run_tags(context.run.run_id, {FAILED_GROUPS: named})
