@@ -195,9 +195,7 @@ def _verified(
         if expected.is_active:
             return f"it {began}; processing wasn't waited for"
         return f"a standby: it {began}"
-    # A run of a former release left no place: it runs, so what is committed from now on is its own.
-    place = client.checkpoints_end() if since is None and expected.is_active else since or 0
-    verification = Verification(client, expected, lambda: place)
+    verification = Verification(client, expected, lambda: since or 0)
 
     def line(left_s: float) -> str:
         seen = f"{expected.sign_missing()}; {seen_now(client, plan.processor)}"

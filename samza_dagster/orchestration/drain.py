@@ -19,8 +19,7 @@ from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     OUTS,
     budget_notices,
-    carry_out_units,
-    outcome_metadata,
+    carried_out,
     over_budget,
     refusals,
     require_commits,
@@ -32,7 +31,6 @@ from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain
 from samza_dagster.orchestration.plans.units import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.tags import ACTION as ACTION_TAG
 from samza_dagster.orchestration.tags import GROUP, JOB, is_dry, tags_from_run_config
 from samza_dagster.orchestration.waits.conditions import Wait, lags_by_processor
@@ -159,20 +157,18 @@ def drain(
     """Moves them, at most so many at a time; ends when none of the job is on the host."""
     with errors_as_failures():
         client = samza.client
-        progress = carry_out_units(context, client, plan)
-        if progress is None:
-            return
+
+    def then() -> dict[str, Any]:
         if not wait_for(lambda: not still_on(client.view(), plan.subject), timeout_s=SETTLES_S):
             raise ActionFailed(
                 f"no container of {plan.job} is on {plan.subject}",
                 seen=f"{', '.join(still_on(client.view(), plan.subject))} on it: placed there since",
                 fix="launch drain_host again: a new run makes a new plan",
             )
-        metadata = outcome_metadata(client, plan, progress)
-        after = host_map(client.view())
-    context.log.info(f"no container of {plan.job} is on {plan.subject} any more")
-    yield dg.Output(len(progress), metadata=metadata)
-    context.log.info(plain_maps(plan.before, after))
+        context.log.info(f"no container of {plan.job} is on {plan.subject} any more")
+        return {}
+
+    yield from carried_out(context, client, plan, then)
 
 
 @dg.graph(name=ACTION)

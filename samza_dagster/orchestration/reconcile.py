@@ -18,9 +18,8 @@ from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     OUTS,
     budget_notices,
-    carry_out_units,
+    carried_out,
     failed_before,
-    outcome_metadata,
     over_budget,
     refusals,
     require_commits,
@@ -32,7 +31,6 @@ from samza_dagster.orchestration.plans.reconcile import Finding, WantedPlacement
 from samza_dagster.orchestration.plans.units import SeveralConfig, Unit, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.show.units import MOST_OF_ONE
 from samza_dagster.orchestration.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
@@ -145,15 +143,12 @@ def carry_out_reconcile(
     """Asks for what isn't as wanted, one at a time in each group; fails in the end if one couldn't."""
     with errors_as_failures():
         client = samza.client
-        progress = carry_out_units(context, client, plan)
-        if progress is None:
-            return
-        metadata = outcome_metadata(client, plan, progress)
-        after = host_map(client.view())
+
+    def then() -> dict[str, Any]:
         left = reconcile(client.view(), WantedPlacement())
-    metadata["findings_after"] = _findings_table(left.findings)
-    yield dg.Output(len(progress), metadata=metadata)
-    context.log.info(plain_maps(plan.before, after))
+        return {"findings_after": _findings_table(left.findings)}
+
+    yield from carried_out(context, client, plan, then)
 
 
 @dg.graph(name=ACTION)
