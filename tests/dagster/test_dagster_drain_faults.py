@@ -27,8 +27,7 @@ from samza_dagster.orchestration.operations import loop
 from samza_dagster.orchestration.operations.control import RunControl
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.plans.several import Limits
-from samza_dagster.orchestration.plans.units import Kind, Step, Unit
+from samza_dagster.orchestration.plans.units import Kind, Limits, Step, Unit
 from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.placement import texts
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.cluster.allocation import KnownHost, ResourceAsk, choose_host, explain
+from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
+from samza_dagster.cluster.interface import ResourceAsk
 
 pytestmark = pytest.mark.unit
 

@@ -45,7 +45,7 @@ def carried_out(view: JobView, units: tuple[Unit, ...] | list[Unit]) -> dict[str
     placing = Placing(view)
     at = {p: str(known.host) for p, known in view.processors.items()}
     for number, unit in enumerate(units):
-        new = f"{unit.group}-{90 + number}"
+        new = f"{unit.group_id}-{90 + number}"
         for step in unit.steps:
             pid = new if step.processor == NEW else step.processor
             if step.kind is Kind.STOP_STANDBY:

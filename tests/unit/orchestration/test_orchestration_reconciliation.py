@@ -54,7 +54,7 @@ def after(view: JobView, units: tuple[Unit, ...]) -> JobView:
     extra = {p for p, known in view.processors.items() if known.extra}
     for unit in units:
         step = unit.steps[0]
-        group = {h for p, h in at.items() if group_of(p) == unit.group and p != step.processor}
+        group = {h for p, h in at.items() if group_of(p) == unit.group_id and p != step.processor}
         if step.kind is Kind.STOP_STANDBY:
             del at[step.processor]
             extra.discard(step.processor)
