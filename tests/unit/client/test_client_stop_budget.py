@@ -25,7 +25,6 @@ COUNT, WINDOW = (
     "cluster-manager.container.retry.window.ms",
 )
 NOW_MS = 1_795_264_720_000
-FORCED = "Successfully issued a stop container request falling back to normal restart path"
 DELAY_MS = 361_000
 
 
