@@ -36,7 +36,7 @@ def acknowledge(
     processor: str,
     reason: str,
     ticket: str,
-    dagster_home: Path,
+    home: Path | None,
     prefix: str,
     dry_run: bool,
     as_json: bool,
@@ -59,7 +59,7 @@ def acknowledge(
 
     _check("--reason", reason, 1, LONGEST_REASON)
     _check("--ticket", ticket, 0, LONGEST_WHO)
-    require_instance(dagster_home)
+    require_instance(home)
     connection = target.connection()
     job = f"{connection.job_name}/{connection.job_id}"
     with target.client() as client, busy("Reading the job …"):
@@ -80,7 +80,7 @@ def acknowledge(
         key=asset_key(prefix, HISTORY),
     )
     if not dry_run:
-        with dagster_instance(dagster_home) as instance:
+        with dagster_instance(home) as instance:
             instance.report_runless_asset_event(event)
     if as_json:
         group = view.group_of(processor)

@@ -18,7 +18,7 @@ from samza_dagster.errors import InvalidInput
 @prefix_option
 @home_option
 @json_option
-def incidents(*, job: str, prefix: str, dagster_home: Path, as_json: bool) -> None:
+def incidents(*, job: str, prefix: str, home: Path | None, as_json: bool) -> None:
     """Show each trouble that auto_failover told: what it would ask, and what was done, and when.
 
     By it a job goes from mode shadow to advise and to act: how much sooner the sensor would
@@ -42,7 +42,7 @@ def incidents(*, job: str, prefix: str, dagster_home: Path, as_json: bool) -> No
             seen="no job's name",
             fix=f"--job-name NAME, or {variable('job_name')}",
         )
-    with busy("Reading the Dagster instance …"), dagster_instance(dagster_home) as instance:
+    with busy("Reading the Dagster instance …"), dagster_instance(home) as instance:
         log = InstanceEvents(instance, asset_key(prefix, HISTORY)).read(0)
     found = incidents_of(reversed(log.events), job)
     if as_json:

@@ -109,11 +109,11 @@ prefix_option = click.option(
     help="The job's `prefix` in its YAML, where a code location has several jobs.",
 )
 home_option = click.option(
-    "--dagster-home",
+    *("--dagster-home", "home"),
     envvar="DAGSTER_HOME",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIRECTORY",
+    help="The Dagster instance [env: DAGSTER_HOME].",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included."
