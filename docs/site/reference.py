@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -384,18 +385,29 @@ def _in_json(annotation: str) -> str:
 # Settings, metrics, datasets, decisions
 
 
+def described_settings() -> Mapping[str, list[Mapping[str, str]]]:
+    """What each setting does, Samza's own and ours."""
+    return tomllib.loads((DOCS / "site/job_settings.toml").read_text(encoding="utf-8"))
+
+
 def settings() -> str:
     """What the coordinator makes of a job's config."""
-    from samza_dagster.coordinator.job_settings import OURS, SAMZAS, Described
+    from samza_dagster.coordinator.limits import SETTINGS, UNLIMITED
 
-    def rows(described: Iterable[Described]) -> str:
-        return _table(
-            ("setting (older name, read too)", "default", "bounds", "effect"),
-            [
-                (f"`{each.key}`", f"`{each.shown_default}`", each.bounds, each.effect)
-                for each in described
-            ],
-        )
+    numbers = {setting.key: setting for setting in SETTINGS}
+
+    def row(described: Mapping[str, str]) -> tuple[str, str, str, str]:
+        key, effect = described["key"], described["effect"]
+        number = numbers.get(key)
+        if number is None:
+            return f"`{key}`", f"`{described['default']}`", "", effect
+        older = f" ({number.older})" if number.older else ""
+        most = "" if number.most == UNLIMITED else f" to {number.most:,}"
+        return f"`{key}{older}`", f"`{number.default}`", f"from {number.least:,}{most}", effect
+
+    def rows(of: str) -> str:
+        head = ("setting (older name, read too)", "default", "bounds", "effect")
+        return _table(head, map(row, described_settings()[of]))
 
     return _page(
         "Settings of a job",
@@ -406,8 +418,8 @@ def settings() -> str:
         " notices (`samza.dagster.fencing` apart).",
         "More on [groupers](assignment.md), [fencing](../security.md), [leases](../operations/coordinator.md#leases), and what"
         " [standalone processors](../howto/standalone.md) read.",
-        f"## Samza's own settings\n\n{rows(SAMZAS)}",
-        f"## The coordinator's own settings\n\n{rows(OURS)}",
+        f"## Samza's own settings\n\n{rows('samza')}",
+        f"## The coordinator's own settings\n\n{rows('ours')}",
         "A **shorter lease** is granted at once, and waited for only when those of the leader before have run out: until then the longer"
         " one counts.",
     )

@@ -9,14 +9,8 @@ from pathlib import Path
 import click
 
 from samza_dagster.cli.completion import processors
-from samza_dagster.cli.dagster_instance import dagster_instance, require_instance
-from samza_dagster.cli.options import (
-    Target,
-    home_option,
-    json_option,
-    prefix_option,
-    target_options,
-)
+from samza_dagster.cli.dagster_instance import dagster_instance, home_option, require_instance
+from samza_dagster.cli.options import Target, json_option, prefix_option, target_options
 from samza_dagster.cli.output import busy, notice, print_json
 from samza_dagster.errors import InvalidInput
 
@@ -36,7 +30,7 @@ def acknowledge(
     processor: str,
     reason: str,
     ticket: str,
-    home: Path | None,
+    home: Path,
     prefix: str,
     dry_run: bool,
     as_json: bool,

@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from samza_dagster.cli.dagster_instance import dagster_instance
-from samza_dagster.cli.options import (
-    home_option,
-    job_options,
-    json_option,
-    prefix_option,
-    said_options,
-)
+from samza_dagster.cli.dagster_instance import dagster_instance, home_option
+from samza_dagster.cli.options import job_options, json_option, prefix_option, said_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput
 
@@ -70,7 +64,7 @@ def bounce() -> None:
 @click.argument("run", required=False, default="")
 @json_option
 @_bounce_options
-def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def status(*, run: str, job: str | None, home: Path, as_json: bool) -> None:
     """Show the newest bounces; with RUN each container of one.
 
     A container is back, failed, stuck, or not yet any of these: it waits or is in flight, of which
@@ -128,9 +122,7 @@ def _add_steering(action: str, summary: str, text: str) -> None:
     )
     @json_option
     @_bounce_options
-    def _(
-        *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
-    ) -> None:
+    def _(*, run: str, job: str | None, home: Path, as_json: bool, dry_run: bool, by: By) -> None:
         from samza_dagster.orchestration.operations import control
         from samza_dagster.orchestration.operations.control import BounceAction
 

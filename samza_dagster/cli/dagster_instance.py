@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 
 if TYPE_CHECKING:
@@ -19,26 +21,43 @@ _RUNS = Path("history", "runs.db")
 _SQLITE = b"SQLite format 3\x00"
 
 
-def require_instance(home: Path | None) -> Path:
-    """The DAGSTER_HOME; raises `InvalidInput` when it is none: Dagster would make a new one of it."""
+def require_instance(home: Path) -> None:
+    """Raises `InvalidInput` when `home` is no DAGSTER_HOME; Dagster would make a new one of it."""
+    if (home / _CONFIG).is_file() or _begins_with(home / _RUNS, _SQLITE):
+        return
+    raise InvalidInput(
+        f"open the Dagster instance of DAGSTER_HOME {home}",
+        seen=f"no {_CONFIG} in it, and no runs of an instance with Dagster's defaults ({_RUNS})"
+        if home.is_dir()
+        else "no such directory",
+        fix="the DAGSTER_HOME that Dagster's daemon runs with; to make one:"
+        f" samza-dagster instance {home}",
+    )
+
+
+def _named(_context: click.Context, _parameter: click.Parameter, home: Path | None) -> Path:
     if home is None or not home.is_dir():
         raise InvalidInput(
             "which Dagster instance",
             seen=f"no directory {home}" if home else "neither --dagster-home nor DAGSTER_HOME",
             fix="the DAGSTER_HOME that Dagster's daemon runs with",
         )
-    if (home / _CONFIG).is_file() or _begins_with(home / _RUNS, _SQLITE):
-        return home
-    raise InvalidInput(
-        f"open the Dagster instance of DAGSTER_HOME {home}",
-        seen=f"no {_CONFIG} in it, and no runs of an instance with Dagster's defaults ({_RUNS})",
-        fix="the DAGSTER_HOME that Dagster's daemon runs with; to make one:"
-        f" samza-dagster instance {home}",
-    )
+    return home
+
+
+home_option = click.option(
+    "--dagster-home",
+    "home",
+    envvar="DAGSTER_HOME",
+    type=click.Path(path_type=Path, file_okay=False),
+    callback=_named,
+    metavar="DIRECTORY",
+    help="The Dagster instance [env: DAGSTER_HOME].",
+)
 
 
 @contextmanager
-def dagster_instance(home: Path | None) -> Generator[dg.DagsterInstance]:
+def dagster_instance(home: Path) -> Generator[dg.DagsterInstance]:
     """The instance of a DAGSTER_HOME. Creates none.
 
     Raises `InvalidInput` when there is none, or when its `dagster.yaml` can't be used here,
@@ -47,7 +66,7 @@ def dagster_instance(home: Path | None) -> Generator[dg.DagsterInstance]:
     """
     from sqlalchemy.exc import DBAPIError
 
-    home = require_instance(home)
+    require_instance(home)
     os.environ.setdefault("DAGSTER_HOME", str(home))
     try:
         with _opened(home) as instance:

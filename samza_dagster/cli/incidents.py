@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from samza_dagster.cli.dagster_instance import dagster_instance
-from samza_dagster.cli.options import home_option, job_options, json_option, prefix_option
+from samza_dagster.cli.dagster_instance import dagster_instance, home_option
+from samza_dagster.cli.options import job_options, json_option, prefix_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.configuration import variable
 from samza_dagster.errors import InvalidInput
@@ -18,7 +18,7 @@ from samza_dagster.errors import InvalidInput
 @prefix_option
 @home_option
 @json_option
-def incidents(*, job: str, prefix: str, home: Path | None, as_json: bool) -> None:
+def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
     """Show each trouble that auto_failover told: what it would ask, and what was done, and when.
 
     By it a job goes from mode shadow to advise and to act: how much sooner the sensor would

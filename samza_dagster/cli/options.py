@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import getpass
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import click
@@ -107,13 +106,6 @@ prefix_option = click.option(
     default="",
     metavar="PREFIX",
     help="The job's `prefix` in its YAML, where a code location has several jobs.",
-)
-home_option = click.option(
-    *("--dagster-home", "home"),
-    envvar="DAGSTER_HOME",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIRECTORY",
-    help="The Dagster instance [env: DAGSTER_HOME].",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="One JSON document on stdout, errors included."
