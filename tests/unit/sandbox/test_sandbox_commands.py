@@ -261,14 +261,15 @@ def test_a_servers_port_isnt_one_that_an_outgoing_connection_is_given() -> None:
 
 @pytest.mark.parametrize(("status", "started"), [(4, 1), (2, 0)])
 def test_a_coordinator_that_no_broker_answered_in_time_is_started_again(
-    home: Path, status: int, started: int
+    home: Path, monkeypatch: pytest.MonkeyPatch, status: int, started: int
 ) -> None:
     """As an init system would, on a slow machine; what ended for another reason is told."""
     again: list[bool] = []
-    runner = OwnRunner(Registry("slow"))
-    runner.files.start = lambda **_: again.append(True)
+    registry = Registry("slow")
+    runner = OwnRunner(registry)
+    monkeypatch.setattr(runner.files, "start", lambda **_: again.append(True))
     command = [sys.executable, "-c", f"raise SystemExit({status})"]
-    ended = process.spawn(COORDINATOR, command, log=home / "log", on_spawn=runner._registry.add)
+    ended = process.spawn(COORDINATOR, command, log=home / "log", on_spawn=registry.add)
     assert ended.wait(10)
     with pytest.raises(Unreachable if started else ActionFailed):
         runner.processors()
