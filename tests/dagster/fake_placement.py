@@ -327,11 +327,6 @@ def fake_cancel_waiting() -> dg.JobDefinition:
     return fake_job("cancel_waiting")
 
 
-def fake_reconcile() -> dg.JobDefinition:
-    """For `dg.reconstructable`, which takes a function's name."""
-    return fake_job("reconcile")
-
-
 def fake_spin_up() -> dg.JobDefinition:
     """For `dg.reconstructable`, which takes a function's name."""
     return fake_job("spin_up_standby")

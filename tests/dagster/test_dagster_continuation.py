@@ -131,26 +131,6 @@ def test_a_new_cursor_launches_nothing_twice(
     assert requested(tick(instance, lost)) == []
 
 
-def test_steady_takes_looks_without_a_gap(
-    world: World, instance: dg.DagsterInstance, clock: list[int]
-) -> None:
-    """A missed tick begins the steady time anew; the continuing run believes the sensor."""
-    world.lag_now = {"0-1": [7]}
-    launch(instance, steady_s=100)
-    cursor: str | None = None
-    for step_s, done in ((0, False), (50, False), (61, False), (50, False), (49, False), (1, True)):
-        clock[0] += step_s * 1000
-        result = tick(instance, cursor)
-        assert bool(requested(result)) is done, step_s
-        cursor = result.cursor
-    (request,) = requested(result)
-    seen = Met.read(request.tags[MET])
-    assert seen is not None
-    assert seen.steady_ms == {"0-1": 100_000}
-    assert continued(instance, request).success
-    assert world.at["0"] == "host-4"
-
-
 @pytest.mark.longdagster
 def test_a_standby_that_fell_behind_again_is_waited_for_again(
     world: World, instance: dg.DagsterInstance

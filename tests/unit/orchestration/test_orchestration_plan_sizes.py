@@ -109,7 +109,7 @@ def test_a_bounce_of_a_thousand_shows_its_map(hosts: int, domain: str) -> None:
 
 def test_a_bounce_of_thousands_of_hosts_shows_tables_alone() -> None:
     """A picture would leave no room for who failed."""
-    rows = tuple(Bounced(str(n), f"host-{n}", "active") for n in range(5_000))
+    rows = tuple(Bounced(str(n), f"host-{n}", "active") for n in range(3_000))
     map_ = [HostRow(row.host, "alive", (f"{row.processor} active running",)) for row in rows]
     shown = _map_and_tables(map_, map_, rows)
     assert "data:image/svg+xml" not in str(shown["hosts_and_containers"].value)

@@ -116,12 +116,6 @@ def test_what_is_reconciled_needs_no_step(given_job: tuple[JobView, WantedPlacem
     assert reconcile(then, wanted).units == ()
 
 
-def test_a_job_as_it_should_be_needs_nothing() -> None:
-    """The number of standbys is the job's own."""
-    found = reconcile(job(AS_IT_SHOULD), WantedPlacement())
-    assert (found.units, found.findings) == ((), ())
-
-
 def test_what_a_failed_run_left_over_is_removed_and_others_extras_are_not() -> None:
     """Who spun up 1-1 wanted it."""
     view = job({**AS_IT_SHOULD, "0-1": "h2", "1-1": "h3"}, ("0-1", "1-1"))
