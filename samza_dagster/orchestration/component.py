@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from samza_dagster.configuration import configuration, described, variable
 from samza_dagster.errors import InvalidInput
+from samza_dagster.model.naming import is_pattern, with_ids
 from samza_dagster.orchestration.assets.datasets import (
     late_pyspark,
     placement_history_spec,
@@ -49,10 +50,8 @@ from samza_dagster.orchestration.names import PREFIX_PATTERN, named
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import (
     SamzaClientResource,
-    is_pattern,
     refuse_secrets,
     settled,
-    with_ids,
 )
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.tags import ALL, job_tag
@@ -241,7 +240,10 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """
         import yaml
 
-        content: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        # Every run's start reads it: by libyaml, where PyYAML has that.
+        fast = yaml.__with_libyaml__
+        content: object = yaml.load(text, yaml.CSafeLoader) if fast else yaml.safe_load(text)
         document = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
         if document.get("type") != TYPE or not isinstance(document.get("attributes"), dict):
             raise InvalidInput(
@@ -317,8 +319,13 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             jobs = [job for job in jobs if job.name not in BY_OWN_REQUEST]
         for job in jobs:
             if job.name not in self._made:
-                resources = self._resources_of(job.name)
-                self._made[job.name] = of_component(job, self.tag, self.prefix, resources)
+                self._made[job.name] = of_component(
+                    job,
+                    self.tag,
+                    self.prefix,
+                    self._resources_of(job.name),
+                    self._resources.get("samza"),
+                )
         return [self._made[job.name] for job in jobs]
 
     def _resources_of(self, job: str) -> dict[str, Any]:

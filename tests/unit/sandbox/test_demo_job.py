@@ -11,8 +11,11 @@ from samza_dagster.directories import HOME_VARIABLE
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.java_check import Java
-from samza_dagster.sandbox.launch import MAIN_CLASS, ContainerClasses
-from samza_dagster.sandbox.standby_lag import applied_offset, near_copies
+from samza_dagster.sandbox.launch import (
+    MAIN_CLASS,
+    ContainerClasses,
+)
+from samza_dagster.sandbox.readiness import applied_offset, near_copies
 from samza_dagster.sandbox.warm_start import MAIN_CLASS as WARM_START
 from samza_dagster.sandbox.warm_start import warm_start_jar
 
