@@ -3,9 +3,11 @@ package samza_dagster;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.AdminClient;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -21,17 +23,18 @@ import org.rocksdb.RocksDB;
  * first: logs in, makes Kafka's clients, opens a RocksDB store.
  *
  * <p>A process that is parked at its JobModel has nothing to do and is cold: classes that were used
- * once, and code that was compiled, are ready when its JobModel comes. It asks for that, by which it
- * says that it is ready, once all this is done: who waits for it may end a container. Nothing here
- * connects to a broker, knows the job, or touches its stores; what fails is left out. Samza is as
- * released.
+ * once, and code that was compiled, are ready when its JobModel comes. Nothing here connects to a
+ * broker, knows the job, or touches its stores; what fails is left out. Samza is as released.
+ *
+ * <p>As the process ends it lets Samza's last clients close: the JVM, which exits at once when all is
+ * shut down, would wait 300 ms for their threads, which are in native code.
  *
  * <p>Arguments: the main class, then its own.
  */
 public final class WarmStart {
   private static final String NOWHERE = "127.0.0.1:1";
-  private static final String PARKED = "SAMZA_DAGSTER_PARKED";
-  private static final long LONGEST_MS = 5_000;
+  private static final int LOOKS = 30;
+  private static final long LOOK_MS = 10;
   private static final int LOGINS = 6;
   private static final int SCRAM_ITERATIONS = 4096;
 
@@ -42,15 +45,39 @@ public final class WarmStart {
   private WarmStart() {}
 
   public static void main(String[] args) throws Exception {
+    Runtime.getRuntime().addShutdownHook(new Thread(WarmStart::awaitClients));
     Thread thread = new Thread(WarmStart::warm, "warm-start");
     thread.setDaemon(true);
     thread.start();
-    if (System.getenv(PARKED) != null) {
-      thread.join(LONGEST_MS);
-    }
     String[] rest = new String[args.length - 1];
     System.arraycopy(args, 1, rest, 0, rest.length);
     Class.forName(args[0]).getMethod("main", String[].class).invoke(null, (Object) rest);
+  }
+
+  /** For 300 ms at most after Samza's own hook has ended: an exit can't take longer for it. */
+  private static void awaitClients() {
+    List<String> names = threadNames();
+    for (int looks = 0; looks < LOOKS && names.stream().anyMatch(WarmStart::isOfClient); looks++) {
+      try {
+        Thread.sleep(LOOK_MS);
+      } catch (InterruptedException e) {
+        return;
+      }
+      names = threadNames();
+      if (names.stream().anyMatch(name -> name.startsWith("Samza Container Shutdown Hook"))) {
+        looks = 0;
+      }
+    }
+  }
+
+  private static List<String> threadNames() {
+    Thread[] threads = new Thread[2 * Thread.activeCount()];
+    int count = Thread.enumerate(threads);
+    return Arrays.stream(threads, 0, count).map(Thread::getName).collect(Collectors.toList());
+  }
+
+  private static boolean isOfClient(String thread) {
+    return thread.startsWith("kafka-") || thread.startsWith("Samza ");
   }
 
   private static void warm() {

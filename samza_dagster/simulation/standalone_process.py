@@ -93,7 +93,7 @@ class VirtualProcess:
             state = rules.at_work(state, each, self.clock(now_ms))
             del self.at_work_ms[each]
         for each in [each for each, ms in self.warm_ms.items() if now_ms >= ms]:
-            state = rules.warm(state, each)
+            state = rules.is_there(state, each, self.clock(now_ms))
             del self.warm_ms[each]
         for each in ended:
             self.ends_ms.pop(each, None)

@@ -52,7 +52,7 @@ class StartWork:
 class Expect:
     """Get ready to start these containers, which may never come, and no others; `all` as for a start.
 
-    `warm` says when one is ready.
+    `there` says when one is ready.
     """
 
     containers: Containers

@@ -39,8 +39,8 @@ class _Parked:
     """A container whose process waits for its start; that it does is told once."""
 
     launch: Launch
-    warm: Callable[[], None]
-    is_warm: bool = False
+    there: Callable[[], None]
+    is_there: bool = False
 
 
 @dataclass
@@ -118,23 +118,23 @@ class Containers:
         with contextlib.suppress(OSError):
             self._supervisor.hold_lease(Grant(_EPOCH, lease_s, asked, self._boot_id))
 
-    def expect(self, command: Expect, warm: Callable[[str], None]) -> None:
+    def expect(self, command: Expect, there: Callable[[str], None]) -> None:
         """Launches processes that wait for these starts, which may never come, and ends others that wait.
 
-        `warm` is called with the id of each that is waiting, and of those for which nothing is launched.
+        `there` is called with the id of each that is waiting, and of those for which nothing is launched.
         """
         served, roster = self._served(command), self._supervisor.roster
         expected: dict[str, _Parked] = {}
         for each in command.containers:
             own = each.processor_id
             launch = self._launch(served, own)._replace(job_model_json="")
-            expected[own] = _Parked(launch, partial(warm, own))
+            expected[own] = _Parked(launch, partial(there, own))
         self._give_back({each.launch.execution_id for each in expected.values()})
         for own, each in expected.items():
             if self._parks:
                 self._supervisor.reserve(each.launch.execution_id, 0, 0, each.launch)
             if each.launch.execution_id not in roster.lot.parked:
-                warm(own)
+                there(own)
         with roster.changed:
             self._parked = expected
             roster.changed.notify_all()
@@ -224,25 +224,25 @@ class Containers:
                     for each in self._started.values()
                     if (found := roster.incarnations.get(each.execution_id)) is not None
                 ]
-                warm = [
+                there = [
                     it
                     for it in self._parked.values()
                     if (waiting := roster.lot.parked.get(it.launch.execution_id)) is not None
                     and waiting.ready
-                    and not it.is_warm
+                    and not it.is_there
                 ]
                 up = [it for it, found in seen if found.checked_in and not it.has_checked_in]
                 dead = [(it, found) for it, found in seen if not (found.is_live or it.has_ended)]
-                for each in warm:
-                    each.is_warm = True
+                for each in there:
+                    each.is_there = True
                 for each in up:
                     each.has_checked_in = True
                 for each, _ in dead:
                     each.has_ended = True
-                if not warm and not up and not dead:
+                if not there and not up and not dead:
                     roster.changed.wait()
-            for each in warm:
-                each.warm()
+            for each in there:
+                each.there()
             for each in up:
                 each.at_work()
             for _, found in dead:

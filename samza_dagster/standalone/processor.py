@@ -139,9 +139,9 @@ def stopped(state: Processor, containers: frozenset[str]) -> Processor:
     return replace(state, work=state.work.ended(containers))
 
 
-def warm(state: Processor, container: str) -> Processor:
+def is_there(state: Processor, container: str, now_ms: int) -> Processor:
     """That container is expected, and its process waits for its start."""
-    return replace(state, work=state.work.now_warm(container))
+    return replace(state, work=state.work.now_there(container, now_ms))
 
 
 def at_work(state: Processor, container: str, now_ms: int) -> Processor:

@@ -37,8 +37,8 @@ class ContainerControl(Protocol):
         """Lets them live for so long from `asked`: without this word they end by themselves."""
         ...
 
-    def expect(self, command: commands.Expect, warm: Callable[[str], None]) -> None:
-        """Gets ready for these starts, which may never come, and for no others; `warm` is called with the id of one that is ready."""
+    def expect(self, command: commands.Expect, there: Callable[[str], None]) -> None:
+        """Gets ready for these starts, which may never come, and for no others; `there` is called with the id of one that is ready."""
         ...
 
     def start(self, command: commands.StartWork, at_work: Callable[[str], None]) -> None:
@@ -139,8 +139,9 @@ class ProcessorRunner:
     def _note_stopped(self, container: str) -> None:
         self._note(partial(rules.stopped, containers=frozenset({container})))
 
-    def _note_warm(self, container: str) -> None:
-        self._note(partial(rules.warm, container=container))
+    def _note_there(self, container: str) -> None:
+        now_ms = _now_ms()
+        self._note(partial(rules.is_there, container=container, now_ms=now_ms))
 
     def _note_at_work(self, container: str) -> None:
         now_ms = _now_ms()
@@ -190,7 +191,7 @@ class ProcessorRunner:
             case commands.StopWork():
                 self._stop(command)
             case commands.Expect():
-                self._containers.expect(command, self._note_warm)
+                self._containers.expect(command, self._note_there)
             case commands.StartWork():
                 self._group.write_locality(command, state.location)
                 self._containers.start(command, self._note_at_work)

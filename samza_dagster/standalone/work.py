@@ -12,8 +12,9 @@ from typing import NamedTuple
 from samza_dagster.model import ContainerModel, TaskMode
 from samza_dagster.standalone.division import Containers, divided, merged
 
-_WARMED_MS = 6_000
-"""So long a container runs on at most until the process is there that is to go on with its tasks: a barrier may wait for it."""
+_THERE_MS, _WARMED_MS = 6_000, 2_000
+"""So long a container runs on at most until the process is there that is to go on with its tasks, a barrier may wait for
+it; and so long once that is there: it asks for its JobModel at once and warms itself while it waits for that."""
 _STARTED_MS, _RESTORED_MS = 30_000, 3_000
 """So long standby tasks wait at most for active ones that start, and once these have checked in: their stores are
 restored after that, and their run loop begins."""
@@ -31,8 +32,8 @@ class Work:
     """The containers of one processor.
 
     `wanted` are those that it means to run, as it chose them by `version`; of these the `awaited` hold what it
-    may run only once that version is agreed on, and the `expected` are to start soon. The processes of the `warm`
-    ones are there; tasks that stay run on where they are until all are, or `warm_by_ms`. `running` are those that
+    may run only once that version is agreed on, and the `expected` are to start soon; of these the processes are
+    `there` that wait for it. Tasks that stay run on where they are until `runs_on_until_ms`. `running` are those that
     were told to start and haven't ended, of which the `ending` were told to end, and `at_work` process their tasks.
     Standby tasks start at `standbys_ms`: a JVM that starts beside those of active tasks slows these down.
     `silent` are active tasks whose container was told to end since `silent_since_ms` though they stay, and that aren't
@@ -44,8 +45,8 @@ class Work:
     version: int = 0
     awaited: frozenset[str] = frozenset()
     expected: Containers = ()
-    warm: frozenset[str] = frozenset()
-    warm_by_ms: int | None = None
+    there: frozenset[str] = frozenset()
+    runs_on_until_ms: int | None = None
     running: Containers = ()
     ending: frozenset[str] = frozenset()
     at_work: frozenset[str] = frozenset()
@@ -59,7 +60,9 @@ class Work:
         """When `ordered` has to be asked again though nothing happened; None: not by itself."""
         waits = self.have_actives_started and self.free_to_start(TaskMode.STANDBY)
         standbys_ms = self.standbys_ms if waits else None
-        return min((at for at in (standbys_ms, self.warm_by_ms) if at is not None), default=None)
+        return min(
+            (at for at in (standbys_ms, self.runs_on_until_ms) if at is not None), default=None
+        )
 
     @property
     def have_actives_started(self) -> bool:
@@ -80,6 +83,11 @@ class Work:
     def is_at_work(self) -> bool:
         """All active tasks that it may run are processed."""
         return _ids(_actives(self.wanted)) - self.awaited <= self.at_work
+
+    @property
+    def awaits_process(self) -> bool:
+        """Of active tasks that are to start a process isn't there yet that waits for it."""
+        return not _ids(_actives(self.wanted)) - _ids(self.running) <= self.there
 
     def gives_up(self, given: ContainerModel | None) -> bool:
         """A container still runs a task that these don't have."""
@@ -108,7 +116,7 @@ class Work:
             wanted=(*few, *new),
             version=version,
             awaited=_ids(new),
-            warm_by_ms=self.warm_by_ms if few == kept else 0,
+            runs_on_until_ms=self.runs_on_until_ms if few == kept else 0,
             silent_ms=0 if own else self.silent_ms,
         )
 
@@ -139,7 +147,7 @@ class Work:
 
     def without(self) -> Work:
         """It means to run nothing, until a version gives it something."""
-        return replace(self, wanted=(), version=0, awaited=frozenset(), warm_by_ms=0)
+        return replace(self, wanted=(), version=0, awaited=frozenset(), runs_on_until_ms=0)
 
     def ended(self, ids: frozenset[str]) -> Work:
         """These have ended; what ended by itself wasn't meant to, and all starts anew."""
@@ -151,9 +159,13 @@ class Work:
             at_work=work.at_work - ids,
         )
 
-    def now_warm(self, container_id: str) -> Work:
+    def now_there(self, container_id: str, now_ms: int) -> Work:
         """That container is expected, and its process waits for its start."""
-        return replace(self, warm=self.warm | ({container_id} & _ids(self.expected)))
+        work = replace(self, there=self.there | ({container_id} & _ids(self.expected)))
+        if work.runs_on_until_ms is None or work.awaits_process:
+            return work
+        warmed_ms = min(work.runs_on_until_ms, now_ms + _WARMED_MS)
+        return replace(work, runs_on_until_ms=warmed_ms)
 
     def now_at_work(self, container_id: str, now_ms: int) -> Work:
         """That container processes its tasks."""
@@ -173,23 +185,24 @@ class Work:
         """What is to end and to start now: nothing while a container lives that has one of its tasks."""
         ends = _ids(self.running) - _ids(self.wanted) - self.ending
         replaced = self._replaced() & ends
-        cold = _ids(_actives(self.wanted)) - _ids(self.running) - self.warm
-        by_ms = now_ms + _WARMED_MS if self.warm_by_ms is None else self.warm_by_ms
-        runs_on = bool(replaced and cold) and now_ms < by_ms
+        until_ms = self.runs_on_until_ms
+        if until_ms is None:
+            until_ms = now_ms + _THERE_MS if self.awaits_process else now_ms
+        runs_on = bool(replaced) and now_ms < until_ms
         if runs_on:
             ends -= replaced
         work = replace(
             self._silenced(ends, now_ms),
             ending=self.ending | ends,
-            warm_by_ms=by_ms if runs_on else None,
+            runs_on_until_ms=until_ms if runs_on else None,
         )
         actives = work.free_to_start(TaskMode.ACTIVE)
         if actives:
             work = replace(work, standbys_ms=now_ms + _STARTED_MS)
         running = (*self.running, *actives)
         expected = tuple(each for each in _actives(self.wanted) if each not in running)
-        warm = self.warm & _ids(tuple(each for each in expected if each in self.expected))
-        work = replace(work, running=running, expected=expected, warm=warm)
+        there = self.there & _ids(tuple(each for each in expected if each in self.expected))
+        work = replace(work, running=running, expected=expected, there=there)
         may_start = work.have_actives_started and now_ms >= work.standbys_ms
         standbys = work.free_to_start(TaskMode.STANDBY) if may_start else ()
         work = replace(work, running=(*running, *standbys))
