@@ -12,6 +12,7 @@ import pytest
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
+from samza_dagster.lag import PastError
 from samza_dagster.metadata import resource_manager as resource_managers
 from samza_dagster.metadata.resource_manager import Application, Cluster, Node
 from samza_dagster.orchestration.assets.datasets import (
@@ -82,7 +83,11 @@ class FixedStore(SnapshotStore):
         ]
         counts = {name: len(each) for name, each in rows.items()}
         at = NOW + timedelta(minutes=self.minutes)
-        return TakenSnapshot(at, rows, counts, dict.fromkeys(rows, "/data"), {"judge": 0.5})
+        return TakenSnapshot(
+            *(at, rows, counts, dict.fromkeys(rows, "/data"), {"judge": 0.5}),
+            unpublished={"demo/1": "no right to write there"},
+            past=PastError(50, 0.88, 0.2, None, None),
+        )
 
 
 class AwayJob(SamzaClientResource):
@@ -146,6 +151,20 @@ def test_what_hurts_most_comes_first() -> None:
     told = metadata(materialize("0-0=30"), "host_loss")
     assert [r.data["host"] for r in told["rows"].records] == ["host-3", "host-2", "host-1"]
     assert (told["max_downtime_s"], told["without_standby"]) == (90.0, 0)
+
+
+def test_the_forecasts_tell_how_far_they_were_off(tmp_path: Path) -> None:
+    """Of the last day; what isn't known has no figure. What couldn't be published is a warning of the run."""
+    with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
+        result = materialize("0-0=30", instance=instance)
+        logged = [e.user_message for e in instance.all_logs(result.run_id)]
+    told = metadata(result, "standby_readiness")
+    assert {name: told[name] for name in told if name.startswith("forecasts_")} == {
+        "forecasts_judged": 50,
+        "forecasts_within_interval": 0.88,
+        "forecasts_off_by": 0.2,
+    }
+    assert any("isn't published: no right to write there" in text for text in logged)
 
 
 def test_pictures_come_first_of_all_metadata() -> None:
