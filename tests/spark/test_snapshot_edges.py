@@ -9,6 +9,7 @@ import pytest
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import Connection
 from samza_dagster.snapshots import FleetSnapshot, Tables, take_fleet
+from samza_dagster.snapshots.tables import paths_of
 from tests.spark.conftest import at, edge_stream
 
 pytestmark = pytest.mark.spark
@@ -48,15 +49,15 @@ def test_a_task_taken_from_the_assignment_is_gone(edge_snapshot: FleetSnapshot) 
 
 
 def test_unreadable_records_are_kept_aside_and_hide_nothing(
-    edge_snapshot: FleetSnapshot, tables: Tables, spark: Any
+    edge_snapshot: FleetSnapshot, tables: Tables
 ) -> None:
     """Three keys that are no `[version, type, key]`, two values without content, a checkpoint, a report."""
     assert edge_snapshot.unreadable == 7
     assert set(located(edge_snapshot)) == {"0", "0-0", "1", "1-0", "7-0"}
-    aside = tables.read(spark, "facts").where("kind = 'unreadable' AND topic LIKE '%edge%'")
     by_topic: dict[str, set[int]] = {}
-    for row in aside.collect():
-        by_topic.setdefault(row["topic"], set()).add(row["offset"])
+    for row in tables.read("facts", paths_of(tables.opened("facts"))):
+        if row["kind"] == "unreadable" and "edge" in row["topic"]:
+            by_topic.setdefault(row["topic"], set()).add(row["offset"])
     stream = len(edge_stream())
     assert by_topic == {
         "__samza_coordinator_edge_1": set(range(stream - 5, stream)),
