@@ -254,6 +254,7 @@ def _fleet(spark: Any, servers: str, end: int, tables: str) -> list[Row]:
     from samza_dagster.snapshots.source import METRICS, Readers, Span
 
     readers = Readers(servers, {}, Tables(tables), int(time.time() * 1000))
+    readers.tables.opened("facts")
     found = readers.read(spark, [Span(TOPIC, 0, 0, end, "id", METRICS)])
     last: dict[tuple[str, ...], tuple[int, str]] = {}
     paths = [file.path for one in found for file in one.files]
