@@ -31,7 +31,7 @@ _AT_ONCE = 500
 _KEPT_AT_ONCE = 200_000
 """Facts and reports that a worker takes until it writes what is the newest of them."""
 _ASIDE_BYTES = 200
-Key = tuple[str, ...]
+Key = tuple[Any, ...]
 Row = dict[str, Any]
 
 
@@ -155,8 +155,7 @@ class _Reading:
             row for row in rows if row["kind"] == facts.CONFIG and facts.names_topics(row["name"])
         )
         for about, reports in self._reports.items():
-            span = self._spans[about[0], int(about[1])]
-            rows.append(_row_of(span, reports, self._last[about]))
+            rows.append(_row_of(self._spans[about[:2]], reports, self._last[about]))
         if rows:
             rows.sort(key=lambda row: (row["job_name"] or "", row["job_id"] or ""))
             self._found.files.append(self._tables.write("facts", rows))
@@ -208,12 +207,12 @@ class _Reading:
             seen = (value or message.key() or b"")[:_ASIDE_BYTES].decode(errors="replace")
             fact = Fact(facts.UNREADABLE, str(offset), f"{error}: {seen}")
         if fact is not None:
-            about = (span.topic, str(span.partition), fact.kind, fact.name, fact.source)
+            about = (*at, fact.kind, fact.name, fact.source)
             self._facts[about] = (span, fact, offset, came_ms)
             self._held += 1
 
     def _keep_report(self, at: tuple[str, int], offset: int, came_ms: int, report: Report) -> None:
-        about = (at[0], str(at[1]), *report.job, report.task, report.host)
+        about = (*at, report.job, report.task, report.host)
         reports = self._reports.get(about)
         if reports is None:
             reports = self._reports[about] = deque(maxlen=KEPT_REPORTS)
