@@ -42,6 +42,7 @@ _COMMANDS = {
     ),
     "locality": _Command("Show where containers and tasks are."),
     "lag": _Command("Show how far each replica is behind its changelog."),
+    "snapshots": _Command("Keep tables of where a fleet is and how far behind.", extra="spark"),
     "verify": _Command("Check the job's audit history."),
     "gc": _Command("Remove finished placement messages."),
     "bounce": _Command("Show and steer rolling bounces."),

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from samza_dagster.configuration import configuration, described, variable
 from samza_dagster.errors import InvalidInput
+from samza_dagster.model.naming import is_pattern, with_ids
 from samza_dagster.orchestration.assets.datasets import (
     late_pyspark,
     placement_history_spec,
@@ -49,10 +50,8 @@ from samza_dagster.orchestration.names import PREFIX_PATTERN, named
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import (
     SamzaClientResource,
-    is_pattern,
     refuse_secrets,
     settled,
-    with_ids,
 )
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.tags import ALL, job_tag

@@ -8,30 +8,40 @@ anew has another id, and is read from its beginning.
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from importlib import import_module
 from operator import itemgetter
-from statistics import median_low, stdev
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
-from samza_dagster.lag import Bounds, Pace, Speeds
+from samza_dagster.lag import Bounds, Errors, speeds
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.lag_topic import publish_fleet
 from samza_dagster.model.metrics_snapshots import metrics_topics
-from samza_dagster.model.naming import checkpoint_topic, require_owner
+from samza_dagster.model.naming import checkpoint_topic, require_owner, state_topic
 from samza_dagster.snapshots import facts, group
+from samza_dagster.snapshots.history import history
 from samza_dagster.snapshots.job import window_ms
 from samza_dagster.snapshots.job_step import FILE, FOLDED, RESTORING, UNREADABLE, Asked, parts
-from samza_dagster.snapshots.readiness import CONTAINERS
+from samza_dagster.snapshots.readiness import CONTAINERS, PUBLISHED, STARTS
 from samza_dagster.snapshots.schemas import DATASETS
 from samza_dagster.snapshots.snapshot import FleetSnapshot
-from samza_dagster.snapshots.source import CHECKPOINTS, COORDINATOR, METRICS, Found, Readers, Span
+from samza_dagster.snapshots.source import (
+    CHECKPOINTS,
+    COORDINATOR,
+    METRICS,
+    STATE,
+    Found,
+    Readers,
+    Span,
+)
 from samza_dagster.snapshots.tables import File, Mark, Tables, paths_of
 
 if TYPE_CHECKING:
@@ -40,10 +50,9 @@ if TYPE_CHECKING:
 JobId = tuple[str, str]
 At = tuple[str, int]
 START_S = 10.0
-"""From the start of a container's process until it restores."""
+"""From the start of a container's process until it restores, while none was seen."""
 FOLDED_AT = 40
 """Files of table `facts`, of which each snapshot adds some."""
-_SPEEDS_OF = timedelta(days=1)
 
 
 def take_fleet(
@@ -55,10 +64,12 @@ def take_fleet(
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     clock: Callable[[], float] = time.monotonic,
 ) -> FleetSnapshot:
-    """Takes a snapshot of these jobs, all on one Kafka cluster, and adds it to the tables.
+    """Takes a snapshot of these jobs, all on one Kafka cluster, adds it to the tables and publishes it.
 
-    `bounds` say when a standby is ready. Reads what was written since the last one that these tables hold. A job that can't be read is in `unread`;
-    when none can, that is raised: `InvalidInput` for a job that was never deployed, `Refused` for one whose
+    `bounds` say when a standby is ready. Reads what was written since the last one that these tables
+    hold. What is published is the newest readiness of each standby, in its job's lag topic, for who
+    decides by it. A job that can't be read is in `unread`, one that can't be published in `unpublished`;
+    when none can be read, that is raised: `InvalidInput` for a job that was never deployed, `Refused` for one whose
     stream is another job's, `Unreachable` when no broker answers.
     """
     cluster = KafkaCluster.of(_one_cluster(jobs))
@@ -121,13 +132,38 @@ class _Taking:
             self._store.commit("facts", [*fresh, self._store.write("facts", _marked(read_now))])
         marks |= {(one.topic_id, one.partition): mark for one, mark in read_now.items()}
         self._lap("keep")
-        asked = self._asked_of_workers(marks, table, fresh, groups)
-        files, unreadable = self._judged(asked, table)
+        past = history(self._store, self._at)
+        asked = self._asked_of_workers(marks, table, fresh, groups, past.past.errors)
+        self._lap("history")
+        told = self._judged(asked, table, past.paces)
+        files = told[FILE]
         with ThreadPoolExecutor() as side_by_side:
             list(side_by_side.map(partial(self._add, files), DATASETS))
         self._add(files, "snapshots")  # now they are whole
         self._lap("write")
-        return FleetSnapshot(self._at, self._store, files, unreadable, self._unread, self._seconds)
+        unpublished = self._publish(told[PUBLISHED])
+        self._lap("publish")
+        return FleetSnapshot(
+            self._at,
+            self._store,
+            files,
+            sum(told[UNREADABLE]),
+            self._unread,
+            unpublished,
+            past.past,
+            self._seconds,
+        )
+
+    def _publish(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+        records: dict[JobId, list[tuple[bytes, bytes]]] = {}
+        for row in rows:
+            mine = records.setdefault((row["job_name"], row["job_id"]), [])
+            mine.append((row["processor_id"].encode(), row["why"].encode()))
+        try:
+            failed = publish_fleet(next(iter(self._jobs.values())), records) if records else {}
+        except SamzaDagsterError as error:
+            failed = dict.fromkeys(records, error)
+        return {"/".join(job): str(error) for job, error in failed.items()}
 
     def _add(self, files: Sequence[File], dataset: str) -> None:
         self._store.commit(dataset, [one for one in files if one.table == dataset])
@@ -138,12 +174,13 @@ class _Taking:
         self._lap_began = now
 
     def _spans_of_jobs(self, read_to: Mapping[At, int]) -> list[Span]:
-        """What is new in coordinator streams and checkpoints, asked of the brokers for all jobs at once."""
+        """What is new in coordinator streams, checkpoints and states, asked of the brokers for all jobs at once."""
         streams = {
             job.coordinator_stream_topic: it for it, job in self._jobs.items() if not job.zookeeper
         }
         checkpoints = {checkpoint_topic(*it): it for it in self._jobs}
-        ranges = self._asked({*streams, *checkpoints})
+        states = {state_topic(*it): it for it in streams.values()}
+        ranges = self._asked({*streams, *checkpoints, *states})
         asked = {topic: span for (topic, _), span in ranges.items()}
         for stream, it in streams.items():
             span = asked.get(stream)
@@ -154,6 +191,7 @@ class _Taking:
         return [
             *self._spans(ranges, COORDINATOR, streams, read_to),
             *self._spans(ranges, CHECKPOINTS, checkpoints, read_to),
+            *self._spans(ranges, STATE, states, read_to),
         ]
 
     def _groups(self) -> list[dict[str, Any]]:
@@ -262,6 +300,7 @@ class _Taking:
         table: Any,
         fresh: Sequence[File],
         groups: Sequence[dict[str, Any]],
+        errors: Errors | None,
     ) -> Asked:
         newest_ms: dict[str, int] = {}
         names = {ident: topic for topic, ident in self._ids.items()}
@@ -286,10 +325,13 @@ class _Taking:
             newest_ms,
             self._at_ms,
             self._bounds,
+            errors,
         )
 
-    def _judged(self, asked: Asked, table: Any) -> tuple[list[File], int]:
-        """The files of all datasets, and how many records can't be read; folds what was kept, when it is time."""
+    def _judged(
+        self, asked: Asked, table: Any, paces: Sequence[tuple[str, float]]
+    ) -> defaultdict[str, list[Any]]:
+        """What workers tell of the jobs, by what it is; folds what was kept, when it is time."""
         from pyspark import StorageLevel
 
         context = self._spark.sparkContext
@@ -299,42 +341,29 @@ class _Taking:
         dealt = parts(names, context.defaultParallelism)
         judged: Any = context.parallelize(dealt, len(dealt)).flatMap(asked.judged)
         judged.persist(StorageLevel.MEMORY_AND_DISK)
-        told: dict[str, list[Any]] = {}
+        told: defaultdict[str, list[Any]] = defaultdict(list)
         for what, it in judged.filter(partial(_is_of, CONTAINERS, False)).collect():
-            told.setdefault(what, []).append(it)
+            told[what].append(it)
         self._lap("judge")
-        speeds = self._speeds(told.get(RESTORING, []))
+        starts = [(row["host"], row["restore_s"]) for row in told[STARTS]]
+        known = speeds((*paces, *told[RESTORING]), starts, START_S)
         containers = judged.filter(partial(_is_of, CONTAINERS, True)).values()
-        restores = containers.mapPartitions(partial(asked.restores, speeds)).collect()
+        told[FILE] += containers.mapPartitions(partial(asked.restores, known)).collect()
         judged.unpersist()
-        self._lap("forecast")
         if asked.folds:
             from deltalake.exceptions import CommitFailedError
 
             with suppress(CommitFailedError):  # another snapshot is at it
-                self._store.commit("facts", told.get(FOLDED, []), instead_of=table)
-        return [*told.get(FILE, []), *restores], sum(told.get(UNREADABLE, []))
-
-    def _speeds(self, restoring: Iterable[float]) -> Speeds:
-        """How quickly those apply who have something to apply, now and in the snapshots of a day."""
-        pc: Any = import_module("pyarrow.compute")
-        lag_records, apply_per_s, write_per_s, at = map(
-            pc.field, ("lag_records", "apply_per_s", "write_per_s", "snapshot_time")
-        )
-        former: Any = self._store.opened("changelog_lag").to_pyarrow_dataset()
-        its = (
-            (at > self._at - _SPEEDS_OF) & (lag_records > apply_per_s) & (apply_per_s > write_per_s)
-        )
-        rows = former.to_table(columns=["apply_per_s"], filter=its)
-        seen = [*restoring, *rows["apply_per_s"].to_pylist()]
-        if not seen:
-            return Speeds(None, START_S)
-        middle = median_low(seen)
-        spread = (stdev(seen) if len(seen) > 1 else 0.0) or middle / 2
-        return Speeds(Pace(middle, 0.0, spread, 1, 60_000.0), START_S)
+                self._store.commit("facts", told[FOLDED], instead_of=table)
+        self._lap("forecast")
+        return told
 
     def _why_unread(self, job: JobId) -> str | None:
-        own = (self._jobs[job].coordinator_stream_topic, checkpoint_topic(*job))
+        own = (
+            self._jobs[job].coordinator_stream_topic,
+            checkpoint_topic(*job),
+            state_topic(*job),
+        )
         return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
 
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from samza_dagster.lag import Bounds, Speeds
+from samza_dagster.lag import Bounds, Errors, Speeds
 from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
@@ -53,7 +53,7 @@ class Asked:
     `kept` and `fresh` are files of table `facts`: of former snapshots and of this one; `groups` are
     facts that are in none. `folds`: what still counts of `kept` is written, to stand in its place.
     `newest_ms`: topic → when its newest record came, by the brokers' clock, with the time for which no
-    other has come since.
+    other has come since. `errors` are those of past forecasts, None while too few came true.
     """
 
     tables: Tables
@@ -70,12 +70,13 @@ class Asked:
     newest_ms: Mapping[str, int]
     at_ms: int
     bounds: Bounds
+    errors: Errors | None
 
     def judged(self, names: Names) -> Iterator[tuple[str, Any]]:
         """What a worker has found of a part's jobs, with what it is.
 
         Each `FILE` and each `FOLDED` that it has written, rows of `readiness.CONTAINERS`, how many
-        records are `UNREADABLE`, and how many a second a standby applies that is `RESTORING`.
+        records are `UNREADABLE`, and how many a second a standby applies on its host that is `RESTORING`.
         """
         kept = newest(self._read(self.kept, names))
         if self.folds:
@@ -94,7 +95,7 @@ class Asked:
                     if row.get("unreadable"):
                         yield UNREADABLE, row["unreadable"]
                     if dataset == "changelog_lag" and _is_restoring(row):
-                        yield RESTORING, row["apply_per_s"]
+                        yield RESTORING, (row["host"], row["apply_per_s"])
         for file in files.written():
             yield FILE, file
 
@@ -175,7 +176,7 @@ def _is_restoring(row: Row) -> bool:
     )
     if lag_records is None or apply_per_s is None or write_per_s is None:
         return False
-    return lag_records > apply_per_s > write_per_s
+    return row["host"] is not None and lag_records > apply_per_s > write_per_s
 
 
 def _at_once(jobs: Iterable[Job]) -> Iterator[list[Job]]:
@@ -223,6 +224,7 @@ def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[t
             "task_locality": lag.task_rows(job),
             "violations": lag.violation_rows(job),
             readiness.CONTAINERS: readiness.container_rows(job, lags),
+            readiness.STARTS: [{"host": host, "restore_s": s} for host, s in job.starts],
             "snapshots": [
                 {
                     "unreadable": job.unreadable,
@@ -231,7 +233,9 @@ def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[t
             ],
         }
         silences = job.silences_ms(asked.newest_ms)
-        told = readiness.with_readiness(job, lags, first_since, asked.bounds, silences)
+        told = readiness.with_readiness(
+            job, lags, first_since, asked.bounds, silences, asked.errors
+        )
         for dataset, row in (
             *((name, row) for name, found in rows.items() for row in found),
             *told,

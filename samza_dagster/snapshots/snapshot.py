@@ -8,6 +8,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
+from samza_dagster.lag import PastError
 from samza_dagster.snapshots.tables import File, Tables
 
 _SORTED_BY = {
@@ -27,7 +28,8 @@ class FleetSnapshot:
 
     `unreadable` counts the records that couldn't be read and are kept aside, in table `facts`. `unread`
     names the job or topic that couldn't be reached, and why: what it is about is unknown, and nothing
-    else. `seconds` says how long each part took.
+    else. `unpublished` names the jobs whose standbys' readiness couldn't be published. `past` is the
+    error of the last day's forecasts. `seconds` says how long each part took.
     """
 
     at: datetime
@@ -35,6 +37,8 @@ class FleetSnapshot:
     files: Sequence[File]
     unreadable: int
     unread: Mapping[str, str]
+    unpublished: Mapping[str, str]
+    past: PastError
     seconds: Mapping[str, float]
 
     @property

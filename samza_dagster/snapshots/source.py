@@ -9,7 +9,7 @@ each record, whatever is done with it then.
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.snapshots import facts
+from samza_dagster.snapshots.coordinated import Coordinated
 from samza_dagster.snapshots.facts import Fact, Report, Unreadable
 from samza_dagster.snapshots.job import KEPT_REPORTS, Kept, kept_reports
 from samza_dagster.snapshots.tables import File, Tables
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 COORDINATOR, CHECKPOINTS, METRICS = "coordinator stream", "checkpoints", "metrics"
+STATE = "our coordinator's state"
 _LEAST_SPLIT = 20_000
 _AT_ONCE = 500
 _KEPT_AT_ONCE = 200_000
@@ -39,7 +41,7 @@ Row = dict[str, Any]
 class Span:
     """Offsets `start` (inclusive) to `end` (exclusive) of one partition, and whose it is.
 
-    `job` is the one job of a coordinator stream or of checkpoints; None: many jobs share the topic.
+    `job` is the one job of a coordinator stream, of a state topic or of checkpoints; None: many jobs share the topic.
     """
 
     topic: str
@@ -121,6 +123,7 @@ class _Reading:
         self._last: dict[Key, Report] = {}
         self._held = 0
         self._newest_ms: dict[tuple[str, int], int] = {}
+        self._coordinated: defaultdict[Span, Coordinated] = defaultdict(Coordinated)
         self._found = Found([], [], [], [])
 
     def found(self) -> Found:
@@ -190,7 +193,7 @@ class _Reading:
     def _keep(self, at: tuple[str, int], span: Span, offset: int, message: Message) -> None:
         came_ms = message.timestamp()[1]
         value = message.value()
-        fact: Fact | None
+        told: Sequence[Fact]
         try:
             facts.refuse_future(came_ms, self._now_ms)
             if span.what == METRICS:
@@ -199,17 +202,23 @@ class _Reading:
                 if report is not None:
                     self._keep_report(at, offset, came_ms, report)
                 return
-            if span.what == COORDINATOR:
-                fact = facts.coordinator_fact(message.key(), value)
-            else:
-                fact = facts.checkpoint_fact(message.key(), value)
+            told = self._told(span, message.key(), value, came_ms)
         except Unreadable as error:
             seen = (value or message.key() or b"")[:_ASIDE_BYTES].decode(errors="replace")
-            fact = Fact(facts.UNREADABLE, str(offset), f"{error}: {seen}")
-        if fact is not None:
+            told = [Fact(facts.UNREADABLE, str(offset), f"{error}: {seen}")]
+        for fact in told:
             about = (*at, fact.kind, fact.name, fact.source)
             self._facts[about] = (span, fact, offset, came_ms)
             self._held += 1
+
+    def _told(
+        self, span: Span, key: bytes | None, value: bytes | None, came_ms: int
+    ) -> Sequence[Fact]:
+        if span.what == STATE:
+            return self._coordinated[span].facts(key, value, came_ms)
+        read = facts.coordinator_fact if span.what == COORDINATOR else facts.checkpoint_fact
+        fact = read(key, value)
+        return () if fact is None else (fact,)
 
     def _keep_report(self, at: tuple[str, int], offset: int, came_ms: int, report: Report) -> None:
         about = (*at, report.job, report.task, report.host)

@@ -15,8 +15,6 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import resource_manager as resource_managers
 from samza_dagster.metadata.resource_manager import Application, Cluster, Node
 from samza_dagster.orchestration.assets.datasets import (
-    DATASETS,
-    FED_BY,
     described,
     late_pyspark,
     snapshot_assets,
@@ -25,6 +23,7 @@ from samza_dagster.orchestration.assets.datasets import (
     tidy_job,
 )
 from samza_dagster.orchestration.assets.fleet import fleet_overview
+from samza_dagster.orchestration.assets.names import DATASETS, FED_BY
 from samza_dagster.orchestration.assets.snapshot_run import lines
 from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot

@@ -35,8 +35,9 @@ def test_container_locality_is_what_each_processor_reported_last(
         ("1-0", "nm1", "Standby", 2, at(1795264685722)),
     ]
     names = ("processor_id", "host", "mode", "tasks", "reported_at")
+    by_yarn = {"phase": None, "execution_id": None}
     rows = recorded_snapshot.rows("container_locality")
-    assert rows == [{**STAMP, **dict(zip(names, row, strict=True))} for row in expected]
+    assert rows == [{**STAMP, **dict(zip(names, row, strict=True)), **by_yarn} for row in expected]
 
 
 def test_task_locality_joins_each_task_to_the_host_of_its_processor(
