@@ -133,7 +133,7 @@ def stream_command(
 
     tables = Tables(uri or default_uri(), storage)
     with busy("Looking for the jobs …"):
-        _jobs(target, names)
+        jobs_of_target(target, names)
     notice(f"Starting Spark ({master}); the tables are in {tables.uri}")
     with busy("Starting Spark …"):
         spark = spark_session(master, class_archive=archive_path(), settings=spark_config)
@@ -141,7 +141,7 @@ def stream_command(
     def take(at: datetime) -> FleetSnapshot:
         with busy("Taking a snapshot …"):
             # A pattern's jobs are those of now.
-            return take_fleet(spark, _jobs(target, names), at, tables)
+            return take_fleet(spark, jobs_of_target(target, names), at, tables)
 
     def tidy(at: datetime) -> None:
         tables.tidy(timedelta(days=keep_days), at)
@@ -160,11 +160,12 @@ def _leave(snapshot: FleetSnapshot) -> NoReturn:
     raise click.exceptions.Exit(code)
 
 
-def _jobs(target: Target, names: Sequence[str]) -> list[Connection]:
+def jobs_of_target(target: Target, names: Sequence[str]) -> list[Connection]:
     """The jobs of these names and patterns; without any the one that the options name."""
     if not names:
         return [target.connection()]
-    cluster = target.model_copy(update={"job_name": target.job_name or names[0]}).connection()
+    # Which job is of no matter for the cluster, and a pattern is no name.
+    cluster = target.model_copy(update={"job_name": "any"}).connection()
 
     def deployed() -> list[str]:
         if cluster.zookeeper:

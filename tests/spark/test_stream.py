@@ -57,6 +57,7 @@ class Streaming:
         assert self.running is not None
         os.killpg(self.running.pid, signal.SIGKILL)
         self.running.communicate()
+        self.running = None
 
     def once(self) -> dict[str, Any]:
         """One snapshot of a process that ends by itself, as it told of it."""
@@ -66,6 +67,10 @@ class Streaming:
         return json.loads(out)
 
     def commits(self, table: str) -> int:
+        """Fails once the process has ended by itself."""
+        if self.running is not None and self.running.poll() is not None:
+            said = self.running.stdout.read() if self.running.stdout is not None else b""
+            raise AssertionError(f"it ended: {said!r} {self._log.read_text()}")
         return len(list(Path(self.tables.location(table)).glob("_delta_log/*.json")))
 
     def rows(self) -> list[tuple[Any, ...]]:
