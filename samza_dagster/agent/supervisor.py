@@ -218,11 +218,14 @@ class Supervisor:
     # Starts, and what is parked for them
 
     def _create(self, launch: Launch, parked: Optional[Dict[str, str]] = None) -> Incarnation:
+        environment = self._place.environment(launch, self._url_of(launch.execution_id))
+        if parked is not None:
+            environment[parking.VARIABLE] = "1"
         return Incarnation.create(
             self._place.incarnation(launch.execution_id),
             launch,
             command=self._place.command(launch),
-            environment=self._place.environment(launch, self._url_of(launch.execution_id)),
+            environment=environment,
             grant_file=self.lease.file,
             sequence=self.roster.next_sequence(),
             parked=parked,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from samza_dagster.cli.completion import processors
-from samza_dagster.cli.dagster_instance import dagster_instance, require_instance
+from samza_dagster.cli.dagster_instance import dagster_instance, home_option, require_instance
 from samza_dagster.cli.options import Target, json_option, prefix_option, target_options
 from samza_dagster.cli.output import busy, notice, print_json
 from samza_dagster.errors import InvalidInput
@@ -19,13 +19,7 @@ from samza_dagster.errors import InvalidInput
 @click.argument("processor", shell_complete=processors)
 @click.option("--reason", required=True, metavar="TEXT", help="What was found or done.")
 @click.option("--ticket", default="", metavar="TEXT", help="Ticket or change number.")
-@click.option(
-    "--dagster-home",
-    envvar="DAGSTER_HOME",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
-)
+@home_option
 @prefix_option
 @click.option("--dry-run", is_flag=True, help="Print what it would lift and write nothing.")
 @json_option
@@ -36,7 +30,7 @@ def acknowledge(
     processor: str,
     reason: str,
     ticket: str,
-    dagster_home: Path,
+    home: Path,
     prefix: str,
     dry_run: bool,
     as_json: bool,
@@ -59,7 +53,7 @@ def acknowledge(
 
     _check("--reason", reason, 1, LONGEST_REASON)
     _check("--ticket", ticket, 0, LONGEST_WHO)
-    require_instance(dagster_home)
+    require_instance(home)
     connection = target.connection()
     job = f"{connection.job_name}/{connection.job_id}"
     with target.client() as client, busy("Reading the job …"):
@@ -80,7 +74,7 @@ def acknowledge(
         key=asset_key(prefix, HISTORY),
     )
     if not dry_run:
-        with dagster_instance(dagster_home) as instance:
+        with dagster_instance(home) as instance:
             instance.report_runless_asset_event(event)
     if as_json:
         group = view.group_of(processor)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import click
+
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 
 if TYPE_CHECKING:
@@ -31,6 +33,27 @@ def require_instance(home: Path) -> None:
         fix="the DAGSTER_HOME that Dagster's daemon runs with; to make one:"
         f" samza-dagster instance {home}",
     )
+
+
+def _named(_context: click.Context, _parameter: click.Parameter, home: Path | None) -> Path:
+    if home is None or not home.is_dir():
+        raise InvalidInput(
+            "which Dagster instance",
+            seen=f"no directory {home}" if home else "neither --dagster-home nor DAGSTER_HOME",
+            fix="the DAGSTER_HOME that Dagster's daemon runs with",
+        )
+    return home
+
+
+home_option = click.option(
+    "--dagster-home",
+    "home",
+    envvar="DAGSTER_HOME",
+    type=click.Path(path_type=Path, file_okay=False),
+    callback=_named,
+    metavar="DIRECTORY",
+    help="The Dagster instance [env: DAGSTER_HOME].",
+)
 
 
 @contextmanager

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from importlib import metadata, util
 from typing import TYPE_CHECKING
 
 import click
 
-from samza_dagster.cli.machine import machine_findings
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
-from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
+from samza_dagster.coordinator.fencing.examination import Finding
+from samza_dagster.errors import InvalidInput, MalformedRecord, MissingPrerequisite, Unreachable
+from samza_dagster.version import __version__
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, LeaderView
-    from samza_dagster.coordinator.diagnosis import Finding
     from samza_dagster.metadata.connection import Connection
 
 _CONFIGURED = "it is said which job on which cluster is meant"
+_VERSIONS = ("dagster", "confluent-kafka", "click", "pydantic")
+_EXTRAS = {
+    "spark": "pyspark",
+    "coordinator": "prometheus_client",
+    "postgres": "dagster_postgres",
+    "zookeeper": "kazoo",
+    "sandbox": "dagster_webserver",
+}
+"""Extra → a module that it brings."""
 
 
 @click.command()
@@ -82,8 +93,6 @@ def _show(found: list[Finding], unread: list[Unreachable], as_json: bool) -> Non
 
 def _connection(target: Target, found: list[Finding]) -> Connection | None:
     """The job that is meant; None without, and the finding says what to set."""
-    from samza_dagster.coordinator.diagnosis import Finding
-
     try:
         connection = target.connection()
     except InvalidInput as error:
@@ -144,7 +153,6 @@ def job_findings(connection: Connection) -> Iterator[Finding]:
 def coordinator_findings(view: JobView) -> Iterator[Finding]:
     """Who coordinates the job, and what of it doesn't run. Pure."""
     from samza_dagster.client.views import LOST_STATE
-    from samza_dagster.coordinator.diagnosis import Finding
 
     if view.leader is not None:
         yield _led(view.leader)
@@ -175,8 +183,6 @@ def coordinator_findings(view: JobView) -> Iterator[Finding]:
 
 
 def _led(leader: LeaderView) -> Finding:
-    from samza_dagster.coordinator.diagnosis import Finding
-
     seen = f"epoch {leader.epoch} on {leader.host}, last sign of life {at(leader.beat_ms)}"
     return Finding(
         "a coordinator of ours leads the job",
@@ -188,8 +194,6 @@ def _led(leader: LeaderView) -> Finding:
 
 def poison_findings(view: JobView) -> Iterator[Finding]:
     """Whether Samza's AM, where it coordinates, gets past every placement record."""
-    from samza_dagster.coordinator.diagnosis import Finding
-
     if not view.capabilities.rules_before_stop:
         seen = "; ".join(f"{key}: {why}" for key, why in view.poison.items())
         yield Finding(
@@ -202,8 +206,6 @@ def poison_findings(view: JobView) -> Iterator[Finding]:
 
 def judged(disagreements: Mapping[str, str]) -> list[Finding]:
     """One line for each host that has reported."""
-    from samza_dagster.coordinator.diagnosis import Finding
-
     return [
         Finding(
             f"the clock of {host} is within 5 s of the others'",
@@ -213,3 +215,30 @@ def judged(disagreements: Mapping[str, str]) -> list[Finding]:
         )
         for host, seen in sorted(disagreements.items())
     ]
+
+
+def machine_findings() -> Iterator[Finding]:
+    """What is installed here; nothing is asked of anybody else."""
+    from confluent_kafka import libversion
+
+    versions = [f"samza_dagster {__version__}", f"Python {platform.python_version()}"]
+    versions += [f"{name} {metadata.version(name)}" for name in _VERSIONS]
+    versions.append(f"librdkafka {libversion()[0]}")
+    yield Finding("what is installed is known", True, ", ".join(versions))
+    there = [extra for extra, module in _EXTRAS.items() if util.find_spec(module) is not None]
+    absent = [extra for extra in _EXTRAS if extra not in there]
+    seen = f"{', '.join(there) or 'none'}" + (f"; not {', '.join(absent)}" if absent else "")
+    yield Finding("the extras that are installed are known", True, seen)
+    yield _java(is_needed="spark" in there or "sandbox" in there)
+
+
+def _java(*, is_needed: bool) -> Finding:
+    from samza_dagster.sandbox.java_check import find_java
+
+    check = "a Java that Spark, the sandbox and containers run on is on this machine"
+    try:
+        java = find_java()
+    except MissingPrerequisite as error:
+        needed_by = "" if is_needed else "; no extra is installed that needs one"
+        return Finding(check, not is_needed, f"{error.seen}{needed_by}", error.fix)
+    return Finding(check, True, f"{java.version} by {java.found_by}")

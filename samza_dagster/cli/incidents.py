@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from samza_dagster.cli.dagster_instance import dagster_instance
+from samza_dagster.cli.dagster_instance import dagster_instance, home_option
 from samza_dagster.cli.options import job_options, json_option, prefix_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.configuration import variable
@@ -16,15 +16,9 @@ from samza_dagster.errors import InvalidInput
 @click.command()
 @job_options
 @prefix_option
-@click.option(
-    "--dagster-home",
-    envvar="DAGSTER_HOME",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
-)
+@home_option
 @json_option
-def incidents(*, job: str, prefix: str, dagster_home: Path, as_json: bool) -> None:
+def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
     """Show each trouble that auto_failover told: what it would ask, and what was done, and when.
 
     By it a job goes from mode shadow to advise and to act: how much sooner the sensor would
@@ -48,7 +42,7 @@ def incidents(*, job: str, prefix: str, dagster_home: Path, as_json: bool) -> No
             seen="no job's name",
             fix=f"--job-name NAME, or {variable('job_name')}",
         )
-    with busy("Reading the Dagster instance …"), dagster_instance(dagster_home) as instance:
+    with busy("Reading the Dagster instance …"), dagster_instance(home) as instance:
         log = InstanceEvents(instance, asset_key(prefix, HISTORY)).read(0)
     found = incidents_of(reversed(log.events), job)
     if as_json:

@@ -5,14 +5,14 @@ No lock of its own: the cluster calls under its lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from samza_dagster.cluster.agent_messages import launch_to_wire
-from samza_dagster.cluster.allocation import KnownHost, ResourceAsk, choose_host, explain
-from samza_dagster.cluster.gathering import Gathering
+from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
 from samza_dagster.cluster.host_book import HostBook, Notice
+from samza_dagster.cluster.interface import ResourceAsk
 
 # A host that refused although it seemed to have room is asked again after this.
 _ASK_AGAIN_S = 0.5
@@ -22,6 +22,36 @@ READY_WITHIN_S = 8.0
 _LEFT_OF_TIME_S = 1.0
 REMEMBERED_ENDS = 10_000
 """Of requests, in one term."""
+_LONGEST_GATHERING = 4
+"""It ends after this many quiet times since the first host, whoever else may be coming."""
+
+
+@dataclass
+class Gathering:
+    """Ends for good once no new host has registered for `quiet_s`; times are in seconds.
+
+    Before the first host registers it hasn't begun, however long that takes. As Kafka's
+    `group.initial.rebalance.delay.ms`: the first to join would get everything.
+    """
+
+    quiet_s: float
+    over: bool = False
+    ends_at: float | None = None
+    _latest: float = 0.0
+    _seen: set[str] = field(default_factory=set[str])
+
+    def see(self, hosts: Iterable[str], now: float) -> None:
+        """Takes who is registered now; whoever comes after the end begins nothing anew."""
+        self.over = self.over or (self.ends_at is not None and self.ends_at <= now)
+        if self.over:
+            return
+        new = set(hosts) - self._seen
+        if new:
+            if not self._seen:
+                self._latest = now + _LONGEST_GATHERING * self.quiet_s
+            self._seen |= new
+            self.ends_at = min(self._latest, now + self.quiet_s)
+            self.over = self.ends_at <= now
 
 
 class SendCommand(Protocol):

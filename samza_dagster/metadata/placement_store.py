@@ -6,7 +6,6 @@ to see all of them, watch.
 
 from __future__ import annotations
 
-import logging
 import time
 import uuid as uuid_module
 from collections.abc import Callable
@@ -14,7 +13,13 @@ from typing import TypeVar
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.coordinator_stream import SET_CONFIG
-from samza_dagster.metadata.interface import Change, MetadataStore, Watch
+from samza_dagster.metadata.interface import (
+    Change,
+    MetadataStore,
+    OnMalformed,
+    Watch,
+    log_malformed,
+)
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
     REQUEST,
@@ -25,18 +30,7 @@ from samza_dagster.model.placement_messages import (
     parse_response,
 )
 
-_log = logging.getLogger(__name__)
 _Message = TypeVar("_Message", PlacementRequest, PlacementResponse)
-OnMalformed = Callable[[MalformedRecord], None]
-
-
-def _log_malformed(error: MalformedRecord) -> None:
-    """Logs a record that can't be read as a warning."""
-    _log.warning("Skipped a record: %s", error)
-
-
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def request_key(uuid: str) -> str:
@@ -70,9 +64,9 @@ class ContainerPlacementMetadataStore:
         self,
         store: MetadataStore,
         *,
-        now_ms: Callable[[], int] = _wall_clock_ms,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         new_uuid: Callable[[], uuid_module.UUID] = uuid_module.uuid4,
-        on_malformed: OnMalformed = _log_malformed,
+        on_malformed: OnMalformed = log_malformed,
     ) -> None:
         self._store = store
         self._now_ms = now_ms

@@ -319,8 +319,13 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             jobs = [job for job in jobs if job.name not in BY_OWN_REQUEST]
         for job in jobs:
             if job.name not in self._made:
-                resources = self._resources_of(job.name)
-                self._made[job.name] = of_component(job, self.tag, self.prefix, resources)
+                self._made[job.name] = of_component(
+                    job,
+                    self.tag,
+                    self.prefix,
+                    self._resources_of(job.name),
+                    self._resources.get("samza"),
+                )
         return [self._made[job.name] for job in jobs]
 
     def _resources_of(self, job: str) -> dict[str, Any]:

@@ -246,10 +246,16 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
         Where neither is one of the component's it is of several still, and refuses to be asked.
         """
-        if not self.is_several or run is None:
+        return (
+            self if run is None else self.of_key(run.tags.get(JOB) or run.tags.get(PARTITION, ""))
+        )
+
+    def of_key(self, key: str) -> Self:
+        """As `of_run`, by a partition's key or a value of tag `samza/job`."""
+        if not self.is_several:
             return self
-        self._asked = run.tags.get(JOB) or run.tags.get(PARTITION, "")
-        parts = self._asked.removeprefix(f"{self.prefix}/" if self.prefix else "").split("/")
+        self._asked = key
+        parts = key.removeprefix(f"{self.prefix}/" if self.prefix else "").split("/")
         job = "/".join(parts[:2])
         if len(parts) > 1 and any(fnmatchcase(job, one) for one in self.jobs):
             return self.of(job)

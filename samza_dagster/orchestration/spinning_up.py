@@ -17,7 +17,7 @@ from samza_dagster.orchestration.phases import SPIN_UP, MovePhases
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests import Outcome, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.pictures import lag_svg, picture
+from samza_dagster.orchestration.show.pictures import clock, lag_svg, picture
 from samza_dagster.orchestration.show.plain_pictures import plain_lag, plain_maps
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.spun_up import (
@@ -89,7 +89,7 @@ def wait_until_warm(
         suspend(context, watch.rest)
         return
     rows = [
-        {"at": at_ms, "seconds": (at_ms - samples[0][0]) / 1000, "records": records}
+        {"at": clock(at_ms), "seconds": (at_ms - samples[0][0]) / 1000, "records": records}
         for at_ms, records in samples[-SHOWN_SAMPLES:]
     ]
     metadata: dict[str, Any] = {

@@ -15,7 +15,7 @@ from samza_dagster.sandbox import process
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.hosts import SimulatedHost, hosts_of, stop_hosts
-from samza_dagster.sandbox.launch import container_template
+from samza_dagster.sandbox.launch import config_and_template
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
 
@@ -48,7 +48,7 @@ class OwnRunner:
     ) -> None:
         """The agents first; returns before the containers run. `settings` stand above `config`."""
         with phases.phase("hosts and coordinator"):
-            self.files.write({**config, **settings}, container_template())
+            self.files.write(*config_and_template({**config, **settings}))
             for host in self.hosts:
                 host.start(
                     url_file=self.files.url,

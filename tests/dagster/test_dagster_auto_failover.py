@@ -124,6 +124,10 @@ def test_its_end_is_told_once(stage: Stage) -> None:
         "auto-failover",
         "auto-failover-over",
     ]
+    for event in stage.events:
+        assert isinstance(event.metadata["told_at"], dg.TimestampMetadataValue)
+        numbers = [value.value for value in event.metadata.values() if type(value.value) is int]
+        assert all(number < stage.world.now_ms / 10 for number in numbers), "ms since the epoch"
 
 
 def test_a_broker_that_is_away_leaves_the_cursor_alone(stage: Stage) -> None:

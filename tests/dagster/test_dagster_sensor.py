@@ -10,7 +10,6 @@ import dagster as dg
 import pytest
 from history_stream import STATE, STORES, MemorySamza, Stream, response, under_samza
 
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import ResponseDetails, StatusCode
 from samza_dagster.orchestration.history import events
@@ -25,6 +24,7 @@ from samza_dagster.orchestration.history.open_requests import OpenRequest
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.history.tick import no_end_event
 from samza_dagster.placement import texts
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.dagster
 

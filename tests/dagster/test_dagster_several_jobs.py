@@ -15,6 +15,7 @@ from fake_lookout import LOOKOUTS, Lookout, LookoutClient
 from fake_placement import WORLDS, FakeClient, World
 
 from samza_dagster import SamzaJobComponent
+from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.orchestration import job_sensor
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
@@ -167,6 +168,19 @@ def test_choices_name_job_and_processor(instance: dg.DagsterInstance) -> None:
     keys = offered.get_partition_keys(dynamic_partitions_store=instance)
     assert all(key.startswith("orders/1/") for key in keys)
     assert instance.get_dynamic_partitions("*/jobs") == ["orders/1"]
+
+
+def test_the_form_offers_the_hosts_of_the_chosen_processors_job(
+    instance: dg.DagsterInstance,
+) -> None:
+    """Each job has hosts of its own."""
+    WORLDS["billing/2"].hosts = {
+        "here": HostView("here", "alive"),
+        "there": HostView("there", "alive"),
+    }
+    WORLDS["billing/2"].at = {"0": "here"}
+    made = loaded().get_job("move_container").get_run_config_for_partition_key("billing/2/0")
+    assert made["ops"]["plan_move_container"]["config"]["destination"] == "there|ANY_HOST"
 
 
 def test_a_run_is_about_the_job_of_its_partition(instance: dg.DagsterInstance) -> None:

@@ -158,7 +158,9 @@ def test_pictures_come_first_of_all_metadata() -> None:
     assert first["host_loss"] == "if_a_host_dies"
 
 
-def test_where_logs_are_files_a_picture_is_told_by_its_address(tmp_path: Path) -> None:
+def test_where_logs_are_files_a_picture_is_told_by_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Shorter than what the UI shows in place; the file is where the web server looks for it."""
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         result = materialize("0-0=30", instance=instance)
@@ -168,6 +170,8 @@ def test_where_logs_are_files_a_picture_is_told_by_its_address(tmp_path: Path) -
         file: Any = instance.compute_log_manager
         newest = "newest-changelog_lag/pictures/lag_over_time"
         assert f"(/logs/{newest}/svg)" in described("", "changelog_lag")
+        monkeypatch.setenv("DAGSTER_WEBSERVER_PATH_PREFIX", "/dagster")
+        assert f"(/dagster/logs/{newest}/svg)" in described("", "changelog_lag")
         assert Path(file.get_captured_local_path(newest.split("/"), "svg")).exists()
         assert (
             Path(file.get_captured_local_path(path.split("/"), "svg"))

@@ -23,7 +23,7 @@ from samza_dagster.orchestration.assets.names import (
 from samza_dagster.orchestration.assets.snapshot_settings import TIDY_CRON, Snapshots
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP, HISTORY
-from samza_dagster.orchestration.names import asset_key, named
+from samza_dagster.orchestration.names import asset_key, named, shown_at
 from samza_dagster.orchestration.tags import job_tags
 
 SNAPSHOT_JOB, TIDY_JOB = "snapshot_assets", "tidy_snapshots"
@@ -78,9 +78,8 @@ def described(prefix: str, dataset: str) -> str:
     name = PICTURES.get(dataset)
     if name is None:
         return text
-    # Not by the gallery's module: it draws, and most runs have nothing to draw.
-    address = f"/logs/{owner_of(prefix, dataset)}/pictures/{name}/svg"
-    return f"![No picture of it here yet: it comes with a snapshot]({address})\n\n{text}"
+    said = "No picture of it here yet: it comes with a snapshot"
+    return f"{shown_at(owner_of(prefix, dataset), name, said)}\n\n{text}"
 
 
 def late_pyspark(settings: Snapshots) -> dg.ResourceDefinition:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import pytest
 
-from samza_dagster.cli import machine
+from samza_dagster.cli import doctor as machine
 from samza_dagster.cli.doctor import coordinator_findings
 from samza_dagster.cli.main import cli
 from samza_dagster.client.views import HostView, JobView, LeaderView

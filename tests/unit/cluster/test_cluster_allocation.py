@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.cluster.allocation import KnownHost, ResourceAsk, choose_host, explain
+from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
+from samza_dagster.cluster.interface import ResourceAsk
 
 pytestmark = pytest.mark.unit
 

@@ -9,9 +9,8 @@ import pytest
 
 from samza_dagster.cluster import resource_requests
 from samza_dagster.cluster.agent_messages import parse_sync
-from samza_dagster.cluster.allocation import ResourceAsk
 from samza_dagster.cluster.host_book import HostBook
-from samza_dagster.cluster.interface import ContainerLaunch
+from samza_dagster.cluster.interface import ContainerLaunch, ResourceAsk
 from samza_dagster.cluster.resource_requests import ResourceRequests
 
 pytestmark = pytest.mark.unit

@@ -40,9 +40,8 @@ def test_starts_that_found_the_brokers_away_leave_when_they_are_back() -> None:
     events, asked = all_allocated(bench)
     bench.handle_all()
     assert not bench.cluster.named("start_container")
-    first, other = (call[2]["launch"].execution_id for call in asked)
-    host = next(h for call, h in zip(asked, HOSTS, strict=False) if first in str(call))
-    events.on_container_stopped(first, host, 1)
+    first, other = (call[1].launch.execution_id for call in asked)
+    events.on_container_stopped(first, HOSTS[0], 1)
     bench.handle_all()
     bench.brokers.away = False
     bench.pass_time(1.5)
@@ -103,8 +102,8 @@ def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
     bench.term._handle(Arrived(ask))
     bench.term._keep_house()
     assert bench.cluster.named("report_again")
-    again = {call[1] for call in bench.cluster.named("request_resource")}
-    assert {call[1] for call in requested} <= again
+    again = {call[1].request_id for call in bench.cluster.named("request_resource")}
+    assert {call[1].request_id for call in requested} <= again
     assert not any(host.registered for host in bench.steps.state.hosts.values())
     bench.handle_all()
     bench.term._keep_house()

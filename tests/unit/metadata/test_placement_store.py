@@ -10,10 +10,11 @@ from uuid import UUID
 import pytest
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
-from samza_dagster.metadata import ContainerPlacementMetadataStore, MemoryMetadataStore
+from samza_dagster.metadata import ContainerPlacementMetadataStore
 from samza_dagster.metadata.coordinator_stream import decode_key
 from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.unit
 
