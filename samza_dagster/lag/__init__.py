@@ -51,7 +51,6 @@ if TYPE_CHECKING:
         StorePart,
         host_losses,
         restore_forecast,
-        restore_forecasts,
         speeds,
     )
     from samza_dagster.lag.reports import Course, Report, course
@@ -107,7 +106,6 @@ __all__ = [
     "records_behind",
     "replica_readiness",
     "restore_forecast",
-    "restore_forecasts",
     "silent_after_ms",
     "soonest_ready",
     "soonness",
@@ -120,56 +118,12 @@ __all__ = [
     "times_to_ask",
 ]
 
-_LAZY = {
-    "Applied": "forecasting",
-    "Bounds": "stand",
-    "Container": "recovery",
-    "Course": "reports",
-    "Errors": "forecasting",
-    "Forecast": "forecasting",
-    "HostLoss": "recovery",
-    "Kept": "past",
-    "LostContainer": "recovery",
-    "NewestReadiness": "newest",
-    "Pace": "forecasting",
-    "Part": "newest",
-    "Past": "past",
-    "PastError": "past",
-    "Published": "newest",
-    "Replica": "readiness",
-    "ReplicaReadiness": "readiness",
-    "Report": "reports",
-    "RestoreForecast": "recovery",
-    "Speeds": "recovery",
-    "Stand": "stand",
-    "StandbyReadiness": "readiness",
-    "Steadiness": "stand",
-    "StorePart": "recovery",
-    "back_test": "past",
-    "course": "reports",
-    "forecast": "forecasting",
-    "host_losses": "recovery",
-    "last_of": "forecasting",
-    "newest_readiness": "newest",
-    "of_standby": "stand",
-    "pace": "forecasting",
-    "pasts": "past",
-    "published": "newest",
-    "ready_at_ms": "past",
-    "replica_readiness": "readiness",
-    "restore_forecast": "recovery",
-    "restore_forecasts": "recovery",
-    "soonest_ready": "newest",
-    "speeds": "recovery",
-    "stalled_for_ms": "forecasting",
-    "standby_readiness": "readiness",
-    "stands_since": "forecasting",
-    "steadiness": "stand",
-    "time_to_ready": "forecasting",
-}
+_LATE = ("forecasting", "newest", "past", "readiness", "recovery", "reports", "stand")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
+    for module in _LATE if name in __all__ else ():
+        found = vars(import_module(f"{__name__}.{module}"))
+        if name in found:
+            return found[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

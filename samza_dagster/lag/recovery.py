@@ -157,13 +157,6 @@ def restore_forecast(container: Container, host: str, speeds: Speeds) -> Restore
     return RestoreForecast(*about, is_warm, sum(known), down, why)
 
 
-def restore_forecasts(
-    containers: Iterable[Container], hosts: Collection[str], speeds: Speeds
-) -> list[RestoreForecast]:
-    """A row for each container on each host."""
-    return [restore_forecast(one, host, speeds) for one in containers for host in sorted(hosts)]
-
-
 def host_losses(
     containers: Sequence[Container], hosts: Collection[str], speeds: Speeds
 ) -> list[HostLoss]:

@@ -72,6 +72,7 @@ def take_fleet(
     when none can be read, that is raised: `InvalidInput` for a job that was never deployed, `Refused` for one whose
     stream is another job's, `Unreachable` when no broker answers.
     """
+    at = at.replace(microsecond=at.microsecond // 1000 * 1000)  # as rows have it: readers go by it
     cluster = KafkaCluster.of(_one_cluster(jobs))
     with closing(KafkaJobTopics(cluster)) as topics:
         return _Taking(spark, jobs, at, store, topics, bounds, clock).take()

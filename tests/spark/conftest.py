@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from samza_dagster.metadata import Connection
+from samza_dagster.metadata.state_topic import encode_record
+from samza_dagster.placement import codec
+from samza_dagster.placement.state import Group, Incarnation, JobState, Phase, Processor, Role
 from samza_dagster.snapshots import FleetSnapshot, Tables, spark_session, take_fleet
 from samza_dagster.snapshots.class_archive import dump
 from tests.rig.pace import PACE
@@ -278,9 +281,30 @@ def _metrics(
     return (None, json.dumps(snapshot), at_ms)
 
 
+def edge_state() -> list[tuple[str | None, str | None, int]]:
+    """Our coordinator's records: 5 took 7 s to start, 1-1 starts and has said nothing yet, h9 has an agent."""
+
+    def group(active: str, member: str, phase: Phase, host: str) -> dict[str, Any]:
+        run = Incarnation(1, f"{member}-of-1", host, "r")
+        one = Processor(member, Role.STANDBY if "-" in member else Role.ACTIVE, phase, run)
+        return {"epoch": 1, "group": codec.group_to_json(Group(active, {member: one}))}
+
+    records = [
+        ("job", {"state": codec.job_to_json(JobState("edge/1", "run-2"))}, 80_000),
+        ("group/5", group("5", "5", Phase.STARTING, "h5"), 81_000),
+        ("group/5", group("5", "5", Phase.RUNNING, "h5"), 88_000),
+        ("group/1", group("1", "1-1", Phase.STARTING, "h8"), 90_000),
+        ("host/h9", {"host": "h9", "alive": True}, 91_000),
+    ]
+    encoded = [(*encode_record(key, value), at_ms) for key, value, at_ms in records]
+    return [(key.decode(), value and value.decode(), at_ms) for key, value, at_ms in encoded]
+
+
 @pytest.fixture(scope="session")
 def edge_job(topics: Topics) -> Connection:
-    """The job `edge`: two tasks with a standby each, three stores with changelogs."""
+    """The job `edge`: two tasks with a standby each, three stores with changelogs, and our coordinator."""
+    topics.create("__samza_dagster_edge_1")
+    topics.fill("__samza_dagster_edge_1", edge_state())
     stream = "__samza_coordinator_edge_1"
     topics.create(stream)
     topics.fill(stream, edge_stream())

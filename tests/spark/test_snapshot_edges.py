@@ -43,6 +43,20 @@ def test_a_processor_of_an_earlier_job_model_shows_as_having_no_tasks(
     assert located(edge_snapshot)["7-0"] == ("h7", "Standby", 0)
 
 
+def test_our_coordinator_has_a_container_before_it_says_anything(
+    edge_snapshot: FleetSnapshot, tables: Tables
+) -> None:
+    """Its host, phase and process; how long a start took; a host by its agent alone is one to restore on."""
+    rows = {r["processor_id"]: r for r in edge_snapshot.rows("container_locality")}
+    told = [(r["host"], r["phase"], r["execution_id"]) for r in (rows["1-1"], rows["5"])]
+    assert told == [("h8", "starting", "1-1-of-1"), ("h5", "running", "5-of-1")]
+    assert (rows["0"]["host"], rows["0"]["phase"]) == ("h1", None)
+    every = tables.read("facts", paths_of(tables.opened("facts")))
+    (start,) = (row for row in every if row["kind"] == "start")
+    assert (start["name"], start["source"], start["text"]) == ("5", "h5", "7.0")
+    assert "h9" in {r["host"] for r in edge_snapshot.rows("restore_forecast")}
+
+
 def test_a_task_taken_from_the_assignment_is_gone(edge_snapshot: FleetSnapshot) -> None:
     """`Partition 9`'s assignment was deleted, its mode record lingers."""
     assert "Partition 9" not in {r["task_name"] for r in edge_snapshot.rows("task_locality")}
@@ -53,7 +67,7 @@ def test_unreadable_records_are_kept_aside_and_hide_nothing(
 ) -> None:
     """Three keys that are no `[version, type, key]`, two values without content, a checkpoint, a report."""
     assert edge_snapshot.unreadable == 7
-    assert set(located(edge_snapshot)) == {"0", "0-0", "1", "1-0", "7-0"}
+    assert set(located(edge_snapshot)) == {"0", "0-0", "1", "1-0", "7-0", "5", "1-1"}
     by_topic: dict[str, set[int]] = {}
     for row in tables.read("facts", paths_of(tables.opened("facts"))):
         if row["kind"] == "unreadable" and "edge" in row["topic"]:

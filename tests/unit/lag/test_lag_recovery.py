@@ -15,7 +15,6 @@ from samza_dagster.lag import (
     StorePart,
     host_losses,
     restore_forecast,
-    restore_forecasts,
     speeds,
 )
 
@@ -34,7 +33,7 @@ def seconds(container: Container, host: str, speeds: Speeds = SPEEDS) -> float |
 
 def test_warm_here_and_cold_there() -> None:
     """A start alone where its store is, what the standby lacks beside it, everything elsewhere."""
-    rows = restore_forecasts([ACTIVE], HOSTS, SPEEDS)
+    rows = [restore_forecast(ACTIVE, host, SPEEDS) for host in HOSTS]
     told = [(row.host, row.is_warm, row.left) for row in rows]
     assert told == [("a", True, 0), ("b", True, 500), ("c", False, 10_000)]
     assert [seconds(ACTIVE, host) for host in HOSTS] == [3, 8, 103]
@@ -69,7 +68,8 @@ def test_a_copy_older_than_the_changelog_has_no_more_to_apply_than_there_is() ->
 def test_a_changelog_without_a_leader_makes_its_own_containers_unknown_and_no_others() -> None:
     """With the reason."""
     unread = Container("shop", "1", "a", (PART, StorePart("lab 1", None, None)))
-    rows = {row.processor_id: row for row in restore_forecasts([ACTIVE, unread], ["b"], SPEEDS)}
+    both = (restore_forecast(one, "b", SPEEDS) for one in (ACTIVE, unread))
+    rows = {row.processor_id: row for row in both}
     assert rows["1"].down is None
     assert rows["1"].why == "the changelog of lab 1 can't be read"
     assert rows["0"].down is not None
