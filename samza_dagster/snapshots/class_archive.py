@@ -1,7 +1,7 @@
 """A class archive for Spark's JVM: it halves the start of a session and its first query.
 
 Written once per Java and pyspark: `python -m samza_dagster.snapshots.class_archive`
-runs a small job and lets its JVM write the archive (some 160 MB) as it ends. The
+runs a small job and lets its JVM write the archive (some 110 MB) as it ends. The
 JVM ignores an archive that doesn't fit, so none is ever a reason not to start.
 """
 
