@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Dict, Iterable, Mapping, Optional
 
-from samza_dagster.agent.held_lease import HeldLease
+from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.incarnation import Incarnation, overlaps
 from samza_dagster.agent.roster import Roster
 

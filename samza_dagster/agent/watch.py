@@ -10,7 +10,7 @@ from typing import Callable, Dict, Generator, List
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent import parking, procfs
 from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
-from samza_dagster.agent.held_lease import HeldLease
+from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import spawn_warden

@@ -20,10 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.cluster.acknowledgements import acknowledge
 from samza_dagster.cluster.agent_gateway import AgentGateway, Answer, listening
 from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, parse_sync
-from samza_dagster.cluster.grants import Grants
 from samza_dagster.cluster.host_book import HostBook, Notice
 from samza_dagster.cluster.interface import (
     JSON,
@@ -77,7 +75,6 @@ class LocalCluster:
         self._term = term
         self._higher_epochs: dict[str, int] = {}
         self._longest_hold_s = min(term.granted_s, term.host_timeout_s) / 4
-        self._grants = Grants(term.lease_s, term.lease_source, term.clock)
         self._url_file = url_file
         self._clock = term.clock
         self._began = self._clock()
@@ -227,7 +224,7 @@ class LocalCluster:
                 # word: it then refuses what an earlier leader, or this one before, told it.
                 return self._reply(sync, book, ())
             book.heard_at = self._clock()
-            acknowledge(book, sync, self._requests, self._notices.put)
+            self._requests.acknowledged(book, sync)
             self._book(book, sync)
             until = book.heard_at + min(sync.wait_ms / 1000, self._longest_hold_s)
             admitted = book.admitted
@@ -245,10 +242,12 @@ class LocalCluster:
             return self._refusal(sync) or self._reply(sync, book, book.commands.values())
 
     def _reply(self, sync: Sync, book: HostBook, commands: Iterable[Mapping[str, Any]]) -> Answer:
+        free_s, longest_s = self._term.lease_source(), self._term.lease_s
+        lease_s = book.lease_s(self._clock(), free_s=free_s, longest_s=longest_s)
         return 200, {
             "version": min(VERSION, sync.version),
             "epoch": self.epoch,
-            "lease_ms": max(0, int(self._grants.seconds(book) * 1000)),
+            "lease_ms": max(0, int(lease_s * 1000)),
             "commands": list(commands),
             "locality": self._localities(),
             "losses": book.losses,

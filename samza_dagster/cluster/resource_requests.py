@@ -5,15 +5,17 @@ No lock of its own: the cluster calls under its lock.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from samza_dagster.cluster.agent_messages import launch_to_wire
+from samza_dagster.cluster.agent_messages import Sync, launch_to_wire
 from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
 from samza_dagster.cluster.host_book import HostBook, Notice
 from samza_dagster.cluster.interface import ResourceAsk
 
+LOG = logging.getLogger(__name__)
 # A host that refused although it seemed to have room is asked again after this.
 _ASK_AGAIN_S = 0.5
 # What runs goes on running while its replacement's JVM starts elsewhere, but not for longer.
@@ -156,6 +158,29 @@ class ResourceRequests:
             if pending.ask.urgent:
                 self._expire(request_id, pending)
 
+    def acknowledged(self, book: HostBook, sync: Sync) -> None:
+        """What an agent says of its commands: off the book; refused ones that matter become callbacks."""
+        host, present = book.host, {c.execution_id for c in sync.containers}
+        for done in sync.acknowledged:
+            command = book.commands.pop(done.id, None)
+            if command is None:
+                continue
+            kind = command["kind"]
+            if kind == "reserve":
+                self.answered(host, command["request_id"], ok=done.ok, why=done.why)
+            elif done.ok:
+                continue
+            elif kind == "start" and command["launch"]["execution_id"] not in present:
+                execution_id = command["launch"]["execution_id"]
+                self.container_ended(execution_id)
+                self._notify(_start_failed(execution_id, host, done.why))
+            elif kind == "stop":
+                execution_id = command["execution_id"]
+                is_there = execution_id in present
+                self._notify(_stop_refused(execution_id, host, done.why, is_there=is_there))
+            elif kind not in ("release", "forget"):
+                LOG.warning("%s refused %s: %s", host, kind, done.why)
+
     def reconcile(self, book: HostBook) -> None:
         """Takes up unused reservations that an earlier leader made, gives back what has ended."""
         releasing = {c["request_id"] for c in book.commands.values() if c["kind"] == "release"}
@@ -277,3 +302,15 @@ def _expired(request_id: str, why: str) -> Notice:
 
 def _is_candidate(ask: ResourceAsk, host: str) -> bool:
     return host not in ask.excluded_hosts and ask.host in (None, host)
+
+
+def _start_failed(execution_id: str, host: str, why: str) -> Notice:
+    return lambda to: to.on_start_failed(execution_id, host, why)
+
+
+def _stop_refused(execution_id: str, host: str, why: str, *, is_there: bool) -> Notice:
+    if is_there:
+        return lambda to: to.on_stop_failed(execution_id, host, why)
+    # The agent's records are complete: what they don't have doesn't run there. Whether they are
+    # those that it was started on is for the state to say, by the last registration.
+    return lambda to: to.on_container_stopped(execution_id, host, None)

@@ -304,6 +304,23 @@ class SpinUpStandbyConfig(CatchUpConfig, PlacementConfig):
     )
 
 
+class MoveViaNewStandbyConfig(IfItFailsConfig, SpinUpStandbyConfig):
+    """Which active moves where, by way of a standby that is started there first."""
+
+    destination: str = Field(
+        default="",
+        max_length=255,
+        pattern=rf"^$|{HOST_PATTERN}",
+        description="Host for the active: the new standby warms up there first. Empty: the "
+        "legal host with most free memory.",
+    )
+    keep_standby: bool = Field(
+        default=False,
+        description="Off: the new standby gives its place to the active and is gone: as many "
+        "standbys as before. On: it is relocated, and the active has one more from then on.",
+    )
+
+
 def check_job_name(job: str) -> None:
     """Of `<name>/<id>`: raises `InvalidInput` for a name or an id that is empty or too long."""
     name, _, job_id = job.partition("/")

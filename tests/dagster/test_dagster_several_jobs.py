@@ -243,28 +243,6 @@ def test_jobs_of_a_pattern_are_those_that_kafka_has_now(instance: dg.DagsterInst
     assert set(instance.get_dynamic_partitions("*/jobs")) == {"orders/1", "orders-eu/3"}
 
 
-def test_a_check_is_told_of_each_job_and_each_has_its_own_memory(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A second tick has nothing new."""
-    now_ms = Lookout().now_ms
-    monkeypatch.setattr(check_tick.time, "time_ns", lambda: now_ms * 1_000_000)
-    monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", now_ms))
-    several = loaded(bootstrap_servers="watched")
-    for job in ("orders/1", "billing/2"):
-        LOOKOUTS[job] = Lookout()
-        LOOKOUTS[job].alive()
-    result = tick(instance, several, "invariants")
-    assert {event.metadata["job"].value for event in result.asset_events} == {
-        "orders/1",
-        "billing/2",
-    }
-    kept = JobCursors.read(result.cursor)
-    assert kept is not None
-    assert set(kept.cursors) == {"orders/1", "billing/2"}
-    assert not tick(instance, several, "invariants", result.cursor).asset_events
-
-
 def test_a_check_passes_when_it_does_for_each_job(instance: dg.DagsterInstance) -> None:
     """Any number of times: Dagster takes one evaluation of a partition that no run made, and no second."""
     several, cursor = loaded(), None

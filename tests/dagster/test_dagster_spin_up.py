@@ -11,8 +11,8 @@ from test_dagster_jobs import failure, output_metadata
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.requests import request_uuid
-from samza_dagster.orchestration.spinning_up import look_until_warm
-from samza_dagster.orchestration.waits.warm_up import WarmUp
+from samza_dagster.orchestration.via_standby import look_until_warm
+from samza_dagster.orchestration.waits.conditions import WarmUp
 
 pytestmark = pytest.mark.dagster
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}

@@ -96,7 +96,7 @@ def _schedule(
         "requested_by": "schedule",
         **bounce.settings,
         # The run asks again when it begins: it may have waited in the queue.
-        "blackouts": [window.settings() for window in windows],
+        "blackouts": [made.model_dump() for made in bounce.blackouts],
         "timezone": bounce.timezone,
     }
 

@@ -6,7 +6,6 @@ again, it finds the request as it stands.
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-import time
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.config import DAY_S, PROCESSOR_PATTERN, OpConfig
 from samza_dagster.orchestration.follow import (
     errors_as_failures,
     failed,
-    log_moment,
+    followed,
     map_metadata,
     outcome_metadata,
 )
 from samza_dagster.orchestration.moves import FAIL_OVER, host_map
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.requests import ENDED, Outcome, follow
+from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import GROUP, WHO, WHY, job_tags
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 JOB = "audit_failover"
 MOVE_JOB = "move_with_standby"
 WHO_ASKS = "auto_failover"
-HEARTBEAT_S = 30.0
 
 
 class AuditConfig(OpConfig):
@@ -170,7 +168,6 @@ def watch_request(
 def _followed(
     context: dg.OpExecutionContext, config: AuditConfig, client: "PlacementClient"
 ) -> Outcome:
-    """Slices of the wait, so that a line says each half minute that it goes on."""
     response = client.response(config.request)
     outcome = Outcome(
         step=config.action.replace("-", "_"),
@@ -180,21 +177,7 @@ def _followed(
         message="",
         destination=response.destination_host if response else "STANDBY",
     )
-    deadline = time.monotonic() + config.timeout_s
-    while True:
-        left = deadline - time.monotonic()
-        try:
-            return follow(
-                client,
-                outcome,
-                until=ENDED,
-                timeout_s=max(0.1, min(HEARTBEAT_S, left)),
-                on_moment=lambda moment: log_moment(context, context.op.name, moment),
-            )
-        except DeadlineExceeded as error:
-            if left <= HEARTBEAT_S:
-                raise
-            context.log.info(f"waiting on, {left - HEARTBEAT_S:.0f} s left: {error.seen}")
+    return followed(context, client, config.processor, outcome, timeout_s=config.timeout_s)
 
 
 def _verdicts(client: "PlacementClient", config: AuditConfig) -> dg.TableMetadataValue:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -31,22 +33,25 @@ def follow(page: str, servers: str) -> str:
 
 
 def shell(script: str, servers: str) -> str:
-    """Runs it where `definitions.py` is."""
-    done = subprocess.run(
-        ["bash", "-eux", "-c", script],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            **demo_job.environment(servers),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=400 * PACE,
-        check=False,
-    )
+    """Runs it in a directory of its own, with the files of a code location."""
+    with tempfile.TemporaryDirectory() as directory:
+        for file in ("definitions.py", "samza_job.yaml"):
+            shutil.copy(ROOT / file, directory)
+        done = subprocess.run(
+            ["bash", "-eux", "-c", script],
+            cwd=directory,
+            env={
+                **os.environ,
+                **demo_job.environment(servers),
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=400 * PACE,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout[-5000:]
     return done.stdout
 

@@ -179,28 +179,6 @@ def test_an_old_python_is_told_which_one_is_needed(tmp_path: Path) -> None:
     assert ast.parse(text, feature_version=(3, 4))
 
 
-def test_a_traceback_shows_its_lines_after_the_file_was_replaced(
-    built: agent_archive.AgentArchive, tmp_path: Path
-) -> None:
-    """They were read when the file was still the one that runs."""
-    file = tmp_path / "agent.pyz"
-    built.write(file)
-    program = (
-        "import sys\n"
-        "sys.path.insert(0, sys.argv[1])\n"
-        "import traceback\n"
-        "from samza_dagster.agent import files, main, program\n"
-        "program.keep_source()\n"
-        "open(sys.argv[1], 'wb').write(b'another')\n"
-        "try:\n"
-        "    files.write_text(None, '')\n"
-        "except AttributeError:\n"
-        "    traceback.print_exc()\n"
-    )
-    done = run("-I", "-c", program, str(file))
-    assert "beside = path.with_name(" in done.stderr
-
-
 def test_an_agent_does_not_start_from_a_file_that_changes_under_it(
     built: agent_archive.AgentArchive, tmp_path: Path
 ) -> None:

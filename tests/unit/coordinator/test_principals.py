@@ -58,12 +58,6 @@ def principals(config: dict[str, str] = CONFIG, secret: bytes = b"s" * 32) -> Pr
     return found
 
 
-def test_leases_need_no_principals() -> None:
-    """The job's own config is what containers get."""
-    assert Principals.of({"samza.dagster.fencing": "lease"}) is None
-    assert Principals.of({}) is None
-
-
 @pytest.mark.parametrize(
     ("change", "seen"),
     [

@@ -71,16 +71,6 @@ def test_a_start_of_the_deployment_before_is_said_to_no_host_that_could_launch_i
     assert "start_container" not in [call[0] for call in second.cluster.calls[hosts_register:]]
 
 
-def test_an_orderly_end_is_written_down() -> None:
-    """So that whoever waits needn't."""
-    bench = Bench()
-    bench.run()
-    ((key, value),) = bench.log.commits[-1][0]
-    assert key == "leader"
-    assert value["ended"] is True
-    assert value["lease_ms"] == 30_000
-
-
 def test_hosts_are_admitted_after_all_that_their_registration_told() -> None:
     """Each, once the events before have been handled."""
     bench = Bench()
@@ -237,19 +227,6 @@ def test_events_happen_when_they_are_taken() -> None:
     bench.pass_time(50)
     bench.handle_all()
     assert bench.steps.state.now_ms == 1_050_000
-
-
-def test_a_beat_is_written_when_nothing_else_was() -> None:
-    """A third of the lease after the last commit, and not before."""
-    bench = leading()
-    everything_runs(bench)
-    bench.log.commits.clear()
-    bench.pass_time(9.9)
-    bench.term._keep_house()
-    assert bench.log.written() == []
-    bench.pass_time(0.2)
-    bench.term._keep_house()
-    assert bench.log.written() == ["leader"]
 
 
 def test_leases_shrink_while_nothing_can_be_committed() -> None:

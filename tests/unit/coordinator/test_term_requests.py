@@ -109,28 +109,6 @@ def test_a_full_queue_changes_nothing_for_what_isnt_queued(
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_what_cant_be_read_is_answered_once_and_deleted(own: bool) -> None:
-    """Where it was read; counted; the same again is told no second time."""
-    bench = Bench()
-    bench.run()
-    bench.log.commits.clear()
-    bench.term._handle(malformed(own))
-    bench.term._handle(malformed(own))
-    (records, _, stream), (*again, _, stream_again) = bench.log.commits
-    told = [(key, value is None) for key, value in records if key != "job"]
-    assert (f"refused/{UUID}", False) in told
-    assert len(again[0]) + len(stream_again) == 1  # the second deletion
-    if own:
-        assert told[1:] == [(f"request/{UUID}", True), (f"response/{UUID}", False)]
-    else:
-        assert [(r.key.split(".")[1], r.value is None) for r in stream] == [
-            ("ContainerPlacementRequestMessage", True),
-            ("ContainerPlacementResponseMessage", False),
-        ]
-    assert bench.steps.counters["malformed-requests"] == 1
-
-
-@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_request_under_a_uuid_that_was_refused_unread_is_only_deleted(
     own: bool, restarted: bool
@@ -258,14 +236,3 @@ def test_a_cancel_finds_the_request_that_waited_with_it_in_the_other_topic() -> 
         if isinstance(p, commands.WriteResponse)
     }
     assert answers[about] == "SUCCEEDED", answers
-
-
-def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:
-    """And deleted there, in the same transaction: nothing of it goes to the coordinator stream."""
-    bench = leading()
-    bench.log.commits.clear()
-    ask = PlacementAsk(UUID, "run-1", "9", "h1", 1, kind=AskKind.FAIL_OVER, own=True)
-    bench.term._handle(Arrived(ask))
-    (_, projections, stream) = bench.log.commits[0]
-    assert {p.own for p in projections} == {True}
-    assert stream == []

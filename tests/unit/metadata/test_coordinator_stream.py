@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
-from samza_dagster.metadata.coordinator_stream import Author, Envelope
+from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.model import SystemStreamPartition, TaskMode
 
 pytestmark = pytest.mark.unit
@@ -96,21 +96,6 @@ def test_any_key_reads_back(namespace: str, key: str) -> None:
     data = stream.encode_key(namespace, key)
     assert stream.decode_key(data, topic="t", offset=0) == stream.StreamKey(namespace, key)
     assert json.loads(data) == [1, namespace, key]
-
-
-@given(
-    st.builds(
-        Envelope,
-        host=st.text(),
-        source=st.text(),
-        username=st.text(),
-        timestamp_ms=st.integers(0, 2**63 - 1),
-        values=st.dictionaries(st.text(), st.text()),
-    )
-)
-def test_any_envelope_reads_back(envelope: Envelope) -> None:
-    """Whatever the values hold."""
-    assert stream.decode_envelope(stream.encode_envelope(envelope)) == envelope
 
 
 def test_a_key_without_utf8_form_is_refused() -> None:

@@ -58,12 +58,6 @@ def test_locality_is_what_the_am_served(recorded: MemoryMetadataStore) -> None:
     assert JobMetadata(recorded).locality().to_wire() == expected
 
 
-def test_changelogs_keep_their_partitions(recorded: MemoryMetadataStore) -> None:
-    """By task name, standbys' as their actives'."""
-    partitions = JobMetadata(recorded).changelog_partitions()
-    assert partitions["Partition 3"] == partitions["Standby-Partition 3-0"] == 3
-
-
 def test_the_job_model_of_the_stream_is_the_one_that_was_served(
     recorded: MemoryMetadataStore, served: JobModel
 ) -> None:

@@ -7,19 +7,28 @@ import json
 import os
 import shlex
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from samza_dagster.cli.main import cli
-from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequisite, Refused
+from samza_dagster.errors import (
+    ActionFailed,
+    DeadlineExceeded,
+    MissingPrerequisite,
+    Refused,
+    Unreachable,
+)
+from samza_dagster.sandbox import process
 from samza_dagster.sandbox.demo import run as demo_run
 from samza_dagster.sandbox.demo.run import checkout_definitions
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.ports import free_ports
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.registry import Registry
+from samza_dagster.sandbox.runner import COORDINATOR, OwnRunner
 from samza_dagster.sandbox.standalone import StandaloneRunner
 
 pytestmark = pytest.mark.unit
@@ -248,3 +257,19 @@ def test_a_servers_port_isnt_one_that_an_outgoing_connection_is_given() -> None:
     ports = free_ports(30)
     assert len(set(ports)) == 30
     assert not [port for port in ports if int(outgoing[0]) <= port <= int(outgoing[1])]
+
+
+@pytest.mark.parametrize(("status", "started"), [(4, 1), (2, 0)])
+def test_a_coordinator_that_no_broker_answered_in_time_is_started_again(
+    home: Path, status: int, started: int
+) -> None:
+    """As an init system would, on a slow machine; what ended for another reason is told."""
+    again: list[bool] = []
+    runner = OwnRunner(Registry("slow"))
+    runner.files.start = lambda **_: again.append(True)
+    command = [sys.executable, "-c", f"raise SystemExit({status})"]
+    ended = process.spawn(COORDINATOR, command, log=home / "log", on_spawn=runner._registry.add)
+    assert ended.wait(10)
+    with pytest.raises(Unreachable if started else ActionFailed):
+        runner.processors()
+    assert len(again) == started
