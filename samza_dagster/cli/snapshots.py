@@ -201,7 +201,7 @@ def _show(snapshot: FleetSnapshot, *, as_json: bool) -> None:
         }
         click.echo(json.dumps(told, ensure_ascii=False))
         return
-    ready = snapshot.frames["standby_readiness"].where("stand = 'ready'").count()
+    ready = sum(row["stand"] == "ready" for row in snapshot.rows("standby_readiness"))
     counts = snapshot.counts
     click.echo(
         f"{snapshot.at:%Y-%m-%d %H:%M:%S} UTC: {counts['container_locality']:,} containers,"

@@ -29,8 +29,6 @@ CONFIG, HOST, CONTAINER, MODE, CHANGELOG = "config", "host", "container", "mode"
 CHECKPOINT, REPORT = "checkpoint", "report"
 DEPLOYMENT, GROUP, AGENT, START = "deployment", "group", "agent", "start"
 READ, UNREADABLE = "read", "unreadable"
-UNREAD, NEWEST = "unread", "newest"
-"""Of a reading alone; not kept."""
 
 _TYPES = {
     "set-config": (CONFIG, "value"),
@@ -43,9 +41,12 @@ _NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system
 _NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
 _TASK, _STANDBY = "TaskName-", "TaskName-Standby-"
 _HEADER = b'{"header":{'
-_GROUP_SUFFIX, _OFFSET, _SIDE = "TaskInstanceMetrics", "-offset", "side-inputs-"
+_END = b"}}"
+_TASKS_NAME = "org.apache.samza.container.TaskInstanceMetrics"
+_TASKS = f'"{_TASKS_NAME}":{{'.encode()
+_STORES = b'"org.apache.samza.storage.kv.KeyValueStoreMetrics":{'
+_OFFSET, _SIDE = "-offset", "side-inputs-"
 _WRITTEN = "-bytes-written"
-_STORES = "org.apache.samza.storage.kv.KeyValueStoreMetrics"
 _BACKEND = "org.apache.samza.storage.KafkaChangelogStateBackendFactory"
 HUGE_BYTES = 4 << 20
 _DAY_MS = 86_400_000
@@ -58,9 +59,9 @@ class Unreadable(Exception):
 class Fact(NamedTuple):
     """What is known by one record. Of equal `kind`, job, `name` and `source` the one written last counts.
 
-    `name` is what it is about: a setting, a processor, a task. `source` is the host of a report. `text` is
-    what was said, as in the record or as JSON of what was picked out; None: it was deleted. `at_ms` is
-    the writer's own time, where it gave one.
+    `name` is what it is about: a setting, a processor, a task. `source` is the host of a report or the
+    version of a checkpoint. `text` is what was said, as in the record or as JSON of what was picked
+    out; None: it was deleted. `at_ms` is the writer's own time, where it gave one.
     """
 
     kind: str
@@ -68,11 +69,21 @@ class Fact(NamedTuple):
     text: str | None
     at_ms: int | None = None
     source: str = ""
-    job: tuple[str, str] | None = None
 
 
-Reading = Callable[[bytes | None, bytes | None], Fact | None]
-"""Key and value of a record → what it says, None: nothing that is needed. Raises `Unreadable`."""
+class Report(NamedTuple):
+    """What a standby's task says: changelog gauge → offset, and the gauges of its stores, as JSON.
+
+    `at_ms` is by its host's clock; `process` tells one incarnation from another.
+    """
+
+    job: tuple[str, str]
+    task: str
+    host: str
+    at_ms: int
+    process: str
+    offsets: Mapping[str, int | None]
+    stores: bytes
 
 
 def coordinator_fact(key: bytes | None, value: bytes | None) -> Fact | None:
@@ -121,36 +132,37 @@ def checkpoint_fact(key: bytes | None, value: bytes | None) -> Fact | None:
     return Fact(CHECKPOINT, task, orjson.dumps(offsets).decode(), source=kind)
 
 
-def report_fact(value: bytes | None) -> Fact | None:
-    """Of a record of a metrics topic: who reports, changelog gauge → offset, store → bytes a record, as JSON."""
+def report_of(value: bytes | None) -> Report | None:
+    """Of a record of a metrics topic: what a standby's task reports; None of anybody else's."""
     if value is None:
         raise Unreadable("it has no value")
     if len(value) > HUGE_BYTES:
         raise Unreadable(f"it has {len(value):,} bytes")
     header = _header(value)
-    if header is not None and not str(header.get("source", "")).startswith(_STANDBY):
-        return None if "job-name" in header and "source" in header else _refused_header()
-    snapshot: Any = _loaded(value)
-    if not isinstance(_field(snapshot, "header"), dict):
-        snapshot = _untyped(snapshot)
+    if header is None:
+        value = _as_samza_writes(value)
+        header = _header(value)
+        if header is None:
+            raise Unreadable("it is no metrics snapshot")
     try:
-        header, groups = snapshot["header"], snapshot["metrics"]
-        source, job = header["source"], (header["job-name"], str(header["job-id"]))
-        host, at_ms = str(header["host"]), long_or_none(header["time"])
-        if not (isinstance(source, str) and isinstance(job[0], str) and isinstance(groups, dict)):
-            raise TypeError("source, job-name or metrics")
+        source, job_name = header["source"], header["job-name"]
         if not source.startswith(_STANDBY):
             return None
-        if at_ms is None:
-            raise ValueError("time")
-        picked = {
-            "process": str(header.get("exec-env-container-id") or host),
-            "offsets": _offsets(cast("dict[str, Any]", groups)),
-            "record_bytes": _record_bytes(cast("dict[str, Any]", groups).get(_STORES) or {}),
-        }
+        at_ms = long_or_none(header["time"])
+        if at_ms is None or not isinstance(job_name, str):
+            raise ValueError("time or job-name")
+        host = str(header["host"])
+        return Report(
+            (job_name, str(header["job-id"])),
+            source[len(_TASK) :],
+            host,
+            at_ms,
+            str(header.get("exec-env-container-id") or host),
+            _offsets(value),
+            _group(value, _STORES),
+        )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Unreadable(f"it is no metrics snapshot: {error!s:.80}") from None
-    return Fact(REPORT, source.removeprefix(_TASK), orjson.dumps(picked).decode(), at_ms, host, job)
 
 
 def refuse_future(came_ms: int, now_ms: int) -> None:
@@ -159,15 +171,16 @@ def refuse_future(came_ms: int, now_ms: int) -> None:
         raise Unreadable(f"its time is {(came_ms - now_ms) // _DAY_MS} days ahead")
 
 
-def _refused_header() -> None:
-    raise Unreadable("its header names no job or no source")
-
-
 def is_needed(name: str) -> bool:
     """Whether a snapshot goes by this setting of a job."""
     return name in _NEEDED or (
         name.startswith(("stores.", "metrics.reporter.")) and name.endswith(_NEEDED_ENDS)
     )
+
+
+def names_topics(name: str) -> bool:
+    """Whether a setting tells whose a stream is, or of metrics topics."""
+    return name in ("job.name", "job.id") or name.startswith("metrics.")
 
 
 def _loaded(text: bytes | None) -> object:
@@ -191,6 +204,23 @@ def _header(value: bytes) -> dict[str, Any] | None:
         return None
 
 
+def _as_samza_writes(value: bytes) -> bytes:
+    """A snapshot in another order, with spaces or with Java's types, in the form that is read quickly."""
+    snapshot: Any = _loaded(value)
+    if not isinstance(_field(snapshot, "header"), dict):
+        snapshot = _untyped(snapshot)
+    return orjson.dumps({name: _field(snapshot, name) for name in ("header", "metrics")})
+
+
+def _group(value: bytes, mark: bytes) -> bytes:
+    """A group of gauges, none of which is an object; empty where there is none."""
+    start = value.find(mark)
+    if start < 0:
+        return b"{}"
+    start += len(mark) - 1
+    return value[start : value.index(b"}", start) + 1]
+
+
 def _untyped(found: Any) -> Any:
     """JSON without the types that Jackson puts before each value: `["java.util.HashMap", {…}]`."""
     if isinstance(found, dict):
@@ -201,13 +231,14 @@ def _untyped(found: Any) -> Any:
     return cast("Any", found)
 
 
-def _offsets(groups: Mapping[str, Any]) -> dict[str, int | None]:
-    return {
-        name: long_or_none(gauges[name])
-        for group, gauges in groups.items()
-        if group.endswith(_GROUP_SUFFIX)
-        for name in _offset_names(tuple(gauges))
-    }
+def _offsets(value: bytes) -> dict[str, int | None]:
+    if not value.endswith(_END):
+        raise ValueError("it ends too soon")
+    try:
+        gauges = orjson.loads(_group(value, _TASKS))
+    except ValueError:  # a text in it has a brace
+        gauges = orjson.loads(value)["metrics"][_TASKS_NAME]
+    return {name: long_or_none(gauges[name]) for name in _offset_names(tuple(gauges))}
 
 
 @lru_cache(maxsize=50_000)
@@ -217,8 +248,12 @@ def _offset_names(gauges: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(n for n in gauges if n.endswith(_OFFSET) and not n.startswith(_SIDE))
 
 
-def _record_bytes(gauges: Mapping[str, Any]) -> dict[str, float]:
+def record_bytes(stores: bytes) -> dict[str, float]:
     """Store → the mean size of the records that it was given."""
+    try:
+        gauges = orjson.loads(stores)
+    except orjson.JSONDecodeError:
+        return {}
     found: dict[str, float] = {}
     for store in _stores(tuple(gauges)):
         written, records = gauges[f"{store}{_WRITTEN}"], gauges.get(f"{store}-puts")

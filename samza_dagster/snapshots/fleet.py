@@ -8,15 +8,18 @@ anew has another id, and is read from its beginning.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
+from importlib import import_module
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
-from samza_dagster.lag import Bounds, Errors, Speeds, speeds
+from samza_dagster.lag import Bounds, Errors, speeds
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -26,34 +29,30 @@ from samza_dagster.model.naming import checkpoint_topic, require_owner, state_to
 from samza_dagster.snapshots import facts, group
 from samza_dagster.snapshots.history import history
 from samza_dagster.snapshots.job import window_ms
-from samza_dagster.snapshots.job_step import Asked, job_rows, restored
+from samza_dagster.snapshots.job_step import FILE, FOLDED, RESTORING, UNREADABLE, Asked, parts
 from samza_dagster.snapshots.readiness import CONTAINERS, PUBLISHED, STARTS
-from samza_dagster.snapshots.schemas import DATASETS, TABLES
+from samza_dagster.snapshots.schemas import DATASETS
 from samza_dagster.snapshots.snapshot import FleetSnapshot
 from samza_dagster.snapshots.source import (
     CHECKPOINTS,
     COORDINATOR,
-    KEPT_REPORTS,
     METRICS,
     STATE,
+    Found,
+    Readers,
     Span,
-    read_facts,
 )
-from samza_dagster.snapshots.tables import Mark, Tables, local_rows
+from samza_dagster.snapshots.tables import File, Mark, Tables, paths_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 JobId = tuple[str, str]
 At = tuple[str, int]
-_KEY = "topic_id, partition, kind, job_name, job_id, name, source"
 START_S = 10.0
 """From the start of a container's process until it restores, while none was seen."""
-RESTORING = "lag_records > apply_per_s AND apply_per_s > write_per_s"
-"""A replica that catches up: what it applies tells how fast a restore goes."""
 FOLDED_AT = 40
 """Files of table `facts`, of which each snapshot adds some."""
-_DAY_MS = 86_400_000
 
 
 def take_fleet(
@@ -104,11 +103,11 @@ class _Taking:
         clock: Callable[[], float],
     ) -> None:
         self._bounds = bounds
-        self._fresh: dict[At, Span] = {}
         self._spark, self._at, self._store, self._topics = spark, at, store, topics
         self._jobs = {(job.job_name, job.job_id): job for job in jobs}
         self._servers, self._client = jobs[0].bootstrap_servers, jobs[0].client_config
         self._at_ms = int(at.timestamp() * 1000)
+        self._readers = Readers(self._servers, self._client, store, self._at_ms)
         self._unread: dict[str, str] = {}
         self._ids: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
@@ -120,64 +119,45 @@ class _Taking:
         marks = self._store.marks(table)
         read_to = {at: mark.offset for at, mark in marks.items()}
         spans = self._spans_of_jobs(read_to)
-        in_table = self._store.read(self._spark, "facts", table)
-        kept = in_table.union(self._groups())
-        own = self._facts(spans).persist()
+        groups = self._groups()
         self._lap("offsets")
-        settings = self._settings(kept.union(own))
+        own = self._readers.read(self._spark, spans)
         self._lap("coordinator_streams")
+        settings = self._settings(table, [*groups, *(row for one in own for row in one.settings)])
         shared = self._spans_of_metrics(settings, read_to)
-        fresh = own.union(self._facts(shared)).persist()
-        marks |= self._read_now(fresh, (*spans, *shared))
+        found = [*own, *self._readers.read(self._spark, shared)]
+        read_now = self._read_now(found, (*spans, *shared))
         self._lap("reports")
-        fresh = fresh.where(f"kind NOT IN ('{facts.UNREAD}', '{facts.NEWEST}')")
-        if spans or shared:
-            self._store.add(self._spark, "facts", fresh.union(self._marked(marks)))
-        if len(table.file_uris()) > FOLDED_AT:
-            self._fold(table, in_table)
+        fresh = [file for one in found for file in one.files]
+        if read_now:
+            self._store.commit("facts", [*fresh, self._store.write("facts", _marked(read_now))])
+        marks |= {(one.topic_id, one.partition): mark for one, mark in read_now.items()}
         self._lap("keep")
         past = history(self._store, self._at)
-        asked = self._asked_of_workers(marks, past.past.errors)
+        asked = self._asked_of_workers(marks, table, fresh, groups, past.past.errors)
         self._lap("history")
-        judged = self._judged(newest(kept.union(fresh)), asked).persist()
-        counted = _counted(judged)
-        self._lap("judge")
-        known = speeds(
-            (*past.paces, *_seen(counted, "changelog_lag")), _seen(counted, STARTS), START_S
-        )
-        restores = self._restores(judged, asked, known).persist()
-        counted += _counted(restores)
-        self._lap("forecast")
-        counts = {row["dataset"]: row["rows"] for row in counted}
-        every = judged.union(restores)
-        frames = {
-            name: every.where(f"dataset = '{name}'").select([c.name for c in TABLES[name]])
-            for name in (*DATASETS, "snapshots")
-        }
-        filled = [dataset for dataset in DATASETS if counts.get(dataset)]
+        told = self._judged(asked, table, past.paces)
+        files = told[FILE]
         with ThreadPoolExecutor() as side_by_side:
-            list(side_by_side.map(partial(self._add, frames), filled))
-        self._add(frames, "snapshots")  # now they are whole
+            list(side_by_side.map(partial(self._add, files), DATASETS))
+        self._add(files, "snapshots")  # now they are whole
         self._lap("write")
-        unpublished = self._publish(judged)
+        unpublished = self._publish(told[PUBLISHED])
         self._lap("publish")
         return FleetSnapshot(
             self._at,
-            {name: frames[name] for name in DATASETS},
-            {name: counts.get(name, 0) for name in DATASETS},
-            sum(row["unreadable"] or 0 for row in counted),
+            self._store,
+            files,
+            sum(told[UNREADABLE]),
             self._unread,
             unpublished,
             past.past,
             self._seconds,
-            (judged, restores, fresh, own),
         )
 
-    def _publish(self, judged: DataFrame) -> dict[str, str]:
-        rows = judged.where(f"dataset = '{PUBLISHED}'")
+    def _publish(self, rows: Iterable[Mapping[str, Any]]) -> dict[str, str]:
         records: dict[JobId, list[tuple[bytes, bytes]]] = {}
-        # A part at a time: a fleet's are more than the driver's heap may have room for.
-        for row in rows.select("job_name", "job_id", "processor_id", "why").toLocalIterator():
+        for row in rows:
             mine = records.setdefault((row["job_name"], row["job_id"]), [])
             mine.append((row["processor_id"].encode(), row["why"].encode()))
         try:
@@ -186,8 +166,8 @@ class _Taking:
             failed = dict.fromkeys(records, error)
         return {"/".join(job): str(error) for job, error in failed.items()}
 
-    def _add(self, frames: Mapping[str, DataFrame], dataset: str) -> None:
-        self._store.add(self._spark, dataset, frames[dataset], self._at)
+    def _add(self, files: Sequence[File], dataset: str) -> None:
+        self._store.commit(dataset, [one for one in files if one.table == dataset])
 
     def _lap(self, part: str) -> None:
         now = self._clock()
@@ -215,7 +195,7 @@ class _Taking:
             *self._spans(ranges, STATE, states, read_to),
         ]
 
-    def _groups(self) -> DataFrame:
+    def _groups(self) -> list[dict[str, Any]]:
         """What ZooKeeper knows of standalone jobs: all of it each time."""
         rows: list[dict[str, Any]] = []
         for it, job in list(self._jobs.items()):
@@ -225,7 +205,7 @@ class _Taking:
                 except SamzaDagsterError as error:
                     self._fail(it, error)
                 self._ids[group.topic_id(job)] = group.topic_id(job)
-        return local_rows(self._spark, "facts", rows)
+        return rows
 
     def _fail(self, job: JobId, error: SamzaDagsterError) -> None:
         """The others go on without it."""
@@ -256,17 +236,17 @@ class _Taking:
             and (start := max(span.start, read_to.get((self._ids[topic], partition), 0))) < span.end
         ]  # fmt: skip
 
-    def _facts(self, spans: Sequence[Span]) -> DataFrame:
-        return read_facts(self._spark, self._servers, self._client, spans, self._at_ms)
-
-    def _settings(self, known: DataFrame) -> dict[JobId, dict[str, str]]:
+    def _settings(self, table: Any, fresh: Iterable[dict[str, Any]]) -> dict[JobId, dict[str, str]]:
         """Of each job what names its metrics topics, and whose its stream is."""
-        wanted = "kind = 'config' AND (name LIKE 'metrics.%' OR name IN ('job.name', 'job.id'))"
+        pc: Any = import_module("pyarrow.compute")
+        columns = ["topic_id", "offset", "kind", "job_name", "job_id", "name", "text"]
+        config = pc.field("kind") == facts.CONFIG
+        known = [*self._store.read("facts", paths_of(table), columns, config), *fresh]
         found: dict[JobId, dict[str, str]] = {}
         current = set(self._ids.values())
-        # A few rows of each job: sorted here, that spares Spark a shuffle.
-        for row in sorted(known.where(wanted).collect(), key=lambda row: row["offset"]):
-            if row["topic_id"] in current:
+        for row in sorted(known, key=itemgetter("offset")):
+            named = row["kind"] == facts.CONFIG and facts.names_topics(row["name"])
+            if named and row["topic_id"] in current:
                 settings = found.setdefault((row["job_name"], row["job_id"]), {})
                 settings.pop(row["name"], None)
                 if row["text"] is not None:
@@ -298,52 +278,31 @@ class _Taking:
         since = {(self._ids[at[0]], at[1]): first.get(at, end) for at, end in anew.items()}
         return self._spans(ranges, METRICS, dict.fromkeys(intervals), {**read_to, **since})
 
-    def _read_now(self, fresh: DataFrame, spans: Sequence[Span]) -> dict[At, Mark]:
+    def _read_now(self, found: Iterable[Found], spans: Sequence[Span]) -> dict[Span, Mark]:
         """How far each partition is read now; one of which a part couldn't be read isn't."""
         lost: set[At] = set()
         newest_ms: dict[At, int] = {}
-        for row in fresh.where(f"kind IN ('{facts.UNREAD}', '{facts.NEWEST}')").collect():
-            at = row["topic_id"], row["partition"]
-            if row["kind"] == facts.UNREAD:
-                lost.add(at)
-                self._unread[row["topic"]] = row["text"]
-            else:
-                newest_ms[at] = max(row["came_ms"], newest_ms.get(at, 0))
-        done = {(one.topic_id, one.partition): one for one in spans}
-        self._fresh = {at: one for at, one in done.items() if at not in lost}
+        for one in found:
+            for span, why in one.unread:
+                lost.add((span.topic_id, span.partition))
+                self._unread[span.topic] = why
+            for span, came_ms in one.newest_ms:
+                at = span.topic_id, span.partition
+                newest_ms[at] = max(came_ms, newest_ms.get(at, 0))
         return {
-            at: Mark(one.end, self._at_ms, newest_ms.get(at)) for at, one in self._fresh.items()
+            one: Mark(one.end, self._at_ms, newest_ms.get(at))
+            for one in spans
+            if (at := (one.topic_id, one.partition)) not in lost
         }
 
-    def _marked(self, marks: Mapping[At, Mark]) -> DataFrame:
-        rows = [
-            {
-                "topic": one.topic,
-                "topic_id": one.topic_id,
-                "partition": one.partition,
-                "offset": one.end,
-                "came_ms": marks[at].read_ms,
-                "kind": facts.READ,
-                "name": "",
-                "source": "",
-                "at_ms": marks[at].newest_ms,
-            }
-            for at, one in self._fresh.items()
-        ]
-        return local_rows(self._spark, "facts", rows)
-
-    def _fold(self, table: Any, in_table: DataFrame) -> None:
-        """Of what was read by former snapshots, what counts still, in the place of all of it."""
-        from deltalake.exceptions import CommitFailedError
-
-        counts = newest(in_table).where(
-            f"NOT (kind = '{facts.REPORT}' AND came_ms < {self._at_ms - _DAY_MS})"
-            f" AND (text IS NOT NULL OR kind = '{facts.READ}')"
-        )
-        with suppress(CommitFailedError):  # another snapshot is at it
-            self._store.replace(self._spark, "facts", table, counts)
-
-    def _asked_of_workers(self, marks: Mapping[At, Mark], errors: Errors | None) -> Asked:
+    def _asked_of_workers(
+        self,
+        marks: Mapping[At, Mark],
+        table: Any,
+        fresh: Sequence[File],
+        groups: Sequence[dict[str, Any]],
+        errors: Errors | None,
+    ) -> Asked:
         newest_ms: dict[str, int] = {}
         names = {ident: topic for topic, ident in self._ids.items()}
         for (ident, _), mark in marks.items():
@@ -351,11 +310,17 @@ class _Taking:
                 # Nothing has come since it was read: that counts by the reader's own clock.
                 now_ms = mark.newest_ms + self._at_ms - mark.read_ms
                 newest_ms[names[ident]] = max(now_ms, newest_ms.get(names[ident], 0))
+        kept = paths_of(table)
         return Asked(
+            self._store,
             self._servers,
             dict(self._client),
             frozenset(self._jobs),
             frozenset(self._ids.values()),
+            kept,
+            [file.path for file in fresh],
+            groups,
+            len(kept) > FOLDED_AT,
             {it: why for it in self._jobs if (why := self._why_unread(it))},
             frozenset(self._unread),
             newest_ms,
@@ -364,17 +329,35 @@ class _Taking:
             errors,
         )
 
-    def _judged(self, known: DataFrame, asked: Asked) -> DataFrame:
-        """All that one look at each job tells; columns that a dataset hasn't are null."""
-        rows: Any = known.repartition(asked.parts, "job_name", "job_id").sortWithinPartitions(
-            "job_name", "job_id"
-        )
-        return rows.mapInArrow(job_rows(asked), asked.ddl)
+    def _judged(
+        self, asked: Asked, table: Any, paces: Sequence[tuple[str, float]]
+    ) -> defaultdict[str, list[Any]]:
+        """What workers tell of the jobs, by what it is; folds what was kept, when it is time."""
+        from pyspark import StorageLevel
 
-    def _restores(self, judged: DataFrame, asked: Asked, known: Speeds) -> DataFrame:
-        """What restores would take, at the speeds that were seen."""
-        containers: Any = judged.where(f"dataset = '{CONTAINERS}'")
-        return containers.mapInArrow(restored(asked, known), asked.ddl)
+        context = self._spark.sparkContext
+        names = {name for name, _ in asked.jobs}
+        if asked.folds:
+            names |= _job_names(table)
+        dealt = parts(names, context.defaultParallelism)
+        judged: Any = context.parallelize(dealt, len(dealt)).flatMap(asked.judged)
+        judged.persist(StorageLevel.MEMORY_AND_DISK)
+        told: defaultdict[str, list[Any]] = defaultdict(list)
+        for what, it in judged.filter(partial(_is_of, CONTAINERS, False)).collect():
+            told[what].append(it)
+        self._lap("judge")
+        starts = [(row["host"], row["restore_s"]) for row in told[STARTS]]
+        known = speeds((*paces, *told[RESTORING]), starts, START_S)
+        containers = judged.filter(partial(_is_of, CONTAINERS, True)).values()
+        told[FILE] += containers.mapPartitions(partial(asked.restores, known)).collect()
+        judged.unpersist()
+        if asked.folds:
+            from deltalake.exceptions import CommitFailedError
+
+            with suppress(CommitFailedError):  # another snapshot is at it
+                self._store.commit("facts", told[FOLDED], instead_of=table)
+        self._lap("forecast")
+        return told
 
     def _why_unread(self, job: JobId) -> str | None:
         own = (
@@ -385,39 +368,31 @@ class _Taking:
         return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
 
 
-def _counted(rows: DataFrame) -> list[Any]:
-    """Of each dataset how many rows it has, how many records weren't read, and what was seen of speeds."""
-    from pyspark.sql.functions import expr
-
-    restoring = f"dataset = 'changelog_lag' AND {RESTORING}"
-    found = {
-        "rows": "count(*)",
-        "unreadable": "sum(unreadable)",
-        "seen": f"collect_list(CASE WHEN dataset = '{STARTS}' THEN struct(host, restore_s AS value)"
-        f" WHEN {restoring} THEN struct(host, apply_per_s AS value) END)",
-    }
-    columns = [expr(one).alias(name) for name, one in found.items()]
-    return rows.groupBy("dataset").agg(*columns).collect()
-
-
-def _seen(counted: Sequence[Any], dataset: str) -> list[tuple[str, float]]:
+def _marked(read_now: Mapping[Span, Mark]) -> list[dict[str, Any]]:
     return [
-        (one["host"], one["value"])
-        for row in counted
-        if row["dataset"] == dataset
-        for one in row["seen"]
-        if one["host"] is not None
+        {
+            "topic": one.topic,
+            "topic_id": one.topic_id,
+            "partition": one.partition,
+            "offset": mark.offset,
+            "came_ms": mark.read_ms,
+            "kind": facts.READ,
+            "name": "",
+            "source": "",
+            "at_ms": mark.newest_ms,
+        }
+        for one, mark in read_now.items()
     ]
 
 
-def newest(known: DataFrame) -> DataFrame:
-    """Of each fact the newest, of a replica's reports some; the same record may have been read twice."""
-    ranked = known.selectExpr(
-        "*", f"dense_rank() OVER (PARTITION BY {_KEY} ORDER BY offset DESC) AS age"
-    )
-    return ranked.where(
-        f"age <= CASE WHEN kind = '{facts.REPORT}' THEN {KEPT_REPORTS} ELSE 1 END"
-    ).drop("age")
+def _job_names(table: Any) -> set[str]:
+    pc: Any = import_module("pyarrow.compute")
+    rows: Any = table.to_pyarrow_dataset().to_table(columns=["job_name"])
+    return {name for name in pc.unique(rows["job_name"]).to_pylist() if name is not None}
+
+
+def _is_of(kind: str, wanted: bool, told: tuple[str, Any]) -> bool:
+    return (told[0] == kind) is wanted
 
 
 def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
+
+import orjson
 
 from samza_dagster.model.changelogs import StoreChangelog, store_changelogs
 from samza_dagster.model.metrics_snapshots import metrics_topics
@@ -15,6 +16,8 @@ from samza_dagster.snapshots import facts
 
 ACTIVE, STANDBY = "Active", "Standby"
 _SOURCES = {"checkpoint": "checkpoint-v1", "checkpoint-v2": "checkpoint-v2"}
+KEPT_REPORTS = 12
+"""The newest of a replica that are kept, in one row: its pace is told by no more (`lag.readiness.PACED_BY`)."""
 LEAST_WINDOW_MS = 300_000
 _REPORTS_READ = 12
 _REPORTS_GOOD = 3
@@ -69,7 +72,6 @@ class Job:
     reports: dict[str, list[Said]] = field(default_factory=dict[str, list[Said]])
     checkpoints: dict[str, list[Said]] = field(default_factory=dict[str, list[Said]])
     unreadable: int = 0
-    unread: list[str] = field(default_factory=list[str])
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     agents: set[str] = field(default_factory=set[str])
     starts: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
@@ -92,8 +94,6 @@ class Job:
         kind, name, text = row["kind"], row["name"], row["text"]
         if kind == facts.UNREADABLE:
             self.unreadable += 1
-        elif kind == facts.UNREAD:
-            self.unread.append(text)
         elif text is None:
             return
         elif kind == facts.CONFIG:
@@ -113,12 +113,12 @@ class Job:
         elif kind == facts.START:
             self.starts.append((row["source"], float(text)))
         elif kind == facts.GROUP:
-            for processor, place in json.loads(text).items():
+            for processor, place in orjson.loads(text).items():
                 self.places[processor] = Place(*place)
                 self._placed_ms[processor] = row["came_ms"]
         elif kind == facts.CHECKPOINT:
             order = (row["came_ms"], row["offset"])
-            said = Said(_SOURCES[row["source"]], order, row["came_ms"], json.loads(text))
+            said = Said(_SOURCES[row["source"]], order, row["came_ms"], orjson.loads(text))
             self.checkpoints.setdefault(name, []).append(said)
         elif kind == facts.REPORT:
             self.reports.setdefault(name, []).extend(_reports(row["source"], text))
@@ -188,18 +188,28 @@ class Job:
         return STANDBY if is_standby(processor) else ACTIVE
 
 
+Kept = tuple[int, int, int, str, Mapping[str, int | None]]
+"""Of a report: when it came, its offset, its own time, the process, changelog gauge → offset."""
+
+
+def kept_reports(reports: Sequence[Kept], record_bytes: Mapping[str, float]) -> str:
+    """Reports of one replica in order of their offsets, as table `facts` has them; `record_bytes` of the last."""
+    return orjson.dumps([[*reports], record_bytes]).decode()
+
+
+def newest_reports(*texts: str) -> str:
+    """Of reports of one replica out of one partition as many as count, each once; the last text is the newest."""
+    told = [orjson.loads(text) for text in texts]
+    by_offset: dict[int, Kept] = {one[1]: one for reports, _ in told for one in reports}
+    return kept_reports([by_offset[at] for at in sorted(by_offset)[-KEPT_REPORTS:]], told[-1][1])
+
+
 def _reports(host: str, text: str) -> Iterator[Said]:
     """Of a row of `facts`: the newest of a replica from one host, as they were read together."""
-    for came_ms, offset, at_ms, told in json.loads(text):
+    reports, record_bytes = orjson.loads(text)
+    for came_ms, offset, at_ms, process, offsets in reports:
         yield Said(
-            "metrics",
-            (came_ms, offset),
-            at_ms,
-            told["offsets"],
-            host,
-            told["process"],
-            came_ms,
-            told["record_bytes"],
+            "metrics", (came_ms, offset), at_ms, offsets, host, process, came_ms, record_bytes
         )
 
 

@@ -202,8 +202,3 @@ FACTS = (
 
 TABLES: dict[str, tuple[Column, ...]] = {**DATASETS, "snapshots": SNAPSHOTS, "facts": FACTS}
 """The datasets, the snapshots of which all of them are there, and what was read so far."""
-
-
-def ddl(columns: tuple[Column, ...], *, separator: str = " ") -> str:
-    """The columns as a Spark schema; with `": "` as the fields of a `struct<…>`."""
-    return ", ".join(f"`{column.name}`{separator}{column.type}" for column in columns)

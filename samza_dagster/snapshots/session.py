@@ -1,4 +1,4 @@
-"""The Spark session for snapshots: Python's workers do the reading, one JVM what is left of it."""
+"""The Spark session for snapshots: Python's workers do the work, the JVM hands it out."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from samza_dagster.java.releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+_LOOPBACK = "127.0.0.1"
 APP_NAME = "samza_dagster snapshots"
 _INSTALL = "pip install 'samza_dagster[spark]'"
 _NEEDED_MODULE = "jdk.incubator.vector"  # Spark's launcher adds it, whatever the job
@@ -32,7 +33,7 @@ def spark_session(
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session of this process: a new one, or the running one with these SQL settings.
+    """The session of this process: a new one, or the running one.
 
     `class_archive` is the file of `class_archive.archive_path`; while it isn't there the JVM only starts
     slower. `settings` go last and win. Raises `MissingPrerequisite` without pyspark or a JDK that Spark runs on.
@@ -71,32 +72,12 @@ def spark_settings(
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": _java_options(class_archive),
         "spark.driver.memory": driver_memory,
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # Delta knows no other
         "spark.sql.catalogImplementation": "in-memory",
         "spark.redaction.regex": _SECRETS,
-        "spark.sql.redaction.options.regex": f"{_SECRETS}|url",
     }
     if master.startswith("local"):
-        chosen.update(_LOCAL)
+        chosen |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), _LOOPBACK)
     return chosen
-
-
-# A snapshot is some thousand rows in one process. What a plan costs there is stages and
-# compiled classes, not rows: one shuffle partition, no re-planning between stages (AQE),
-# expressions interpreted rather than compiled, sort-merge joins inside one task rather
-# than a broadcast job for each, no job to list a few directories.
-_LOCAL = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.sql.shuffle.partitions": "1",
-    "spark.default.parallelism": "2",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000",
-}
 
 
 def _java_options(class_archive: Path | None) -> str:

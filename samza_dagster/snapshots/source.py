@@ -1,39 +1,40 @@
 """Facts out of offset ranges of topics, read by Spark's Python workers.
 
-Each worker has a consumer of librdkafka for the ranges that it is given, and hands Spark the newest
-facts of each alone: of gigabytes of records that is kilobytes. Spark's own connector costs three times
-the processor time of such a consumer for each record, whatever is done with it then.
+Each worker has a consumer of librdkafka for the ranges that it is given, and writes the newest facts of
+each into a file of table `facts`: of gigabytes of records that is kilobytes, and none of it goes through
+the driver or a JVM. Spark's own connector costs five times the processor time of such a consumer for
+each record, whatever is done with it then.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.snapshots import facts
 from samza_dagster.snapshots.coordinated import Coordinated
-from samza_dagster.snapshots.facts import Fact, Unreadable
-from samza_dagster.snapshots.schemas import TABLES, ddl
-from samza_dagster.snapshots.tables import Batch, batch_of, local_rows
+from samza_dagster.snapshots.facts import Fact, Report, Unreadable
+from samza_dagster.snapshots.job import KEPT_REPORTS, Kept, kept_reports
+from samza_dagster.snapshots.tables import File, Tables
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
-KEPT_REPORTS = 12
-"""The newest of a replica that are kept, in one row: its pace is told by no more (`lag.readiness.PACED_BY`)."""
 COORDINATOR, CHECKPOINTS, METRICS = "coordinator stream", "checkpoints", "metrics"
 STATE = "our coordinator's state"
 _LEAST_SPLIT = 20_000
-_AT_ONCE = 5_000
-_KEYS_AT_ONCE = 100_000
+_AT_ONCE = 500
+_KEPT_AT_ONCE = 200_000
+"""Facts and reports that a worker takes until it writes what is the newest of them."""
 _ASIDE_BYTES = 200
-Key = tuple[str, ...]
+Key = tuple[Any, ...]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, order=True)
@@ -52,35 +53,42 @@ class Span:
     job: tuple[str, str] | None = None
 
 
-def read_facts(
-    spark: SparkSession,
-    servers: str,
-    client_config: Mapping[str, str],
-    spans: Sequence[Span],
-    now_ms: int,
-) -> DataFrame:
-    """The newest facts of committed records in these ranges: columns of table `facts`.
+class Found(NamedTuple):
+    """What a worker has found: files of table `facts`, and what isn't kept there.
 
-    Of a range that couldn't be read to its end there is a row of kind `unread`, of each one of metrics a
-    row of kind `newest` that says when its last record came. Read in as many parts as
-    there are processors; a big partition is split.
+    `settings` are rows of those that name a job and its metrics topics. `unread` says of a range why it
+    couldn't be read to its end. `newest_ms` is of each partition of metrics when its last record came.
     """
-    dealt = deal(
-        [one for one in spans if one.start < one.end], spark.sparkContext.defaultParallelism
-    )
-    if not dealt:
-        return local_rows(spark, "facts", [])
 
-    def read(numbers: Iterable[Batch]) -> Iterator[Batch]:
-        for batch in numbers:
-            numbered: list[int] = batch["id"].to_pylist()
-            for number in numbered:
-                cluster = KafkaCluster(servers, client_config)
-                for rows in _Reading(cluster, dealt[number], now_ms).rows():
-                    yield batch_of(TABLES["facts"], rows)
+    files: list[File]
+    settings: list[Row]
+    unread: list[tuple[Span, str]]
+    newest_ms: list[tuple[Span, int]]
 
-    parts: Any = spark.range(0, len(dealt), 1, len(dealt))
-    return parts.mapInArrow(read, ddl(TABLES["facts"]))
+
+@dataclass(frozen=True)
+class Readers:
+    """Reads ranges of topics of one cluster by the workers of a Spark session, into table `facts`."""
+
+    servers: str
+    client_config: Mapping[str, str]
+    tables: Tables
+    now_ms: int
+
+    def read(self, spark: SparkSession, spans: Sequence[Span]) -> list[Found]:
+        """The newest facts of committed records in these ranges, written and not committed.
+
+        In as many parts as there are processors; a big partition is split.
+        """
+        every = [one for one in spans if one.start < one.end]
+        dealt = deal(every, spark.sparkContext.defaultParallelism)
+        if not dealt:
+            return []
+        return spark.sparkContext.parallelize(dealt, len(dealt)).map(self.found).collect()
+
+    def found(self, spans: Sequence[Span]) -> Found:
+        """What is in these ranges; run by a worker."""
+        return _Reading(self, spans).found()
 
 
 def deal(spans: Sequence[Span], parts: int) -> list[list[Span]]:
@@ -105,16 +113,21 @@ def deal(spans: Sequence[Span], parts: int) -> list[list[Span]]:
 class _Reading:
     """One consumer's way through its ranges."""
 
-    def __init__(self, cluster: KafkaCluster, spans: Sequence[Span], now_ms: int) -> None:
-        self._cluster, self._now_ms = cluster, now_ms
-        self._pending = {(one.topic, one.partition): one for one in spans}
-        self._newest: dict[Key, dict[str, Any]] = {}
-        self._reports: dict[Key, deque[str]] = {}
-        self._last: dict[Span, tuple[int, int]] = {}
+    def __init__(self, readers: Readers, spans: Sequence[Span]) -> None:
+        self._tables, self._now_ms = readers.tables, readers.now_ms
+        self._cluster = KafkaCluster(readers.servers, readers.client_config)
+        self._spans = {(one.topic, one.partition): one for one in spans}
+        self._pending = dict(self._spans)
+        self._facts: dict[Key, tuple[Span, Fact, int, int]] = {}
+        self._reports: dict[Key, deque[Kept]] = {}
+        self._last: dict[Key, Report] = {}
+        self._held = 0
+        self._newest_ms: dict[tuple[str, int], int] = {}
         self._coordinated: defaultdict[Span, Coordinated] = defaultdict(Coordinated)
+        self._found = Found([], [], [], [])
 
-    def rows(self) -> Iterator[list[dict[str, Any]]]:
-        """All facts; many times, where there are many."""
+    def found(self) -> Found:
+        """Reads all of it. Files may be many, where facts are."""
         from confluent_kafka import TopicPartition
 
         consumer = self._cluster.reader(committed_only=True)
@@ -122,27 +135,37 @@ class _Reading:
             consumer.assign([TopicPartition(*at, one.start) for at, one in self._pending.items()])
             deadline = time.monotonic() + ANSWER_S
             while self._pending:
-                messages = consumer.consume(_AT_ONCE, 0.2)
+                messages = consumer.consume(_AT_ONCE, 0.05)
                 if messages:
                     deadline = time.monotonic() + ANSWER_S
                     self._take(consumer, messages)
                 elif time.monotonic() > deadline:
-                    yield [self._unread(one) for one in self._pending.values()]
                     break
-                if len(self._newest) > _KEYS_AT_ONCE:
-                    yield self._emptied()
+                if self._held > _KEPT_AT_ONCE:
+                    self._write()
         finally:
             consumer.close()
-        newest = Fact(facts.NEWEST, "", "")
-        yield [*self._emptied(), *(_row(one, None, newest, *at) for one, at in self._last.items())]
+        self._write()
+        for one in self._pending.values():
+            why = str(self._cluster.unread(one.topic, one.partition))
+            self._found.unread.append((one, why))
+        self._found.newest_ms.extend((self._spans[at], ms) for at, ms in self._newest_ms.items())
+        return self._found
 
-    def _emptied(self) -> list[dict[str, Any]]:
+    def _write(self) -> None:
+        rows = [_row(*each) for each in self._facts.values()]
+        self._found.settings.extend(
+            row for row in rows if row["kind"] == facts.CONFIG and facts.names_topics(row["name"])
+        )
         for about, reports in self._reports.items():
-            self._newest[about]["text"] = f"[{','.join(reports)}]"
-        rows = list(self._newest.values())
-        self._newest.clear()
+            rows.append(_row_of(self._spans[about[:2]], reports, self._last[about]))
+        if rows:
+            rows.sort(key=lambda row: (row["job_name"] or "", row["job_id"] or ""))
+            self._found.files.append(self._tables.write("facts", rows))
+        self._facts.clear()
         self._reports.clear()
-        return rows
+        self._last.clear()
+        self._held = 0
 
     def _take(self, consumer: Consumer, messages: Sequence[Message]) -> None:
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
@@ -161,50 +184,54 @@ class _Reading:
                     raise KafkaException(error)
                 continue
             if offset < span.end:
-                self._keep(span, offset, message)
+                self._keep(at, span, offset, message)
             if offset >= span.end - 1:
                 del self._pending[at]
                 if self._pending:
                     consumer.incremental_unassign([TopicPartition(*at)])
 
-    def _keep(self, span: Span, offset: int, message: Message) -> None:
+    def _keep(self, at: tuple[str, int], span: Span, offset: int, message: Message) -> None:
         came_ms = message.timestamp()[1]
-        key, value = message.key(), message.value()
+        value = message.value()
+        told: Sequence[Fact]
         try:
             facts.refuse_future(came_ms, self._now_ms)
             if span.what == METRICS:
-                self._last[span] = (offset, came_ms)
-                fact = facts.report_fact(value)
-            elif span.what == COORDINATOR:
-                fact = facts.coordinator_fact(key, value)
-            elif span.what == CHECKPOINTS:
-                fact = facts.checkpoint_fact(key, value)
-            else:
-                for one in self._coordinated[span].facts(key, value, came_ms):
-                    self._take_fact(span, one, offset, came_ms)
+                self._newest_ms[at] = came_ms
+                report = facts.report_of(value)
+                if report is not None:
+                    self._keep_report(at, offset, came_ms, report)
                 return
+            told = self._told(span, message.key(), value, came_ms)
         except Unreadable as error:
-            seen = (value or key or b"")[:_ASIDE_BYTES].decode(errors="replace")
-            fact = Fact(facts.UNREADABLE, str(offset), f"{error}: {seen}")
-        if fact is not None:
-            self._take_fact(span, fact, offset, came_ms)
+            seen = (value or message.key() or b"")[:_ASIDE_BYTES].decode(errors="replace")
+            told = [Fact(facts.UNREADABLE, str(offset), f"{error}: {seen}")]
+        for fact in told:
+            about = (*at, fact.kind, fact.name, fact.source)
+            self._facts[about] = (span, fact, offset, came_ms)
+            self._held += 1
 
-    def _take_fact(self, span: Span, fact: Fact, offset: int, came_ms: int) -> None:
-        job = fact.job or span.job
-        about = (span.topic, str(span.partition), fact.kind, *(job or ()), fact.name, fact.source)
-        self._newest[about] = _row(span, job, fact, offset, came_ms)
-        if fact.kind == facts.REPORT:
-            told = f"[{came_ms},{offset},{fact.at_ms},{fact.text}]"
-            self._reports.setdefault(about, deque(maxlen=KEPT_REPORTS)).append(told)
+    def _told(
+        self, span: Span, key: bytes | None, value: bytes | None, came_ms: int
+    ) -> Sequence[Fact]:
+        if span.what == STATE:
+            return self._coordinated[span].facts(key, value, came_ms)
+        read = facts.coordinator_fact if span.what == COORDINATOR else facts.checkpoint_fact
+        fact = read(key, value)
+        return () if fact is None else (fact,)
 
-    def _unread(self, span: Span) -> dict[str, Any]:
-        fact = Fact(facts.UNREAD, "", str(self._cluster.unread(span.topic, span.partition)))
-        return _row(span, span.job, fact, span.start, self._now_ms)
+    def _keep_report(self, at: tuple[str, int], offset: int, came_ms: int, report: Report) -> None:
+        about = (*at, report.job, report.task, report.host)
+        reports = self._reports.get(about)
+        if reports is None:
+            reports = self._reports[about] = deque(maxlen=KEPT_REPORTS)
+        reports.append((came_ms, offset, report.at_ms, report.process, report.offsets))
+        self._last[about] = report
+        self._held += 1
 
 
-def _row(
-    span: Span, job: tuple[str, str] | None, fact: Fact, offset: int, came_ms: int
-) -> dict[str, Any]:
+def _row(span: Span, fact: Fact, offset: int, came_ms: int) -> Row:
+    job_name, job_id = span.job or (None, None)
     return {
         "topic": span.topic,
         "topic_id": span.topic_id,
@@ -212,10 +239,17 @@ def _row(
         "offset": offset,
         "came_ms": came_ms,
         "kind": fact.kind,
-        "job_name": job[0] if job else None,
-        "job_id": job[1] if job else None,
+        "job_name": job_name,
+        "job_id": job_id,
         "name": fact.name,
         "source": fact.source,
         "text": fact.text,
         "at_ms": fact.at_ms,
     }
+
+
+def _row_of(span: Span, reports: Sequence[Kept], last: Report) -> Row:
+    """Of reports of one replica; how large its records are is told by the last alone."""
+    text = kept_reports(reports, facts.record_bytes(last.stores))
+    fact = Fact(facts.REPORT, last.task, text, last.at_ms, last.host)
+    return _row(replace(span, job=last.job), fact, reports[-1][1], reports[-1][0])

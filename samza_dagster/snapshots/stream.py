@@ -24,7 +24,7 @@ def stream(
     monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[FleetSnapshot]:
-    """A snapshot each `every_s` seconds, or as soon as the one before is done; freed when the next is asked for.
+    """A snapshot each `every_s` seconds, or as soon as the one before is done.
 
     What an error of the first says is raised: nobody has seen yet that it works. Those of later ones go
     to `on_error`: a broker that is away comes back, and the next snapshot reads what this one has
@@ -49,5 +49,4 @@ def stream(
                 with suppress(CommitFailedError):  # another is at it
                     tidy(now())
             yield snapshot
-            snapshot.unpersist()
         sleep(max(0.0, began + every_s - monotonic()))

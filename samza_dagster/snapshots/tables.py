@@ -1,10 +1,10 @@
-"""Tables of an open format: Delta, at any URI that Spark and `deltalake` both know.
+"""Tables of an open format: Delta, at any URI that `deltalake` knows.
 
-    <uri>/<table>/_delta_log/…            what is in the table, commit by commit
-    <uri>/<table>/<uuid>/part-….parquet   rows, as Spark wrote them
+    <uri>/<table>/_delta_log/…        what is in the table, commit by commit
+    <uri>/<table>/<uuid>.parquet      rows, as whoever found them wrote them
 
-Spark writes Parquet, wherever its workers are; `deltalake` then commits the files in one transaction, in
-milliseconds and without a JVM. What was written and not committed isn't in the table: a run that is killed
+Spark's workers write Parquet, each what it has found, and the driver commits all of their files in one
+transaction, in milliseconds. What was written and not committed isn't in the table: a run that is killed
 leaves files behind, which `tidy` removes, and no rows. Two who write at once both succeed, or one
 begins its commit again.
 """
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -25,13 +25,16 @@ from uuid import uuid4
 
 from samza_dagster.directories import data_directory
 from samza_dagster.snapshots.facts import READ
-from samza_dagster.snapshots.schemas import TABLES, Column, ddl
+from samza_dagster.snapshots.schemas import TABLES, Column
 
 if TYPE_CHECKING:
     from deltalake import Schema
-    from pyspark.sql import DataFrame, SparkSession
 
 _TIME = 'Timestamp(Microsecond, Some("UTC"))'
+_ROWS_TOGETHER = 10_000
+"""Of a file, that a reader skips or reads: rows are sorted by job."""
+_BOUND = 32
+"""Characters of a text that are enough to tell where it is in their order."""
 UNCOMMITTED_FOR = timedelta(days=1)
 """Files that are in no table are kept that long: a write that is under way may still commit them."""
 
@@ -47,6 +50,20 @@ class Mark(NamedTuple):
     newest_ms: int | None
 
 
+class File(NamedTuple):
+    """Rows of a table that were written; they are in it once the file is committed."""
+
+    table: str
+    path: str
+    size: int
+    rows: int
+    stats: str
+
+
+Row = Mapping[str, Any]
+"""By names of columns; what isn't in it is null. Times are ms since the epoch."""
+
+
 def default_uri() -> str:
     """Where the tables are if nobody says it: below `DAGSTER_HOME`, or below this user's data."""
     home = os.environ.get("DAGSTER_HOME")
@@ -55,10 +72,9 @@ def default_uri() -> str:
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables below one URI: a local path, `file:`, `hdfs:`, `s3a:` or any other that both know.
+    """The tables below one URI: a local path, `file:`, `hdfs:`, `s3a:` or any other that `deltalake` knows.
 
     `storage_options` are `deltalake`'s for the place, as `aws_region`; credentials may come from the environment.
-    Spark has its own, `spark.hadoop.fs.…`.
     """
 
     uri: str
@@ -68,23 +84,32 @@ class Tables:
         """Where a table is, as anybody opens it."""
         return f"{self.uri.rstrip('/')}/{table}"
 
-    def add(
-        self, spark: SparkSession, table: str, rows: DataFrame, at: datetime | None = None
-    ) -> None:
-        """Adds rows in one transaction; `at` is the snapshot that all of them are of."""
-        written = self._written(spark, table, rows, at)
-        self._commit(table, "append", written)
+    def write(self, table: str, rows: Sequence[Row]) -> File:
+        """Writes a file of the table, in any process, and commits nothing."""
+        parquet: Any = import_module("pyarrow.parquet")
+        columns = _columns(table, rows)
+        path, place = f"{uuid4()}.parquet", self._place()
+        name = f"{table}/{path}"
+        parquet.write_table(columns, name, filesystem=place, row_group_size=_ROWS_TOGETHER)
+        return File(table, path, place.get_file_info(name).size, len(rows), _stats(columns))
 
-    def replace(self, spark: SparkSession, table: str, read: Any, rows: DataFrame) -> None:
-        """Puts rows in the place of those that were `read`; what others have added since stays.
+    def commit(self, table: str, files: Iterable[File], *, instead_of: Any = None) -> None:
+        """Adds files in one transaction.
 
-        Raises `CommitFailedError` when another has put rows in the place of the same ones.
+        `instead_of`: those of an opened table go; what others have added to it since stays. Raises
+        `CommitFailedError` when another has put files in the place of the same ones.
         """
-        from deltalake.transaction import RemoveAction
+        from deltalake.transaction import AddAction, RemoveAction
 
         now_ms = time.time_ns() // 1_000_000
-        removed = [RemoveAction(path, True, now_ms, size) for path, size in _files(read)]
-        self._commit(table, "append", [*self._written(spark, table, rows, None), *removed], read)
+        actions: list[Any] = [
+            AddAction(each.path, each.size, {}, now_ms, True, each.stats) for each in files
+        ]
+        for path, size in () if instead_of is None else _files(instead_of):
+            actions.append(RemoveAction(path, True, now_ms, size))
+        if actions:
+            opened = self.opened(table) if instead_of is None else instead_of
+            opened.create_write_transaction(actions, "append", _schema(table))
 
     def opened(self, table: str) -> Any:
         """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is none."""
@@ -101,13 +126,27 @@ class Tables:
             opened.alter.add_columns(new)  # of a former release: null in its rows
         return opened
 
-    def read(self, spark: SparkSession, table: str, opened: Any | None = None) -> DataFrame:
-        """All rows of a table, or of one that was opened before, with the columns of `TABLES`."""
-        paths = [path for path, _ in _files(opened or self.opened(table))]
-        if not paths:
-            return local_rows(spark, table, [])
-        reader = spark.read.schema(ddl(TABLES[table]))
-        return reader.parquet(*(f"{self.location(table)}/{path}" for path in paths))
+    def read(
+        self,
+        table: str,
+        paths: Iterable[str],
+        columns: Sequence[str] | None = None,
+        rows: Any = None,
+    ) -> Iterator[dict[str, Any]]:
+        """The rows of these files, in their order; `rows`: those that this `pyarrow` expression is true of."""
+        dataset: Any = import_module("pyarrow.dataset")
+        every = [f"{table}/{path}" for path in paths]
+        if every:
+            found = dataset.dataset(every, _arrow_schema(table), "parquet", self._place())
+            for batch in found.to_batches(columns=columns, filter=rows):
+                yield from batch.to_pylist()
+
+    def _place(self) -> Any:
+        """The directory of all tables as `pyarrow` opens files."""
+        from deltalake.fs import DeltaStorageHandler
+
+        fs: Any = import_module("pyarrow.fs")
+        return fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
 
     def marks(self, opened: Any) -> dict[tuple[str, int], Mark]:
         """Topic id and partition → how far it was read, of an opened table `facts`."""
@@ -158,42 +197,10 @@ class Tables:
             )
         return dropped
 
-    def _written(
-        self, spark: SparkSession, table: str, rows: DataFrame, at: datetime | None
-    ) -> list[Any]:
-        """The files of rows that Spark has written, as what a commit adds."""
-        from deltalake.transaction import AddAction
 
-        directory = f"{uuid4()}"
-        place = f"{self.location(table)}/{directory}"
-        rows.select([column.name for column in TABLES[table]]).write.parquet(place)
-        bounds = {} if at is None else {"snapshot_time": at.isoformat(timespec="microseconds")}
-        stats = json.dumps({"minValues": bounds, "maxValues": bounds} if bounds else {})
-        return [
-            AddAction(f"{directory}/{name}", size, {}, modified_ms, True, stats)
-            for name, size, modified_ms in _listed(spark, place)
-        ]
-
-    def _commit(self, table: str, mode: str, actions: list[Any], opened: Any | None = None) -> None:
-        if actions:
-            (opened or self.opened(table)).create_write_transaction(actions, mode, _schema(table))
-
-
-def local_rows(spark: SparkSession, table: str, rows: Sequence[Mapping[str, Any]]) -> DataFrame:
-    """A few rows known here, as those of a table; no worker is asked for them."""
-    pa: Any = import_module("pyarrow")
-    untyped: Any = spark
-    return untyped.createDataFrame(pa.Table.from_batches([batch_of(TABLES[table], rows)]))
-
-
-def _listed(spark: SparkSession, place: str) -> list[tuple[str, int, int]]:
-    """Name, bytes and time in ms of the Parquet files that Spark has written there."""
-    context: Any = spark.sparkContext
-    jvm, settings = context._jvm, context._jsc.hadoopConfiguration()  # noqa: SLF001 - the one way to Hadoop's file systems
-    path = jvm.org.apache.hadoop.fs.Path(place)
-    found = path.getFileSystem(settings).listStatus(path)
-    files = [(one.getPath().getName(), one.getLen(), one.getModificationTime()) for one in found]
-    return [one for one in files if one[0].endswith(".parquet")]
+def paths_of(opened: Any) -> list[str]:
+    """The files of an opened table."""
+    return [path for path, _ in _files(opened)]
 
 
 def _files(opened: Any) -> list[tuple[str, int]]:
@@ -201,26 +208,45 @@ def _files(opened: Any) -> list[tuple[str, int]]:
     return list(zip(*(actions[name].to_pylist() for name in ("path", "size_bytes")), strict=True))
 
 
-Batch = Any
-"""A `pyarrow.RecordBatch`; pyarrow has no types."""
-
-
-def batch_of(columns: Sequence[Column], rows: Sequence[Mapping[str, Any]]) -> Batch:
-    """Rows as Spark takes them from a worker; what isn't in a row is null, times are ms since the epoch."""
+def _columns(table: str, rows: Sequence[Row]) -> Any:
     pa: Any = import_module("pyarrow")
-    kinds = {
-        "string": pa.string(),
-        "bigint": pa.int64(),
-        "int": pa.int32(),
-        "double": pa.float64(),
-        "boolean": pa.bool_(),
-        "timestamp": pa.timestamp("ms", tz="UTC"),
-    }
-    filled = {c.name: pa.array([row.get(c.name) for row in rows], kinds[c.type]) for c in columns}
-    for column in columns:
-        if column.type == "timestamp":
-            filled[column.name] = filled[column.name].cast(pa.timestamp("us", tz="UTC"))
-    return pa.RecordBatch.from_pydict(filled)
+    schema = _arrow_schema(table)
+    filled: list[Any] = []
+    for column in schema:
+        values = [row.get(column.name) for row in rows]
+        if pa.types.is_timestamp(column.type):
+            values = pa.array(values, pa.timestamp("ms", tz="UTC"))
+            filled.append(values.cast(column.type))
+        else:
+            filled.append(pa.array(values, column.type))
+    return pa.Table.from_arrays(filled, schema=schema)
+
+
+def _stats(columns: Any) -> str:
+    """What readers pass files over by. Of every column: where one has bounds, one without is taken for null."""
+    pc: Any = import_module("pyarrow.compute")
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    for name in columns.column_names:
+        if columns[name].null_count < columns.num_rows:
+            bounds = pc.min_max(columns[name]).as_py()
+            least[name], most[name] = _bound(bounds["min"], ""), _bound(bounds["max"], "\U0010ffff")
+    nulls = {name: columns[name].null_count for name in columns.column_names}
+    told = {"numRecords": columns.num_rows, "minValues": least, "maxValues": most}
+    return json.dumps({**told, "nullCount": nulls})
+
+
+def _bound(value: Any, beyond: str) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="microseconds")
+    if isinstance(value, str) and len(value) > _BOUND:
+        return value[:_BOUND] + beyond
+    return value
+
+
+@cache
+def _arrow_schema(table: str) -> Any:
+    return import_module("pyarrow").schema(_schema(table).to_arrow())
 
 
 _DELTA_TYPES = {"bigint": "long", "int": "integer"}

@@ -332,4 +332,4 @@ def test_spark_starts_by_dagster_pyspark_and_a_users_settings_win(
     assert given["spark.master"] == "local[1]"
     archive = archive_path()
     assert archive.parent == tmp_path / "artifacts" / "archives"
-    assert given["spark.sql.session.timeZone"] == "UTC"
+    assert given["spark.sql.catalogImplementation"] == "in-memory"

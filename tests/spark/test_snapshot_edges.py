@@ -9,6 +9,7 @@ import pytest
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import Connection
 from samza_dagster.snapshots import FleetSnapshot, Tables, take_fleet
+from samza_dagster.snapshots.tables import paths_of
 from tests.spark.conftest import at, edge_stream
 
 pytestmark = pytest.mark.spark
@@ -43,14 +44,15 @@ def test_a_processor_of_an_earlier_job_model_shows_as_having_no_tasks(
 
 
 def test_our_coordinator_has_a_container_before_it_says_anything(
-    edge_snapshot: FleetSnapshot, tables: Tables, spark: Any
+    edge_snapshot: FleetSnapshot, tables: Tables
 ) -> None:
     """Its host, phase and process; how long a start took; a host by its agent alone is one to restore on."""
     rows = {r["processor_id"]: r for r in edge_snapshot.rows("container_locality")}
     told = [(r["host"], r["phase"], r["execution_id"]) for r in (rows["1-1"], rows["5"])]
     assert told == [("h8", "starting", "1-1-of-1"), ("h5", "running", "5-of-1")]
     assert (rows["0"]["host"], rows["0"]["phase"]) == ("h1", None)
-    (start,) = tables.read(spark, "facts").where("kind = 'start'").collect()
+    every = tables.read("facts", paths_of(tables.opened("facts")))
+    (start,) = (row for row in every if row["kind"] == "start")
     assert (start["name"], start["source"], start["text"]) == ("5", "h5", "7.0")
     assert "h9" in {r["host"] for r in edge_snapshot.rows("restore_forecast")}
 
@@ -61,15 +63,15 @@ def test_a_task_taken_from_the_assignment_is_gone(edge_snapshot: FleetSnapshot) 
 
 
 def test_unreadable_records_are_kept_aside_and_hide_nothing(
-    edge_snapshot: FleetSnapshot, tables: Tables, spark: Any
+    edge_snapshot: FleetSnapshot, tables: Tables
 ) -> None:
     """Three keys that are no `[version, type, key]`, two values without content, a checkpoint, a report."""
     assert edge_snapshot.unreadable == 7
     assert set(located(edge_snapshot)) == {"0", "0-0", "1", "1-0", "7-0", "5", "1-1"}
-    aside = tables.read(spark, "facts").where("kind = 'unreadable' AND topic LIKE '%edge%'")
     by_topic: dict[str, set[int]] = {}
-    for row in aside.collect():
-        by_topic.setdefault(row["topic"], set()).add(row["offset"])
+    for row in tables.read("facts", paths_of(tables.opened("facts"))):
+        if row["kind"] == "unreadable" and "edge" in row["topic"]:
+            by_topic.setdefault(row["topic"], set()).add(row["offset"])
     stream = len(edge_stream())
     assert by_topic == {
         "__samza_coordinator_edge_1": set(range(stream - 5, stream)),

@@ -10,7 +10,6 @@ import pytest
 
 from samza_dagster.metadata import Connection
 from samza_dagster.snapshots import FleetSnapshot, Tables, take_fleet
-from samza_dagster.snapshots.schemas import DATASETS
 from tests.rig.pace import PACE
 from tests.spark.conftest import RECORDED_AT_MS, at
 
@@ -87,15 +86,6 @@ def test_changelog_lag_of_actives_is_from_checkpoints_and_of_standbys_from_metri
     assert {row["store"] for row in rows} == {"lab"}
     assert {row["changelog"] for row in rows} == {"yw-lab-changelog"}
     assert {row["unknown_because"] for row in rows} == {None}
-
-
-@pytest.mark.parametrize("dataset", DATASETS)
-def test_columns_are_those_documented(recorded_snapshot: FleetSnapshot, dataset: str) -> None:
-    """Names, order and types of each frame are the schema's."""
-    fields = recorded_snapshot.frames[dataset].schema.fields
-    assert [(f.name, f.dataType.simpleString()) for f in fields] == [
-        (c.name, c.type) for c in DATASETS[dataset]
-    ]
 
 
 def test_nothing_recorded_is_unreadable(recorded_snapshot: FleetSnapshot) -> None:

@@ -63,7 +63,6 @@ def test_rows_of_a_partition_without_a_leader_say_so_and_the_others_are_known(
             spark, [settings], datetime.now(UTC), Tables(str(tmp_path / "tables"))
         )
         rows = {row["task_name"]: row for row in snapshot.rows("changelog_lag")}
-        snapshot.unpersist()
     first, second = rows["Partition 0"], rows["Partition 1"]
     assert (first["end_offset"], first["unknown_because"]) == (1, "no-leader-of-observations")
     assert (second["end_offset"], second["lag_records"]) == (None, None)

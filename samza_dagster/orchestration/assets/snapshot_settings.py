@@ -32,8 +32,8 @@ class Snapshots(dg.Model, dg.Resolvable):
     )
     uri: str = Field(
         default="",
-        description="Where the Delta tables are: a directory, or an address that Hadoop's file"
-        " systems know (file:, hdfs:, s3a:). Empty: snapshots/ below DAGSTER_HOME.",
+        description="Where the Delta tables are: a directory, or an address that deltalake"
+        " knows (file:, s3:, s3a:, hdfs:, abfs:, gs:). Empty: snapshots/ below DAGSTER_HOME.",
     )
     storage_options_env: dict[str, str] = Field(
         default={},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,25 @@ import pytest
 from samza_dagster.snapshots.facts import (
     HUGE_BYTES,
     Fact,
-    Reading,
+    Report,
     Unreadable,
     checkpoint_fact,
     coordinator_fact,
+    record_bytes,
     refuse_future,
-    report_fact,
+    report_of,
 )
 from tests.rig.fleets import spoiled
 
 pytestmark = pytest.mark.unit
 WIRE = Path(__file__).parents[2] / "data" / "wire"
+
+
+Reading = Callable[[bytes | None, bytes | None], Fact | Report | None]
+
+
+def report_record(_key: bytes | None, value: bytes | None) -> Report | None:
+    return report_of(value)
 
 
 def recorded(name: str) -> list[tuple[bytes | None, bytes | None]]:
@@ -38,7 +47,7 @@ def recorded(name: str) -> list[tuple[bytes | None, bytes | None]]:
     [
         ("coordinator-stream.jsonl", coordinator_fact, 232),
         ("checkpoint-tail.jsonl", checkpoint_fact, 12),
-        ("metrics-samples.jsonl", lambda _, value: report_fact(value), 4),
+        ("metrics-samples.jsonl", report_record, 4),
     ],
 )
 def test_nothing_that_samza_wrote_is_unreadable(name: str, read: Reading, facts: int) -> None:
@@ -46,21 +55,26 @@ def test_nothing_that_samza_wrote_is_unreadable(name: str, read: Reading, facts:
     assert sum(read(*record) is not None for record in recorded(name)) == facts
 
 
-def reports() -> list[tuple[bytes, Fact]]:
-    found = [(value or b"", report_fact(value)) for _, value in recorded("metrics-samples.jsonl")]
-    return [(value, fact) for value, fact in found if fact is not None]
+def reports() -> list[tuple[bytes, Report]]:
+    found = [(value or b"", report_of(value)) for _, value in recorded("metrics-samples.jsonl")]
+    return [(value, report) for value, report in found if report is not None]
+
+
+def told(value: bytes) -> tuple[object, ...]:
+    """All that a report says."""
+    report = report_of(value)
+    assert report is not None
+    return (*report[:-1], record_bytes(report.stores))
 
 
 def test_a_report_is_a_few_numbers() -> None:
     """Of 3,199 bytes: whose it is, how far it is, and how large a record of its store is."""
-    value, fact = reports()[0]
+    value, report = reports()[0]
     assert len(value) == 3_199
-    assert (fact.name, fact.source, fact.job) == ("Standby-Partition 0-0", "nm2", ("yw", "1"))
-    assert json.loads(fact.text or "") == {
-        "process": "container_1795262128546_0004_01_000005",
-        "offsets": {"kafka-yw-lab-changelog-0-offset": 65838},
-        "record_bytes": {"lab": 33.0},
-    }
+    assert report[:3] == (("yw", "1"), "Standby-Partition 0-0", "nm2")
+    assert report.process == "container_1795262128546_0004_01_000005"
+    assert report.offsets == {"kafka-yw-lab-changelog-0-offset": 65838}
+    assert record_bytes(report.stores) == {"lab": 33.0}
 
 
 def typed(found: Any) -> Any:
@@ -71,15 +85,25 @@ def typed(found: Any) -> Any:
 
 
 def test_a_report_with_the_types_of_java_is_the_same_report() -> None:
-    for value, fact in reports():
-        assert report_fact(json.dumps(typed(json.loads(value))).encode()) == fact
+    for value, _ in reports():
+        assert told(json.dumps(typed(json.loads(value))).encode()) == told(value)
 
 
 def test_the_order_within_a_report_says_nothing() -> None:
     """Its metrics first, its header last."""
-    for value, fact in reports():
+    for value, _ in reports():
         backwards = dict(reversed(json.loads(value).items()))
-        assert report_fact(json.dumps(backwards).encode()) == fact
+        assert told(json.dumps(backwards).encode()) == told(value)
+
+
+def test_a_brace_within_a_gauge_hides_no_other() -> None:
+    """An offset is what its system makes of it; here it ends the group for who looks at bytes alone."""
+    for value, report in reports():
+        mark = b'TaskInstanceMetrics":{'
+        spoiled_value = value.replace(mark, mark + b'"a-b-0-offset":"{}",', 1)
+        assert report_of(spoiled_value) == report._replace(
+            offsets={"a-b-0-offset": None, **report.offsets}
+        )
 
 
 @pytest.mark.parametrize("one", spoiled("j", "Standby-Partition 0-0", "h"), ids=lambda it: it.kind)
@@ -88,7 +112,7 @@ def test_what_is_no_report_is_kept_aside(one: Any) -> None:
 
     def read() -> None:
         refuse_future(one.at_ms, 1_795_264_000_000)
-        report_fact(one.value)
+        report_of(one.value)
 
     with pytest.raises(Unreadable):
         read()
@@ -104,10 +128,10 @@ def test_what_is_no_report_is_kept_aside(one: Any) -> None:
         (coordinator_fact, b'[1,"set-config","a"]', b'{"values":{"value":1}}', "no text"),
         (checkpoint_fact, b"{}", b"{}", "no type"),
         (checkpoint_fact, b'{"type":"checkpoint-v2","taskName":"t"}', b"[]", "no checkpoint-v2"),
-        (lambda _, value: report_fact(value), None, None, "no value"),
-        (lambda _, value: report_fact(value), None, b'{"header":{"a":1}}', "names no job"),
-        (lambda _, value: report_fact(value), None, b"x" * (HUGE_BYTES + 1), "4,194,305 bytes"),
-        (lambda _, value: report_fact(value), None, b'{"header":{"source":"A"', "no JSON"),
+        (report_record, None, None, "no value"),
+        (report_record, None, b'{"header":{"a":1}}', "snapshot: 'source'"),
+        (report_record, None, b"x" * (HUGE_BYTES + 1), "4,194,305 bytes"),
+        (report_record, None, b'{"header":{"source":"A"', "no JSON"),
     ],
 )
 def test_what_cant_be_read_says_why(read: Reading, key: Any, value: Any, why: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -13,8 +12,8 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Bounds
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges
 from samza_dagster.snapshots import lag, readiness
-from samza_dagster.snapshots.facts import report_fact
-from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.facts import record_bytes, report_of
+from samza_dagster.snapshots.job import Job, kept_reports
 from tests.rig.fleets import Answer, Fault, Fleet, Shape, answers, reports
 from tests.rig.fleets.fleet import BEGAN_MS, STORE, Group
 
@@ -46,12 +45,12 @@ def judged() -> dict[tuple[str, str], tuple[Answer, Row]]:
     """Each answer with the row that came of the reports."""
     rows: dict[str, list[Row]] = {}
     for offset, report in enumerate(reports(FLEET, END_MS)):
-        fact = report_fact(report.value)
-        if fact is not None and fact.job is not None:
-            told = [report.at_ms, offset, fact.at_ms, json.loads(fact.text or "")]
-            text = json.dumps([told])
-            rows.setdefault(fact.job[0], []).append(
-                {"kind": "report", "name": fact.name, "text": text, "source": fact.source, "came_ms": report.at_ms, "offset": offset, "at_ms": fact.at_ms}
+        one = report_of(report.value)
+        if one is not None:
+            kept = report.at_ms, offset, one.at_ms, one.process, one.offsets
+            text = kept_reports([kept], record_bytes(one.stores))
+            rows.setdefault(one.job[0], []).append(
+                {"kind": "report", "name": one.task, "text": text, "source": one.host, "came_ms": report.at_ms, "offset": offset, "at_ms": one.at_ms}
             )  # fmt: skip
     about: Row = {"came_ms": 1, "offset": 0, "at_ms": 1, "source": ""}
     found: dict[tuple[str, str], tuple[Answer, Row]] = {}

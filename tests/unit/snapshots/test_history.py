@@ -10,8 +10,6 @@ import pytest
 
 from samza_dagster.snapshots import Tables
 from samza_dagster.snapshots.history import history
-from samza_dagster.snapshots.schemas import CHANGELOG_LAG
-from samza_dagster.snapshots.tables import batch_of
 
 pytestmark = pytest.mark.unit
 NOW = datetime(2023, 11, 14, 12, tzinfo=UTC)
@@ -30,10 +28,9 @@ def ready_in(seconds: float) -> dict[str, float]:
 
 
 def kept(directory: Path, *rows: dict[str, Any]) -> Tables:
-    from deltalake import write_deltalake
-
     tables = Tables(str(directory))
-    write_deltalake(tables.opened("changelog_lag"), batch_of(CHANGELOG_LAG, rows), mode="append")
+    tables.opened("changelog_lag")
+    tables.commit("changelog_lag", [tables.write("changelog_lag", rows)])
     return tables
 
 
@@ -71,10 +68,10 @@ def test_a_table_of_a_former_release_gets_its_new_columns(tmp_path: Path) -> Non
     """They are null in its rows."""
     from deltalake import DeltaTable, write_deltalake
 
-    tables = Tables(str(tmp_path))
-    former = tuple(c for c in CHANGELOG_LAG if c.name not in ("process", "ready_spread"))
-    rows = batch_of(former, [row(10, **ready_in(100))])
-    write_deltalake(tables.location("changelog_lag"), rows)
+    tables = Tables(str(tmp_path / "former"))
+    rows: Any = kept(tmp_path, row(10, **ready_in(100))).opened("changelog_lag").to_pyarrow_table()
+    former = rows.drop_columns(["process", "ready_spread"])
+    write_deltalake(tables.location("changelog_lag"), former)
     assert history(tables, NOW).past.judged == 0
     columns = [field.name for field in DeltaTable(tables.location("changelog_lag")).schema().fields]
     assert {"process", "ready_spread"} <= set(columns)

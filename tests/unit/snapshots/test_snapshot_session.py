@@ -22,20 +22,6 @@ def jdk(home: Path, version: str, modules: str) -> Path:
     return home
 
 
-def test_a_cluster_keeps_its_own_planning() -> None:
-    """What makes small local data quick would make large data slow."""
-    chosen = spark_settings("spark://host:7077")
-    assert "spark.sql.shuffle.partitions" not in chosen
-    assert "spark.sql.adaptive.enabled" not in chosen
-
-
-def test_times_are_written_as_other_readers_of_a_table_expect_them() -> None:
-    """Spark's own default is a type that Delta's protocol doesn't know."""
-    name = "spark.sql.parquet.outputTimestampType"
-    masters = ("local[2]", "spark://host:7077")
-    assert {spark_settings(master)[name] for master in masters} == {"TIMESTAMP_MICROS"}
-
-
 def test_a_class_archive_is_used_only_when_it_is_there(tmp_path: Path) -> None:
     """Without it the JVM starts slower, no more."""
     archive = tmp_path / "spark.jsa"
@@ -54,9 +40,7 @@ def test_a_class_archive_is_used_only_when_it_is_there(tmp_path: Path) -> None:
 )
 def test_secret_options_are_redacted_by_spark(option: str) -> None:
     """Spark's default pattern doesn't know the login module's line."""
-    chosen = spark_settings("local[2]")
-    for name in ("spark.redaction.regex", "spark.sql.redaction.options.regex"):
-        assert re.search(chosen[name], option)
+    assert re.search(spark_settings("local[2]")["spark.redaction.regex"], option)
 
 
 VECTOR = "java.base jdk.incubator.vector"

@@ -27,7 +27,6 @@ class World:
     now_s: float = 0.0
     slept: list[float] = field(default_factory=list[float])
     errors: list[Unreachable] = field(default_factory=list[Unreachable])
-    freed: int = 0
     tidied: list[float] = field(default_factory=list[float])
 
     def take(self, at: datetime) -> FleetSnapshot:
@@ -36,9 +35,6 @@ class World:
             raise one
         self.now_s += one
         return cast("FleetSnapshot", self)
-
-    def unpersist(self) -> None:
-        self.freed += 1
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -57,11 +53,9 @@ class World:
 
 
 def test_each_begins_so_long_after_the_one_before_or_at_once_after_a_slow_one() -> None:
-    """And has freed what that one held."""
     world = World([2.0, 40.0, 1.0])
     assert len(list(islice(world.stream(30), 3))) == 3
     assert world.slept == [28.0, 0.0]
-    assert world.freed == 2
 
 
 def test_the_first_error_ends_it_and_later_ones_are_said() -> None:
