@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
-from samza_dagster.agent import books, boot, parking, procfs, store_owner
+from samza_dagster.agent import books, parking, procfs, store_owner
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent.gate import Gate
-from samza_dagster.agent.held_lease import HeldLease
+from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import Place
@@ -93,7 +93,7 @@ class Supervisor:
                 self.watch.look(found)
                 LOG.info("adopted %s: %s, pid %s", found.execution_id, found.state, found.pid)
             self.holdings.free_what_the_dead_used()
-            boot.remember(self.directory)
+            books.remember_boot(self.directory)
 
     # Commands
 
