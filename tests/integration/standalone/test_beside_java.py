@@ -39,7 +39,7 @@ class MixedGroup(ProcessorGroup):
         super().__init__(directory, broker, server)
         with self.files.config.open("a") as config:
             config.write(f"job.coordinator.zk.session.timeout.ms={SESSION_MS}\n")
-            config.write(f"systems.{demo_job.SYSTEM}.samza.factory={KAFKA_FACTORY}\n")
+            config.write(f"systems.kafka.samza.factory={KAFKA_FACTORY}\n")
         self._java = JavaProcessors(self.files.config, directory)
 
     def start(self, processor_id: str, *, zookeeper: str = "") -> ProcessRecord:
