@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from samza_dagster.cli.dagster_instance import dagster_instance
+from samza_dagster.cli.instance import dagster_instance
 from samza_dagster.cli.options import job_options, json_option, prefix_option, said_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput

@@ -13,12 +13,13 @@ import click
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.cli.reporting import Reporting
-from samza_dagster.cli.worker_end import end_with_parent
+from samza_dagster.cli.small_world import end_with_parent
 from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
     from samza_dagster.simulation.campaign import BrokenHistory, CampaignResult
     from samza_dagster.simulation.script import Script
+
 
 AT_LEAST = 100
 """How often each pair of transition and fault is to be met in a long run."""
@@ -142,9 +143,7 @@ def simulate(
             "what to replay", seen="both --replay and --log", fix="give one of the two"
         )
     if log_file is not None:
-        from samza_dagster.cli.recorded_log import replay_recorded
-
-        return replay_recorded(log_file, as_json)
+        return _replay_recorded(log_file, as_json)
     if script_file is not None:
         from samza_dagster.simulation.script import Script
 
@@ -304,3 +303,43 @@ def _replay(script: Script, as_json: bool) -> int:
     else:
         violation = _tell_script(script, err=False)
     return 0 if violation is None else 1
+
+
+def _replay_recorded(path: Path, as_json: bool) -> int:
+    """Returns 1 when a state differs from what was recorded; the first that does is told."""
+    from samza_dagster.simulation.event_log import replay_log
+
+    replayed = replay_log(path)
+    if as_json:
+        print_json(
+            {
+                "version": 1,
+                "events": replayed.events,
+                "terms": replayed.terms,
+                "take_overs_judged": replayed.judged,
+                "lines_cut_short": list(replayed.cut_short),
+                "differs_at_line": replayed.differs,
+                "where": replayed.where,
+                "expected": replayed.expected,
+                "seen": replayed.seen,
+            }
+        )
+        return 0 if replayed.differs is None else 1
+    for number in replayed.cut_short:
+        click.echo(f"Line {number} was cut short: its writer was killed, its step not committed.")
+    if replayed.differs is None:
+        terms = f" in {replayed.terms:,} terms, {replayed.judged:,} take-overs judged"
+        click.echo(
+            f"{replayed.events:,} events{terms if replayed.terms else ''}, every state the same."
+        )
+    elif replayed.where:
+        click.echo(
+            f"Line {replayed.differs} took over another state than the term before left: "
+            f"{replayed.where} is {replayed.seen}, expected was {replayed.expected}."
+        )
+    else:
+        click.echo(
+            f"Line {replayed.differs} gave another state: {replayed.seen}, "
+            f"recorded was {replayed.expected}."
+        )
+    return 0 if replayed.differs is None else 1

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.cli.output import notice, print_json, print_table
-from samza_dagster.cli.worker_end import end_with_parent
 from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
     from samza_dagster.simulation.explorer import Exploration
+
 
 DEADLINE_S = 3_600.0
 """For each kind of trouble."""
@@ -106,3 +109,15 @@ def _as_json(seen: Exploration) -> dict[str, Any]:
             "moves": [str(move) for move in finding.path],
         },
     }
+
+
+def end_with_parent() -> None:
+    """First call of a worker: a thread waits for the parent's end, and ends this process."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "this isn't a worker"
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

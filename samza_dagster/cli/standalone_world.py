@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from samza_dagster.cli.output import notice, print_json
-from samza_dagster.simulation.standalone_world import StandaloneWorld, Violation, production
+from samza_dagster.simulation.standalone_world import GroupViolation, StandaloneWorld, production
 
 _EVENTS_OF_A_HISTORY = 1_000
 _MOST_BROKEN = 5
@@ -32,7 +32,7 @@ def simulate_standalone(
         world = StandaloneWorld(number, plan, tasks, beside_samza=bool(number % 2))
         try:
             world.run(_EVENTS_OF_A_HISTORY)
-        except Violation as error:
+        except GroupViolation as error:
             broken.append(str(error))
             notice(str(error))
         histories += 1

@@ -6,9 +6,9 @@ Rules and logins are acknowledged by the controller and reach each broker a mome
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from samza_dagster.errors import (
     InvalidInput,
@@ -29,7 +29,7 @@ _DEADLINE_S = 10.0
 
 
 @dataclass(frozen=True, order=True)
-class Rule:
+class AclRule:
     """One ACL, in Kafka's own words: `User:alice` may (not) `WRITE` the `TOPIC` `name`."""
 
     principal: str
@@ -67,49 +67,29 @@ class Authorizer:
         # (2.16); a removal of what nobody has changes nothing and tells errors.
         self.remove_rules_of([f"{USER}samza-dagster/nobody"])
 
-    def rules(self, principal: str | None = None) -> list[Rule]:
+    def rules(self, principal: str | None = None) -> list[AclRule]:
         """The rules for one principal, or all of the cluster, in order.
 
         Empty too where `require` would raise.
         """
-        (found,) = self._ask(
-            "read the cluster's ACLs",
-            lambda client, within_s: [
-                client.describe_acls(_filter(principal), request_timeout=within_s)
-            ],
-        )
+        (found,) = self._ask("read the cluster's ACLs", "describe_acls", _filter(principal))
         return sorted(_rule(binding) for binding in found)
 
-    def add_rules(self, rules: Sequence[Rule]) -> None:
+    def add_rules(self, rules: Sequence[AclRule]) -> None:
         """Returns when the controller has them."""
         bindings = [_binding(rule) for rule in rules]
         if bindings:
-            self._ask(
-                "add ACLs",
-                lambda client, within_s: client.create_acls(
-                    bindings, request_timeout=within_s
-                ).values(),
-            )
+            self._ask("add ACLs", "create_acls", bindings)
 
     def remove_rules_of(self, principals: Iterable[str]) -> None:
         """Removes every rule, ALLOW and DENY, of each principal."""
         filters = [_filter(principal) for principal in principals]
         if filters:
-            self._ask(
-                "remove ACLs",
-                lambda client, within_s: client.delete_acls(
-                    filters, request_timeout=within_s
-                ).values(),
-            )
+            self._ask("remove ACLs", "delete_acls", filters)
 
     def logins(self) -> frozenset[str]:
         """Names of all users that have a SCRAM login."""
-        (found,) = self._ask(
-            "list SCRAM logins",
-            lambda client, within_s: [
-                client.describe_user_scram_credentials(request_timeout=within_s)
-            ],
-        )
+        (found,) = self._ask("list SCRAM logins", "describe_user_scram_credentials")
         return frozenset(found)
 
     def set_login(self, user: str, password: str, mechanism: str) -> None:
@@ -121,12 +101,7 @@ class Authorizer:
         kinds = _kinds()
         info = kinds.ScramCredentialInfo(_mechanism(mechanism), ITERATIONS)
         wanted = kinds.UserScramCredentialUpsertion(user, info, password.encode())
-        self._ask(
-            "create a SCRAM login",
-            lambda client, within_s: client.alter_user_scram_credentials(
-                [wanted], request_timeout=within_s
-            ).values(),
-        )
+        self._ask("create a SCRAM login", "alter_user_scram_credentials", [wanted])
 
     def remove_logins(self, users: Iterable[str], mechanism: str) -> None:
         """Removes SCRAM logins; a user that has none is no error. As careful as `set_login`."""
@@ -137,9 +112,8 @@ class Authorizer:
         if unwanted:
             self._ask(
                 "remove SCRAM logins",
-                lambda client, within_s: client.alter_user_scram_credentials(
-                    unwanted, request_timeout=within_s
-                ).values(),
+                "alter_user_scram_credentials",
+                unwanted,
                 ignore=KafkaError.RESOURCE_NOT_FOUND,
             )
 
@@ -147,49 +121,36 @@ class Authorizer:
         """What this client may do with the cluster: `ALTER`, `DESCRIBE`, …."""
         (found,) = self._ask(
             "read this client's own rights on the cluster",
-            lambda client, within_s: [
-                client.describe_cluster(
-                    include_authorized_operations=True, request_timeout=within_s
-                )
-            ],
+            "describe_cluster",
+            include_authorized_operations=True,
         )
         return frozenset(operation.name for operation in found.authorized_operations or ())
 
     def _ask(
-        self,
-        asked: str,
-        question: Callable[[Any, float], Iterable[_Future]],
-        *,
-        ignore: int | None = None,
+        self, asked: str, call: str, *given: Any, ignore: int | None = None, **options: Any
     ) -> list[Any]:
-        """Answers to the question, which is put to a client with the seconds that it has.
+        """Answers to a call of librdkafka's client for administrators; None for an error to `ignore`.
 
         librdkafka (2.16) puts it to the broker that it takes for the controller, for the whole time
         that it is given, also where that one is gone and another is. So half of the time is for
         the kept client, and half for a new one, which asks who it is.
         """
-        within_s = self._deadline_s / 2
+
+        def once() -> list[Any]:
+            within_s = self._deadline_s / 2
+            with self._kept.use() as client:
+                found: Any = getattr(client, call)(*given, request_timeout=within_s, **options)
+                each = (
+                    cast("dict[Any, _Future]", found).values() if type(found) is dict else [found]
+                )
+                return [self._result(asked, future, within_s, ignore) for future in each]
+
         try:
-            return self._ask_once(asked, question, within_s, ignore)
+            return once()
         except Unreachable:
-            return self._ask_once(asked, question, within_s, ignore)
+            return once()
 
-    def _ask_once(
-        self,
-        asked: str,
-        question: Callable[[Any, float], Iterable[_Future]],
-        within_s: float,
-        ignore: int | None,
-    ) -> list[Any]:
-        with self._kept.use() as client:
-            return [
-                self._result(asked, future, within_s, ignore=ignore)
-                for future in question(client, within_s)
-            ]
-
-    def _result(
-        self, asked: str, future: _Future, within_s: float, *, ignore: int | None = None
-    ) -> Any:
+    def _result(self, asked: str, future: _Future, within_s: float, ignore: int | None) -> Any:
         from confluent_kafka import KafkaException
 
         try:
@@ -237,7 +198,7 @@ def _kinds() -> Any:
     return admin
 
 
-def _binding(rule: Rule) -> Any:
+def _binding(rule: AclRule) -> Any:
     kinds = _kinds()
     return kinds.AclBinding(
         # Kafka's CLUSTER is this client's BROKER.
@@ -264,9 +225,9 @@ def _filter(principal: str | None) -> Any:
     )
 
 
-def _rule(binding: Any) -> Rule:
+def _rule(binding: Any) -> AclRule:
     kind = binding.restype.name
-    return Rule(
+    return AclRule(
         principal=binding.principal,
         permission=binding.permission_type.name,
         operation=binding.operation.name,

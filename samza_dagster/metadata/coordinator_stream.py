@@ -24,18 +24,6 @@ SET_TASK_CONTAINER = "set-task-container-assignment"
 SET_TASK_MODE = "set-task-mode-assignment"
 SET_TASK_PARTITION = "set-task-partition-assignment"
 SET_CHANGELOG = "set-changelog"
-SET_EXECUTION_ID = "set-execution-env-container-id-mapping"
-ENVELOPE_TYPES = frozenset(
-    {
-        SET_CONFIG,
-        SET_CONTAINER_HOST,
-        SET_TASK_CONTAINER,
-        SET_TASK_MODE,
-        SET_TASK_PARTITION,
-        SET_CHANGELOG,
-        SET_EXECUTION_ID,
-    }
-)
 SOURCE_JOB_RUNNER = "job-runner"
 SOURCE_CONTAINER = "SamzaContainer"
 """The source that Samza's own writers name, the coordinator's included."""
@@ -244,9 +232,3 @@ def set_task_partition(
 def set_changelog(author: Author, task_name: str, partition: int) -> StreamRecord:
     """The changelog partition of a task."""
     return StreamRecord(SET_CHANGELOG, task_name, author.envelope({"Partition": str(partition)}))
-
-
-def set_execution_id(author: Author, processor_id: str, execution_id: str) -> StreamRecord:
-    """The incarnation of a processor; Samza writes it only with AM high availability."""
-    values = {"execution-env-container-id": execution_id}
-    return StreamRecord(SET_EXECUTION_ID, processor_id, author.envelope(values))

@@ -6,9 +6,15 @@ overwritten values can be read again is what a log adds: nobody may rely on it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+
+def wall_clock_ms() -> int:
+    """Ms since the epoch."""
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,7 @@ class Change:
     timestamp_ms: int
 
 
-class Kept(NamedTuple):
+class KeptValue(NamedTuple):
     """The newest value of a key, and the position of the change that wrote it (`Change`)."""
 
     value: bytes
@@ -52,7 +58,7 @@ class MetadataStore(Protocol):
         """Every key of a namespace with its newest value."""
         ...
 
-    def whole(self) -> dict[str, dict[str, Kept]]:
+    def whole(self) -> dict[str, dict[str, KeptValue]]:
         """Every namespace with its keys and their newest values, as of one reading."""
         ...
 

@@ -21,7 +21,7 @@ def publish(connection: Connection, records: Iterable[tuple[bytes, bytes | None]
     answers, `Refused` without the right to write there: those before it are written then.
     """
     name = lag_topic(connection.job_name, connection.job_id)
-    cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+    cluster = KafkaCluster.of(connection)
     ensure_topic(cluster, name, timeout_s=_ANSWER_S)
     end = TopicEnd(cluster, name)
     writer = RecordWriter(cluster, name, end, timeout_s=_ANSWER_S)

@@ -7,14 +7,13 @@ to see all of them, watch.
 from __future__ import annotations
 
 import logging
-import time
 import uuid as uuid_module
 from collections.abc import Callable
 from typing import TypeVar
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.coordinator_stream import SET_CONFIG
-from samza_dagster.metadata.interface import Change, MetadataStore, Watch
+from samza_dagster.metadata.interface import Change, MetadataStore, Watch, wall_clock_ms
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
     REQUEST,
@@ -33,10 +32,6 @@ OnMalformed = Callable[[MalformedRecord], None]
 def _log_malformed(error: MalformedRecord) -> None:
     """Logs a record that can't be read as a warning."""
     _log.warning("Skipped a record: %s", error)
-
-
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def request_key(uuid: str) -> str:
@@ -70,7 +65,7 @@ class ContainerPlacementMetadataStore:
         self,
         store: MetadataStore,
         *,
-        now_ms: Callable[[], int] = _wall_clock_ms,
+        now_ms: Callable[[], int] = wall_clock_ms,
         new_uuid: Callable[[], uuid_module.UUID] = uuid_module.uuid4,
         on_malformed: OnMalformed = _log_malformed,
     ) -> None:

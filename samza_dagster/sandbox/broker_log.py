@@ -19,7 +19,7 @@ _CONTROL = 0x20
 _LOG_APPEND_TIME = 0x08
 
 
-class Batch(NamedTuple):
+class RecordBatch(NamedTuple):
     """One batch of a partition's log; `at_ms` is its newest record's time.
 
     `by_broker`: the broker dated it as it appended it; else the producer did, before it sent it.
@@ -53,7 +53,7 @@ class Overlap(NamedTuple):
 
 def batches_of_leader(
     data: Mapping[int, Path], leaders: Mapping[int, int], topic: str, partition: int
-) -> list[Batch]:
+) -> list[RecordBatch]:
     """A partition as its leader has it; `data` by node id, `leaders` node ids by partition.
 
     What another replica has beyond that, or in its place, was never acknowledged: it goes as
@@ -63,17 +63,17 @@ def batches_of_leader(
     return batches(data[leaders[partition]], topic, partition)
 
 
-def batches(data: Path, topic: str, partition: int) -> list[Batch]:
+def batches(data: Path, topic: str, partition: int) -> list[RecordBatch]:
     """A partition as the broker whose data this is has it on disk, whole batches alone."""
-    found: list[Batch] = []
+    found: list[RecordBatch] = []
     for segment in sorted((data / f"{topic}-{partition}").glob("*.log")):
         found += parse(segment.read_bytes())
     return found
 
 
-def parse(data: bytes) -> list[Batch]:
+def parse(data: bytes) -> list[RecordBatch]:
     """The batches of one segment; a last one that isn't whole yet is left out."""
-    found: list[Batch] = []
+    found: list[RecordBatch] = []
     at = 0
     while at + _HEADER.size <= len(data):
         header = _HEADER.unpack_from(data, at)
@@ -83,25 +83,27 @@ def parse(data: bytes) -> list[Batch]:
             break
         if not attributes & _CONTROL:
             by_broker = bool(attributes & _LOG_APPEND_TIME)
-            found.append(Batch(first, first + last_delta + 1, producer_id, newest_ms, by_broker))
+            found.append(
+                RecordBatch(first, first + last_delta + 1, producer_id, newest_ms, by_broker)
+            )
         at += 12 + length
     return found
 
 
-def next_owner_ms(log: Sequence[Batch], after_ms: int) -> int | None:
+def next_owner_ms(log: Sequence[RecordBatch], after_ms: int) -> int | None:
     """When somebody wrote for the first time who hadn't by `after_ms`; None while nobody has."""
     known = {batch.producer_id for batch in log if batch.at_ms <= after_ms}
     return next((each.at_ms for each in log if each.producer_id not in known), None)
 
 
-def overlaps(topic: str, partition: int, log: Sequence[Batch]) -> list[Overlap]:
+def overlaps(topic: str, partition: int, log: Sequence[RecordBatch]) -> list[Overlap]:
     """Each return of a producer after another had written; empty when there was one owner.
 
     Of the two the one that came first into the log had no right to write any more.
     """
     found: list[Overlap] = []
     came: dict[int, int] = {}
-    before: list[Batch] = []
+    before: list[RecordBatch] = []
     for producer, group in groupby(log, key=lambda batch: batch.producer_id):
         run = list(group)
         if producer in came:
@@ -124,7 +126,7 @@ def overlaps(topic: str, partition: int, log: Sequence[Batch]) -> list[Overlap]:
     return found
 
 
-def unjudged(topic: str, partition: int, log: Sequence[Batch], owners: int) -> str:
+def unjudged(topic: str, partition: int, log: Sequence[RecordBatch], owners: int) -> str:
     """Why `overlaps` says nothing of this log, or "": `owners` incarnations are known to have
     worked, one after the other. Batches without a producer's id look like one owner's, and
     so does what is left of a log that was compacted.

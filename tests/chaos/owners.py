@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from samza_dagster.model import naming
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.sandbox.broker_log import Batch, Overlap, overlaps, unjudged
+from samza_dagster.sandbox.broker_log import Overlap, RecordBatch, overlaps, unjudged
 
 CLOCKS_MS = 50
 """What two readings of one machine's clock may differ by, for steps that set it right."""
@@ -24,7 +24,7 @@ class Log(NamedTuple):
 
     topic: str
     partition: int
-    batches: Sequence[Batch]
+    batches: Sequence[RecordBatch]
 
 
 class Reign(NamedTuple):

@@ -8,12 +8,12 @@ import dagster as dg
 from dagster_shared.check import CheckError
 
 from samza_dagster.errors import InvalidInput, some_of
-from samza_dagster.orchestration.plans.bounce import Judge
+from samza_dagster.orchestration.plans.bounce import BounceJudge
 from samza_dagster.orchestration.show.pictures import clock
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
 
 
-def looked_up(context: dg.OpExecutionContext, judge: Judge) -> list[str]:
+def looked_up(context: dg.OpExecutionContext, judge: BounceJudge) -> list[str]:
     """What the plan has to say of its judge: nothing when it is one of this code location.
 
     A run knows its own code location and what was ever evaluated, no other code location.

@@ -44,7 +44,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Judge:
+class BounceJudge:
     """The asset check whose first result after the bake is the word on the canary."""
 
     asset: str
@@ -70,7 +70,7 @@ class BouncePlan:
     units: tuple[Batch, ...]
     schedule: Schedule
     patience: Patience
-    judge: Judge | None
+    judge: BounceJudge | None
     hosts: Mapping[str, str]
     executions: Mapping[str, str]
     before: tuple[HostRow, ...]
@@ -127,7 +127,7 @@ def make_plan(
         )
         hosts, executions = former["hosts"], former["executions"]
     judge = (
-        Judge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
+        BounceJudge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
         if config.judge_check
         else None
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.job_sensor import JobTick, Told, job_sensor
+from samza_dagster.orchestration.job_sensor import JobTick, Told, by_a_client, job_sensor
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch import names
@@ -29,15 +29,15 @@ def auto_failover_sensor(
     `jobs` are those that it launches: `audit_failover` and `move_with_standby`.
     """
 
-    def tick(one: JobTick, samza: SamzaClientResource) -> Told:
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
         from samza_dagster.orchestration.watch.failover_tick import evaluated
 
-        return evaluated(one, samza, settings)
+        return evaluated(one, samza, client, settings)
 
     mode = settings.mode or "shadow under Samza's AM, else advise"
     return job_sensor(
         NAME,
-        tick,
+        by_a_client(tick),
         prefix=prefix,
         interval_s=settings.interval_s,
         running=settings.running,
@@ -81,14 +81,14 @@ def _check_sensor(
     prefix: str,
     description: str,
 ) -> dg.SensorDefinition:
-    def tick(one: JobTick, samza: SamzaClientResource) -> Told:
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
         from samza_dagster.orchestration.watch.check_tick import evaluated
 
-        return evaluated(one, samza, make)
+        return evaluated(one, samza, client, make)
 
     return job_sensor(
         name,
-        tick,
+        by_a_client(tick),
         prefix=prefix,
         interval_s=settings.interval_s,
         running=settings.running,

@@ -23,6 +23,7 @@ RECORDS = [
     .read_text(encoding="utf-8")
     .splitlines()
 ]
+ENVELOPE_TYPES = {value for name, value in vars(stream).items() if name.startswith("SET_")}
 AUTHOR = Author("127.0.0.12", "root", 1795262286428)
 
 
@@ -38,11 +39,11 @@ def test_every_recorded_envelope_survives_a_round_trip() -> None:
     seen = set()
     for record in RECORDS:
         key = stream.decode_key(record["key"].encode(), topic="t", offset=record["o"])
-        if key.namespace in stream.ENVELOPE_TYPES and record["value"] is not None:
+        if key.namespace in ENVELOPE_TYPES and record["value"] is not None:
             seen.add(key.namespace)
             envelope = stream.decode_envelope(record["value"].encode())
             assert json.loads(stream.encode_envelope(envelope)) == json.loads(record["value"])
-    assert seen == stream.ENVELOPE_TYPES - {stream.SET_EXECUTION_ID}
+    assert seen == ENVELOPE_TYPES
 
 
 def test_typed_constructors_write_what_samza_wrote() -> None:
@@ -68,12 +69,8 @@ def test_typed_constructors_write_what_samza_wrote() -> None:
         assert set(ours) == set(recorded[0])
 
 
-def test_an_execution_id_and_a_deletion() -> None:
-    """The two that the recording lacks a value of."""
-    record = stream.set_execution_id(AUTHOR, "0", "e-1")
-    assert record.key_bytes() == b'[1,"set-execution-env-container-id-mapping","0"]'
-    assert record.value is not None
-    assert json.loads(record.value)["values"] == {"execution-env-container-id": "e-1"}
+def test_a_deletion_has_no_value() -> None:
+    """The one that the recording lacks."""
     assert stream.delete(stream.SET_CONFIG, "a") == stream.StreamRecord("set-config", "a", None)
 
 

@@ -22,6 +22,9 @@ from tests.rig.stream_model import job_model, write
 pytestmark = pytest.mark.unit
 
 WIRE = Path(__file__).parents[2] / "data" / "wire"
+MODEL_TYPES = {value for name, value in vars(stream).items() if name.startswith("SET_")} - {
+    stream.SET_CONTAINER_HOST
+}
 AUTHOR = Author("127.0.0.13", "root", 7)
 
 
@@ -88,7 +91,7 @@ def test_what_we_write_for_a_job_model_is_what_samza_wrote(
     ours = {(r.namespace, r.key): values(r.value) for r in records}
     samzas = {
         (namespace, key): values(value)
-        for namespace in stream.ENVELOPE_TYPES - {stream.SET_CONTAINER_HOST}
+        for namespace in MODEL_TYPES
         for key, value in recorded.all(namespace).items()
         if key != "yarn.am.tracking.url"
     }

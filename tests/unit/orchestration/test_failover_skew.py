@@ -33,7 +33,9 @@ class Skewed(Watching):
         for since_ms in range(0, for_ms, every_ms):
             self.now = BEGIN + since_ms
             self.decide(self.sight(since_ms))
-            self.told += [f"{since_ms // 1000} {d.case.kind} {d.case.processor}" for d in self.new]
+            self.told += [
+                f"{since_ms // 1000} {d.case.suspect.kind} {d.case.processor}" for d in self.new
+            ]
         return self.told
 
     def sight(self, since_ms: int) -> Observation:

@@ -8,14 +8,12 @@ from samza_dagster.orchestration.watch.memory import Memory
 from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
 from samza_dagster.orchestration.watch.policy import (
     Decision,
-    Mode,
-    Rules,
     decide,
     remembered,
     still_blocking,
 )
+from samza_dagster.orchestration.watch.settings import AutoFailover, Mode
 from samza_dagster.orchestration.watch.signals import judge
-from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 BEGIN = 1_700_000_000_000
 
@@ -28,8 +26,8 @@ def standby_of(processor: str) -> str:
 class Watching:
     """The sensor without its job: each look by what the cursor of the one before kept."""
 
-    def __init__(self, mode: Mode = Mode.ACT, *, cap: int = 3, **thresholds: int) -> None:
-        self.rules = Rules(mode, Thresholds(**thresholds), cap_per_hour=cap)
+    def __init__(self, mode: Mode = "act", *, cap: int = 3, **thresholds: int) -> None:
+        self.settings = AutoFailover(mode=mode, cap_per_hour=cap, **thresholds)
         self.memory = Memory("demo/1")
         self.now = BEGIN
         self.acks: dict[str, str] = {}
@@ -40,12 +38,12 @@ class Watching:
         """What is decided at a look now; `new` is what wasn't told before."""
         kept = Memory.read(self.memory.to_text(), "demo/1")
         assert kept == self.memory
-        judged = judge(observation, kept, self.rules.thresholds, self.now)
+        judged = judge(observation, kept, self.settings, self.now)
         found = decide(
             observation,
             kept,
             judged,
-            self.rules,
+            self.settings,
             self.now,
             acknowledged=self.acks,
             known=frozenset(),
@@ -61,7 +59,7 @@ class Watching:
 
 def told(decisions: Sequence[Decision]) -> list[tuple[str, str, str]]:
     """Signal, subject and verdict of each."""
-    return [(d.case.kind, d.case.subject, d.verdict.value) for d in decisions]
+    return [(d.case.suspect.kind, d.case.suspect.subject, d.verdict.value) for d in decisions]
 
 
 class Fleet(Watching):
