@@ -240,7 +240,10 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """
         import yaml
 
-        content: object = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        # Every run's start reads it: by libyaml, where PyYAML has that.
+        fast = yaml.__with_libyaml__
+        content: object = yaml.load(text, yaml.CSafeLoader) if fast else yaml.safe_load(text)
         document = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
         if document.get("type") != TYPE or not isinstance(document.get("attributes"), dict):
             raise InvalidInput(

@@ -8,10 +8,22 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from dagster._core.storage.defs_state.base import set_defs_state_storage
 from fake_placement import WORLDS, Run, World, fake_definitions
 from judged_runs import drained_world
 
 from samza_dagster.orchestration.deploy.instance import write_instance
+
+
+@pytest.fixture(autouse=True)
+def forgotten_instance() -> Iterator[None]:
+    """No test's instance outlives it.
+
+    A context made with an instance enters it a second time, and Dagster then forgets to take
+    back the first: definitions that a later test loads would ask its deleted database.
+    """
+    with set_defs_state_storage(None):
+        yield
 
 
 @pytest.fixture
