@@ -184,13 +184,10 @@ def _leader(observation: Observation, memory: Memory, now_ms: int) -> LeaderMark
     seen, old = observation.leader, memory.leader
     if seen is None:
         return None
-    if old is not None and (old.epoch, old.beat_ms, old.mark) == (
-        seen.epoch,
-        seen.beat_ms,
-        seen.mark,
-    ):
-        return replace(old, seen_ms=min(old.seen_ms, now_ms))
-    return LeaderMark(seen.epoch, seen.beat_ms, seen.mark, now_ms)
+    new = LeaderMark(seen.epoch, seen.beat_ms or 0, observation.leader_mark, now_ms)
+    if old is None or new != replace(old, seen_ms=now_ms):
+        return new
+    return replace(old, seen_ms=min(old.seen_ms, now_ms))
 
 
 def _trend(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from watching import BEGIN, Watching, standby_of
+from watching import BEGIN, Watching, leader_seen, standby_of
 
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.orchestration.watch.cases import request_uuid
@@ -14,7 +14,7 @@ from samza_dagster.orchestration.watch.memory import (
     MOST_SUSPECTS,
     Acted,
 )
-from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 from samza_dagster.orchestration.watch.policy import (
     HOUR_MS,
     Decision,
@@ -160,14 +160,10 @@ def test_the_cap_of_the_hour_is_the_job_s() -> None:
     assert told(watch.look(sight(host_words=SICK), 3)) == [("host-sick", "0", "ask")]
 
 
-def leader(beat: int, mark: int = 0, *, ended: bool = False) -> LeaderSeen:
-    return LeaderSeen(4, "h1", BEGIN + beat, 5_000, ended, mark)
-
-
 def test_a_leader_that_shows_no_sign_of_life_is_named_and_nothing_is_asked() -> None:
     """Three beats missing; a change of its record is a sign too."""
     watch = Watch()
-    gone = sight(leader=leader(10_000), host_words=SICK)
+    gone = sight(leader=leader_seen(BEGIN + 10_000), host_words=SICK)
     assert told(watch.look(gone, 3)) == [("host-sick", "0", "ask")]
     watch = Watch()
     watch.look(replace(gone, host_words={}), 4)
@@ -179,13 +175,13 @@ def test_a_leader_that_shows_no_sign_of_life_is_named_and_nothing_is_asked() -> 
     required = [o.opts[0] for o in run_command.params if o.required]
     assert required
     assert all(f" {option} <" in decisions[0].command for option in required)
-    assert watch.look(replace(gone, leader=leader(10_000, mark=1), host_words={})) == ()
+    assert watch.look(replace(gone, leader_mark=1, host_words={})) == ()
 
 
 def test_a_leader_that_ended_in_order_is_gone_too() -> None:
     """Nobody took over."""
     watch = Watch("shadow")
-    found = watch.look(sight(leader=leader(0, ended=True)), 3)
+    found = watch.look(sight(leader=leader_seen(BEGIN, ended=True)), 3)
     assert told(found) == [("coordinator-gone", "coordinator", "shadow")]
 
 

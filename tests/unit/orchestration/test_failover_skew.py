@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from watching import BEGIN, Watching, standby_of
+from watching import BEGIN, Watching, leader_seen, standby_of
 
-from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 
 pytestmark = pytest.mark.unit
 REPORT_EVERY_MS = 5_000
@@ -61,7 +61,7 @@ class Skewed(Watching):
             "samza_dagster",
             containers,
             dict.fromkeys(("h0", "h1", "h2"), "alive"),
-            leader=LeaderSeen(1, "h0", beat_ms, 10_000, ended=False, mark=0),
+            leader=leader_seen(beat_ms, 10_000),
         )
 
 

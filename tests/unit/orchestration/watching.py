@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from samza_dagster.client import LeaderView
 from samza_dagster.orchestration.watch.memory import Memory
-from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 from samza_dagster.orchestration.watch.policy import (
     Decision,
     decide,
@@ -16,6 +17,11 @@ from samza_dagster.orchestration.watch.settings import AutoFailover, Mode
 from samza_dagster.orchestration.watch.signals import judge
 
 BEGIN = 1_700_000_000_000
+
+
+def leader_seen(beat_ms: int, every_ms: int = 5_000, *, ended: bool = False) -> LeaderView:
+    """A leader by its last sign of life, of one that is due every so often."""
+    return LeaderView(4, "h1", "", None, beat_ms, ended, beat_every_ms=every_ms)
 
 
 def standby_of(processor: str) -> str:
@@ -72,7 +78,7 @@ class Fleet(Watching):
         self.states = {f"h{n}": "alive" for n in range(8)}
         self.words: dict[str, int] = {}
         self.stuck: set[str] = set()
-        self.leader: LeaderSeen | None = None
+        self.leader: LeaderView | None = None
 
     def look(self, times: int = 3) -> list[str]:
         """What was decided, at the last look: `ask 0`, or the rule that held it."""
