@@ -177,19 +177,12 @@ def read_lags(client: PlacementClient) -> Sequence[ReplicaLag] | Unreachable:
         return error
 
 
-def evaluated(
-    one: JobTick,
-    samza: SamzaClientResource,
-    client: PlacementClient,
-    make: Callable[[PlacementClient, int], CheckTick],
-) -> Told:
-    """One tick of either sensor: what it tells and remembers."""
+def evaluated(one: JobTick, samza: SamzaClientResource, make: Callable[[int], CheckTick]) -> Told:
+    """One tick of either sensor, made as of now (ms): what it tells and remembers."""
     kept = CheckMemory.read(one.cursor, samza.job, one.log.warning)
     before = kept.clock if kept is not None else ""
     now_ms, clock = steady_now(before, time.time_ns() // 1_000_000, *since_boot())
-    memory, events = make(client, now_ms).run(
-        kept, samza.job, one.instance, now_ms, clock, samza.partition
-    )
+    memory, events = make(now_ms).run(kept, samza.job, one.instance, now_ms, clock, samza.partition)
     standing = sum(
         s.confirmed and s.severity != NOTE
         for found in memory.checks.values()

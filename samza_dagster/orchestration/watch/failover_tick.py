@@ -107,7 +107,7 @@ class Tick:
         judged = judge(
             observation, as_told(before, known, observation.job), self.settings, self.now_ms
         )
-        if not (judged.ended or before.acted or _is_about_something(before, judged)):
+        if not (judged.ended or before.acted or before.suspects or judged.memory.suspects):
             return judged.memory
         log = self._read(before.read_to) if log is None else log
         said = {**told(log.events, observation.job), **judged.memory.told}
@@ -349,10 +349,6 @@ def _near(memory: Memory, settings: AutoFailover) -> dict[str, Members]:
     """What the next look may act on, with the incarnations that it is about."""
     nearly = least_looks(settings)
     return {key: s.members for key, s in memory.suspects.items() if s.confirmed or s.bad >= nearly}
-
-
-def _is_about_something(before: Memory, judged: Judged) -> bool:
-    return bool(before.suspects or judged.memory.suspects)
 
 
 def _host_of(observation: Observation, case: Case) -> str | None:
