@@ -1,8 +1,11 @@
-"""The id of a directory's records: who has another one knows nothing of what these hold.
+"""What a directory's records are: their id, and the boot that they are of.
 
-`books.json` lasts as long as the directory. An agent that is started with another directory,
+Who has another id knows nothing of what these hold. `books.json` lasts as long as the directory. An agent that is started with another directory,
 with one that was emptied, or on another machine tells another id, so that what its records
 lack isn't taken for dead.
+
+`boot.json`, for records that can't say it themselves, survives a power cut. An agent writes it
+once it has dealt with what an earlier boot left, before it starts anything in this one.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+from samza_dagster.agent import procfs
 from samza_dagster.agent.files import read_record, unreadable, write_json
 
 
@@ -28,3 +32,17 @@ def identity(directory: Path) -> str:
     if not isinstance(books, str) or not books:
         raise unreadable(path, "no id in it")
     return books
+
+
+def of_an_earlier_boot(directory: Path) -> bool:
+    """Whether all on record is; False also where nobody wrote the boot down."""
+    kept = read_record(directory / "boot.json")
+    return kept is not None and kept.get("boot_id") != procfs.boot_id()
+
+
+def remember_boot(directory: Path) -> None:
+    """What is recorded from here on is of this boot."""
+    boot_id = procfs.boot_id()
+    kept = read_record(directory / "boot.json") or {}
+    if kept.get("boot_id") != boot_id:
+        write_json(directory / "boot.json", {"version": 1, "boot_id": boot_id}, durable=True)

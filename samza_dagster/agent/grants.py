@@ -1,4 +1,4 @@
-"""The lease on disk: `grant.json`, and `grant.spare` for when the disk is full.
+"""The lease that a host holds, on disk: `grant.json`, and `grant.spare` for when the disk is full.
 
 A full disk must not end every container of a host for want of 300 bytes. The spare has its
 room from the start. It is overwritten in place, so a reader may see half of a write: two
@@ -13,10 +13,10 @@ import logging
 import os
 import zlib
 from pathlib import Path
-from typing import Any, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from samza_dagster.agent.files import write_json
-from samza_dagster.agent.lease import Grant
+from samza_dagster.agent.lease import Grant, Now, longer
 
 LOG = logging.getLogger("samza_dagster.agent")
 
@@ -146,3 +146,42 @@ def _text(path: Path) -> Optional[str]:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError):
         return None
+
+
+class HeldLease:
+    """The grant in hand, which the wardens read; changed only under the agent's lock.
+
+    `grant` None is a lease that the agent doesn't know.
+    """
+
+    def __init__(self, directory: Path, boot_id: str, clocks: Callable[[], Now]) -> None:
+        self.file = directory / "grant.json"
+        self.grant: Optional[Grant] = None
+        self._boot_id = boot_id
+        self._clocks = clocks
+
+    def adopt(self) -> None:
+        """Takes up the grant of an earlier agent, and room for those to come."""
+        make_room(self.file)
+        self.grant = read(self.file, self._boot_id)
+
+    def take(self, offered: Grant) -> Optional[Grant]:
+        """The grant as it follows the one in hand; None when that one ends later, and stays.
+
+        Raises `OSError`, with the one in hand as it was, when it can't be passed to the wardens.
+        """
+        chosen = longer(self.grant, offered, self._clocks())
+        if chosen is self.grant:
+            return None
+        taken = chosen.after(self.grant)
+        write(self.file, taken)  # first: the wardens know no other
+        self.grant = taken
+        return taken
+
+    def is_live(self) -> bool:
+        """Containers may live."""
+        return self.grant is not None and self.grant.is_live(self._clocks())
+
+    def left_s(self) -> Optional[float]:
+        """Seconds until it ends, 0 or less when it has; None when it isn't known."""
+        return None if self.grant is None else self.grant.remaining_s(self._clocks())

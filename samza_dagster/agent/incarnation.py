@@ -16,7 +16,7 @@ import shutil
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
-from samza_dagster.agent.boot import of_an_earlier_boot
+from samza_dagster.agent.books import of_an_earlier_boot
 from samza_dagster.agent.container_log import OLDER
 from samza_dagster.agent.ending import HOW_NOT_STARTED, write_exit
 from samza_dagster.agent.files import (

@@ -23,6 +23,8 @@ from samza_dagster.agent.protocol import Launch
 
 LOG = logging.getLogger("samza_dagster.agent")
 
+VARIABLE = "SAMZA_DAGSTER_PARKED"
+"""Stands in the environment of one, which may get ready before it asks for its JobModel."""
 MOST_PARKED = 2
 """On one host at a time: each may cost a core for the seconds of its JVM's start."""
 PARKED_S = 120.0

@@ -11,6 +11,7 @@ import errno
 import os
 import select
 import signal
+import time
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional
 
@@ -109,11 +110,11 @@ def group_of(leader: ProcessName, session: ProcessName) -> List[Stat]:
     return found
 
 
-def kill_group(leader: ProcessName, session: ProcessName, number: int = signal.SIGKILL) -> None:
-    """Signals the whole group; nothing happens when none of it lives."""
+def kill_group(leader: ProcessName, session: ProcessName) -> None:
+    """Kills the whole group; nothing happens when none of it lives."""
     if group_of(leader, session):
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(leader.pid, number)
+            os.killpg(leader.pid, signal.SIGKILL)
 
 
 class ProcessHandle:
@@ -150,6 +151,21 @@ class ProcessHandle:
                 os.kill(self.name.pid, number)
         except ProcessLookupError:
             pass
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is dead within that time."""
+        deadline = time.monotonic() + seconds
+        while not self.is_dead():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            if self.pidfd is None:
+                time.sleep(min(left, 0.1))
+            else:
+                poller = select.poll()
+                poller.register(self.pidfd, select.POLLIN)
+                poller.poll(int(left * 1000) + 1)
+        return True
 
     def close(self) -> None:
         """Lets go of the pidfd."""

@@ -6,7 +6,6 @@ Works from the records alone, so also on what a killed sandbox left behind.
 from __future__ import annotations
 
 import contextlib
-import select
 import signal
 import time
 from pathlib import Path
@@ -17,8 +16,11 @@ from samza_dagster.agent.ending import HOW_STOPPED
 from samza_dagster.agent.examination import WARDEN_MARGIN_S
 from samza_dagster.agent.incarnation import Incarnation, load_all
 
+_AGENT_S = 10.0
+"""To end by itself, and again to be dead."""
 
-def stop_all(directory: Path, *, agent_grace_s: float = 10.0) -> Dict[str, Any]:
+
+def stop_all(directory: Path) -> Dict[str, Any]:
     """What was stopped and what lives on; `{"stopped": [...], "alive": [...]}` with pids.
 
     Raises `RecordError` for a record that isn't understood.
@@ -30,9 +32,9 @@ def stop_all(directory: Path, *, agent_grace_s: float = 10.0) -> Dict[str, Any]:
         # First, so that it starts nothing more and takes no warden's end for a failure.
         handle = procfs.ProcessHandle(found_agent)
         handle.send(signal.SIGTERM)
-        if not _wait(handle, agent_grace_s):
+        if not handle.wait(_AGENT_S):
             handle.send(signal.SIGKILL)
-        dead = _wait(handle, agent_grace_s)
+        dead = handle.wait(_AGENT_S)
         (stopped if dead else alive).append({"agent": str(directory), "pid": found_agent.pid})
     live = [record for record in load_all(directory, clean=True) if _take(record)]
     for record in live:
@@ -67,18 +69,18 @@ def _take(record: Incarnation) -> bool:
 def _end(record: Incarnation) -> bool:
     assert record.warden is not None
     assert record.container is not None
-    _wait(record.container, 0.0 if record.warden.is_dead() else record.stop_grace_s + 1.0)
+    record.container.wait(0.0 if record.warden.is_dead() else record.stop_grace_s + 1.0)
     session = record.warden.name
     deadline = time.monotonic() + 5.0
     while time.monotonic() < deadline:
-        if _wait(record.container, 0.0) and not procfs.group_of(record.container.name, session):
+        if record.container.wait(0.0) and not procfs.group_of(record.container.name, session):
             break
         procfs.kill_group(record.container.name, session)
-        _wait(record.container, 0.2)
-    if not _wait(record.warden, 2.0):
+        record.container.wait(0.2)
+    if not record.warden.wait(2.0):
         record.warden.send(signal.SIGKILL)
     gone = (
-        _wait(record.warden, 2.0)
+        record.warden.wait(2.0)
         and record.container.is_dead()
         and not procfs.group_of(record.container.name, session)
     )
@@ -86,19 +88,3 @@ def _end(record: Incarnation) -> bool:
         with contextlib.suppress(OSError):  # it is dead all the same
             record.write_end(HOW_STOPPED, "")
     return gone
-
-
-def _wait(handle: procfs.ProcessHandle, seconds: float) -> bool:
-    """Whether it is dead within that time."""
-    deadline = time.monotonic() + seconds
-    while not handle.is_dead():
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return False
-        if handle.pidfd is None:
-            time.sleep(min(left, 0.1))
-        else:
-            poller = select.poll()
-            poller.register(handle.pidfd, select.POLLIN)
-            poller.poll(int(left * 1000) + 1)
-    return True

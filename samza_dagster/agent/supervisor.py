@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
-from samza_dagster.agent import books, boot, parking, procfs, store_owner
+from samza_dagster.agent import books, parking, procfs, store_owner
 from samza_dagster.agent import incarnation as inc
 from samza_dagster.agent.gate import Gate
-from samza_dagster.agent.held_lease import HeldLease
+from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import Place
@@ -93,7 +93,7 @@ class Supervisor:
                 self.watch.look(found)
                 LOG.info("adopted %s: %s, pid %s", found.execution_id, found.state, found.pid)
             self.holdings.free_what_the_dead_used()
-            boot.remember(self.directory)
+            books.remember_boot(self.directory)
 
     # Commands
 
@@ -218,11 +218,14 @@ class Supervisor:
     # Starts, and what is parked for them
 
     def _create(self, launch: Launch, parked: Optional[Dict[str, str]] = None) -> Incarnation:
+        environment = self._place.environment(launch, self._url_of(launch.execution_id))
+        if parked is not None:
+            environment[parking.VARIABLE] = "1"
         return Incarnation.create(
             self._place.incarnation(launch.execution_id),
             launch,
             command=self._place.command(launch),
-            environment=self._place.environment(launch, self._url_of(launch.execution_id)),
+            environment=environment,
             grant_file=self.lease.file,
             sequence=self.roster.next_sequence(),
             parked=parked,

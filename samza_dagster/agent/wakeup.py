@@ -1,4 +1,4 @@
-"""Sleeping until a process ends, somebody calls, or the time is up."""
+"""How the watch sleeps: until a process ends, somebody calls, or the time is up."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import contextlib
 import math
 import os
 import select
-from typing import Iterable, Set
+from typing import Iterable, Iterator, Optional, Set
+
+from samza_dagster.agent.examination import LOOK_AGAIN_S, WARDEN_MARGIN_S
+from samza_dagster.agent.incarnation import Incarnation
+
+_LONGEST_SLEEP_S = 5.0
 
 
 class WakeUp:
@@ -44,3 +49,34 @@ class WakeUp:
         with contextlib.suppress(BlockingIOError):
             while os.read(self._ear, 512):
                 pass
+
+
+def pidfds(live: Iterable[Incarnation]) -> Iterator[int]:
+    """Of every warden and container that isn't known to be dead."""
+    for found in live:
+        for handle in (found.warden, found.container):
+            # A dead one stays readable, and would wake us without end.
+            if handle is not None and handle.pidfd is not None and not handle.is_dead():
+                yield handle.pidfd
+
+
+def sleep_s(
+    live: Iterable[Incarnation], lease_left_s: Optional[float], *, looked_at: float, now: float
+) -> float:
+    """Seconds until a deadline, the end of the lease, or another look at what has no pidfd.
+
+    `looked_at` is when the last look began, monotonic as `now` and an incarnation's deadlines
+    are: a deadline between the two was ahead for that look, and is due at once.
+    """
+    sleep = _LONGEST_SLEEP_S
+    for found in live:
+        for deadline in (found.kill_at, found.give_up_at, found.bury_by, found.stale_at):
+            # One that was past by then has been acted on; it must not end every sleep after that.
+            if deadline is not None and deadline > looked_at:
+                sleep = min(sleep, max(deadline - now, 0.0))
+        handles = [h for h in (found.warden, found.container) if h is not None]
+        if not handles or any(h.pidfd is None and not h.is_dead() for h in handles):
+            sleep = min(sleep, LOOK_AGAIN_S)
+        if lease_left_s is not None:
+            sleep = min(sleep, max(lease_left_s + WARDEN_MARGIN_S, LOOK_AGAIN_S))
+    return sleep

@@ -8,16 +8,16 @@ import subprocess
 from typing import Callable, Dict, Generator, List
 
 from samza_dagster.agent import incarnation as inc
-from samza_dagster.agent import parking, procfs, vigil
+from samza_dagster.agent import parking, procfs
 from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
-from samza_dagster.agent.held_lease import HeldLease
+from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
 from samza_dagster.agent.incarnation import Incarnation
 from samza_dagster.agent.launching import spawn_warden
 from samza_dagster.agent.logs import about
 from samza_dagster.agent.program import Program
 from samza_dagster.agent.roster import Roster
-from samza_dagster.agent.wakeup import WakeUp
+from samza_dagster.agent.wakeup import WakeUp, pidfds, sleep_s
 
 LOG = logging.getLogger("samza_dagster.agent")
 
@@ -68,8 +68,8 @@ class IncarnationWatch:
                 self._holdings.free_what_the_dead_used()
                 self._wardens = [w for w in self._wardens if w.poll() is None]
                 live = self._roster.live()
-                poller = self._wakeup.prepare(vigil.pidfds(live))
-                timeout = vigil.sleep_s(
+                poller = self._wakeup.prepare(pidfds(live))
+                timeout = sleep_s(
                     live, self._lease.left_s(), looked_at=looked_at, now=self._monotonic()
                 )
             self._wakeup.sleep(poller, timeout)

@@ -13,6 +13,7 @@ from samza_dagster.cli import agent_archive
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import print_json
 from samza_dagster.errors import MissingPrerequisite
+from samza_dagster.version import __version__
 
 
 @click.group()
@@ -68,9 +69,9 @@ def build(output: Path, as_json: bool) -> None:
     built.write(output)
     size = len(built.content)
     if as_json:
-        document = {"path": str(output), "sha256": built.sha256, "version": built.version}
+        document = {"path": str(output), "sha256": built.sha256, "version": __version__}
         print_json({**document, "size": size})
         return
-    click.echo(f"{output}: agent {built.version}, {size:,} bytes, for Python 3.8 or later")
+    click.echo(f"{output}: agent {__version__}, {size:,} bytes, for Python 3.8 or later")
     click.echo(f"sha256 {built.sha256}")
     click.echo(f"On a host: python3 -I {output.name} --help")

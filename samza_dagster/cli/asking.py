@@ -6,10 +6,11 @@ import time
 import uuid as uuid_module
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from samza_dagster.cli.completion import destinations
 from samza_dagster.cli.options import TARGET_OPTIONS, Target, gathered, json_option
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.model import PlacementResponse, StatusCode
@@ -31,6 +32,13 @@ expiry_option = click.option(
     metavar="SECONDS",
     help="How long the coordinator may try to reserve the destination.",
 )
+
+
+def to_option(told: str, **how: Any) -> Callable[..., Any]:
+    """Where to: `--to HOST`; `how` says whether it is required, or its default."""
+    return click.option(
+        *("--to", "destination"), metavar="HOST", shell_complete=destinations, help=told, **how
+    )
 
 
 def _permitted(allow_unknown_host: bool, or_any_legal: bool, beyond_budget: bool) -> Permitted:
@@ -220,7 +228,7 @@ def _facts(plan: Plan) -> list[tuple[str, str | None]]:
         judged = next((v for v in plan.hosts if v.host == plan.destination and not v.legal), None)
         facts.append(("refused", plan.refusal if judged is None else judged.rule))
     elif plan.host != plan.destination:
-        facts.append(("would go to", plan.host or "the host that the coordinator reserves"))
+        facts.append(("would go to", plan.host or "a host that the coordinator chooses"))
     if plan.waits_for:
         facts.append(("first come", ", ".join(plan.waits_for)))
     return [*facts, *((f"step {number}", step) for number, step in enumerate(plan.steps, 1))]

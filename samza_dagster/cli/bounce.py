@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from samza_dagster.cli.instance import dagster_instance
+from samza_dagster.cli.dagster_instance import dagster_instance, home_option
 from samza_dagster.cli.options import job_options, json_option, prefix_option, said_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput
@@ -43,15 +42,7 @@ def _bounce_options(command: Callable[..., Any]) -> Callable[..., Any]:
             )
         return command(*args, job=job_tag(job, prefix) if job else None, **rest)
 
-    wrapped = click.option(
-        "--dagster-home",
-        "home",
-        envvar="DAGSTER_HOME",
-        type=click.Path(path_type=Path, file_okay=False),
-        metavar="DIRECTORY",
-        help="The Dagster instance [env: DAGSTER_HOME].",
-    )(with_job)
-    return job_options(prefix_option(wrapped))
+    return job_options(prefix_option(home_option(with_job)))
 
 
 @click.group("bounce")
@@ -73,7 +64,7 @@ def bounce() -> None:
 @click.argument("run", required=False, default="")
 @json_option
 @_bounce_options
-def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> None:
+def status(*, run: str, job: str | None, home: Path, as_json: bool) -> None:
     """Show the newest bounces; with RUN each container of one.
 
     A container is back, failed, stuck, or not yet any of these: it waits or is in flight, of which
@@ -87,7 +78,7 @@ def status(*, run: str, job: str | None, home: Path | None, as_json: bool) -> No
     from samza_dagster.orchestration.bounce import record as bounce_record
     from samza_dagster.orchestration.operations import control
 
-    with busy("Reading the Dagster instance …"), _instance(home) as instance:
+    with busy("Reading the Dagster instance …"), dagster_instance(home) as instance:
         if run:
             found = [control.find(instance, run, job)]
             root = control.root_of(found[0])
@@ -131,13 +122,11 @@ def _add_steering(action: str, summary: str, text: str) -> None:
     )
     @json_option
     @_bounce_options
-    def _(
-        *, run: str, job: str | None, home: Path | None, as_json: bool, dry_run: bool, by: By
-    ) -> None:
+    def _(*, run: str, job: str | None, home: Path, as_json: bool, dry_run: bool, by: By) -> None:
         from samza_dagster.orchestration.operations import control
         from samza_dagster.orchestration.operations.control import BounceAction
 
-        with busy("Telling the bounce …"), _instance(home) as instance:
+        with busy("Telling the bounce …"), dagster_instance(home) as instance:
             found, told = control.steer(
                 instance, BounceAction(action), run, job, by=by, dry_run=dry_run
             )
@@ -186,19 +175,6 @@ _add_steering(
       samza-dagster bounce abort 3f2a
     """,
 )
-
-
-@contextmanager
-def _instance(home: Path | None) -> Generator[dg.DagsterInstance]:
-    """The instance of a DAGSTER_HOME; raises `InvalidInput` without one, else as it does."""
-    if home is None or not home.is_dir():
-        raise InvalidInput(
-            "which Dagster instance",
-            seen=f"no directory {home}" if home else "neither --dagster-home nor DAGSTER_HOME",
-            fix="the DAGSTER_HOME that Dagster's daemon runs with",
-        )
-    with dagster_instance(home) as instance:
-        yield instance
 
 
 def _run(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Any]:

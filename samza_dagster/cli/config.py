@@ -63,18 +63,19 @@ def show(target: Target, as_json: bool) -> None:
         lacks = error
     if as_json:
         clients = {"client": client, "zookeeper": zookeeper}
-        print_json({"settings": settings, **clients, **_places(), "lacks": _told(lacks)})
-    else:
-        print_table(
-            "Settings",
-            ("setting", "value", "said by", "what it is"),
-            [(n, one["value"], one["said_by"], one["description"]) for n, one in settings.items()],
-            spare=("what it is",),
-        )
-        for title, of in (("Kafka's clients", client), ("ZooKeeper's", zookeeper)):
-            if of:
-                print_table(f"Settings of {title}", ("setting", "value"), sorted(of.items()))
-        print_table("Places", ("what", "where"), list(_places().items()))
+        told = None if lacks is None else lacks.to_json()
+        print_json({"settings": settings, **clients, **_places(), "lacks": told})
+        raise click.exceptions.Exit(0 if lacks is None else lacks.exit_code)
+    print_table(
+        "Settings",
+        ("setting", "value", "said by", "what it is"),
+        [(n, one["value"], one["said_by"], one["description"]) for n, one in settings.items()],
+        spare=("what it is",),
+    )
+    for title, of in (("Kafka's clients", client), ("ZooKeeper's", zookeeper)):
+        if of:
+            print_table(f"Settings of {title}", ("setting", "value"), sorted(of.items()))
+    print_table("Places", ("what", "where"), list(_places().items()))
     if lacks is not None:
         raise lacks
 
@@ -85,7 +86,3 @@ def _places() -> dict[str, Any]:
         "data": str(data_directory()),
         "artifacts": str(artifacts_directory()),
     }
-
-
-def _told(error: InvalidInput | None) -> dict[str, Any] | None:
-    return None if error is None else error.to_json()

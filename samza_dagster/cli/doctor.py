@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import JobView, LeaderView
     from samza_dagster.metadata.connection import Connection
 
-
+_CONFIGURED = "it is said which job on which cluster is meant"
 _VERSIONS = ("dagster", "confluent-kafka", "click", "pydantic")
 _EXTRAS = {
     "spark": "pyspark",
@@ -30,36 +30,6 @@ _EXTRAS = {
     "sandbox": "dagster_webserver",
 }
 """Extra → a module that it brings."""
-
-
-_CONFIGURED = "it is said which job on which cluster is meant"
-
-
-def machine_findings() -> Iterator[Condition]:
-    """Nothing is asked of anybody else."""
-    from confluent_kafka import libversion
-
-    versions = [f"samza_dagster {__version__}", f"Python {platform.python_version()}"]
-    versions += [f"{name} {metadata.version(name)}" for name in _VERSIONS]
-    versions.append(f"librdkafka {libversion()[0]}")
-    yield Condition("what is installed is known", True, ", ".join(versions))
-    there = [extra for extra, module in _EXTRAS.items() if util.find_spec(module) is not None]
-    absent = [extra for extra in _EXTRAS if extra not in there]
-    seen = f"{', '.join(there) or 'none'}" + (f"; not {', '.join(absent)}" if absent else "")
-    yield Condition("the extras that are installed are known", True, seen)
-    yield _java(is_needed="spark" in there or "sandbox" in there)
-
-
-def _java(*, is_needed: bool) -> Condition:
-    from samza_dagster.sandbox.java_check import find_java
-
-    check = "a Java that Spark, the sandbox and containers run on is on this machine"
-    try:
-        java = find_java()
-    except MissingPrerequisite as error:
-        needed_by = "" if is_needed else "; no extra is installed that needs one"
-        return Condition(check, not is_needed, f"{error.seen}{needed_by}", error.fix)
-    return Condition(check, True, f"{java.version} by {java.found_by}")
 
 
 @click.command()
@@ -164,8 +134,8 @@ def job_findings(connection: Connection) -> Iterator[Condition]:
     this command is for, too. Raises `Unreachable`.
     """
     from samza_dagster.client import PlacementClient
+    from samza_dagster.client.access import wall_clock_ms
     from samza_dagster.client.host_clocks import disagreements
-    from samza_dagster.metadata.interface import wall_clock_ms
 
     with PlacementClient(connection) as client:
         try:
@@ -247,3 +217,30 @@ def judged(disagreements: Mapping[str, str]) -> list[Condition]:
         )
         for host, seen in sorted(disagreements.items())
     ]
+
+
+def machine_findings() -> Iterator[Condition]:
+    """What is installed here; nothing is asked of anybody else."""
+    from confluent_kafka import libversion
+
+    versions = [f"samza_dagster {__version__}", f"Python {platform.python_version()}"]
+    versions += [f"{name} {metadata.version(name)}" for name in _VERSIONS]
+    versions.append(f"librdkafka {libversion()[0]}")
+    yield Condition("what is installed is known", True, ", ".join(versions))
+    there = [extra for extra, module in _EXTRAS.items() if util.find_spec(module) is not None]
+    absent = [extra for extra in _EXTRAS if extra not in there]
+    seen = f"{', '.join(there) or 'none'}" + (f"; not {', '.join(absent)}" if absent else "")
+    yield Condition("the extras that are installed are known", True, seen)
+    yield _java(is_needed="spark" in there or "sandbox" in there)
+
+
+def _java(*, is_needed: bool) -> Condition:
+    from samza_dagster.sandbox.java_check import find_java
+
+    check = "a Java that Spark, the sandbox and containers run on is on this machine"
+    try:
+        java = find_java()
+    except MissingPrerequisite as error:
+        needed_by = "" if is_needed else "; no extra is installed that needs one"
+        return Condition(check, not is_needed, f"{error.seen}{needed_by}", error.fix)
+    return Condition(check, True, f"{java.version} by {java.found_by}")

@@ -25,16 +25,11 @@ class _Command(NamedTuple):
 
 
 _OWN = "samza_dagster.cli.own_requests"
-_AUTO = "samza_dagster.cli.auto_failover"
 _COMMANDS = {
     "place": _Command("Move or restart a container."),
     "fail-over": _Command("Start an active on the host of its standby.", f"{_OWN}:fail_over"),
-    "acknowledge": _Command(
-        "Let auto_failover act again on a group that failed over.", f"{_AUTO}:acknowledge"
-    ),
-    "incidents": _Command(
-        "Show what auto_failover told, and what became of it.", f"{_AUTO}:incidents"
-    ),
+    "acknowledge": _Command("Let auto_failover act again on a group that failed over."),
+    "incidents": _Command("Show what auto_failover told, and what became of it."),
     "control-standby": _Command(
         "Spin up one more standby, or stop one.", f"{_OWN}:control_standby"
     ),
@@ -47,6 +42,7 @@ _COMMANDS = {
     ),
     "locality": _Command("Show where containers and tasks are."),
     "lag": _Command("Show how far each replica is behind its changelog."),
+    "snapshots": _Command("Keep tables of where a fleet is and how far behind.", extra="spark"),
     "verify": _Command("Check the job's audit history."),
     "gc": _Command("Remove finished placement messages."),
     "bounce": _Command("Show and steer rolling bounces."),

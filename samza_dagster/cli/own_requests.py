@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from samza_dagster.cli.asking import Asking, asking_options, expiry_option, leave
-from samza_dagster.cli.completion import destinations, processors
+from samza_dagster.cli.asking import Asking, asking_options, expiry_option, leave, to_option
+from samza_dagster.cli.completion import processors
 from samza_dagster.cli.output import busy, print_json, print_table
 from samza_dagster.model.naming import ANY_HOST
 from samza_dagster.model.own_requests import RequestKind
@@ -44,15 +44,7 @@ def control_standby() -> None:
 
 @control_standby.command("start", short_help="Spin up one more standby of an active.")
 @click.argument("processor", shell_complete=processors)
-@click.option(
-    "--to",
-    "destination",
-    default=ANY_HOST,
-    show_default=True,
-    metavar="HOST",
-    shell_complete=destinations,
-    help="A host, or ANY_HOST.",
-)
+@to_option("A host, or ANY_HOST.", default=ANY_HOST, show_default=True)
 @expiry_option
 @asking_options
 def start(asking: Asking, processor: str, destination: str, request_expiry: float | None) -> None:

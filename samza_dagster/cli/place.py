@@ -13,8 +13,9 @@ from samza_dagster.cli.asking import (
     leave,
     permitted_options,
     print_plan,
+    to_option,
 )
-from samza_dagster.cli.completion import destinations, processors
+from samza_dagster.cli.completion import processors
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import busy, notice
 from samza_dagster.client.checks import Permitted
@@ -29,14 +30,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("processor", shell_complete=processors)
-@click.option(
-    "--to",
-    "destination",
-    required=True,
-    metavar="HOST",
-    shell_complete=destinations,
-    help="A host, ANY_HOST, STANDBY (an active onto its standby's host, which makes room), "
+@to_option(
+    "A host, ANY_HOST, STANDBY (an active onto its standby's host, which makes room), "
     "LAST_SEEN (restart where it is) or FORCE_RESTART_LAST_SEEN.",
+    required=True,
 )
 @expiry_option
 @click.option("--deployment-id", metavar="ID", help="Refuse unless this deployment runs.")
@@ -117,15 +114,7 @@ def place(
 
 @click.command()
 @click.argument("processor", shell_complete=processors)
-@click.option(
-    "--to",
-    "destination",
-    default=ANY_HOST,
-    show_default=True,
-    metavar="HOST",
-    shell_complete=destinations,
-    help="As for `place`.",
-)
+@to_option("As for `place`.", default=ANY_HOST, show_default=True)
 @json_option
 @target_options
 def explain(target: Target, processor: str, destination: str, as_json: bool) -> None:

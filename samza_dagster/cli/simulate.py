@@ -5,27 +5,75 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from samza_dagster.cli.options import json_option
+from samza_dagster.cli.options import gathered, json_option
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.cli.reporting import Reporting
-from samza_dagster.cli.small_world import end_with_parent
+from samza_dagster.cli.worker_end import end_with_parent
 from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
     from samza_dagster.simulation.campaign import BrokenHistory, CampaignResult
+    from samza_dagster.simulation.event_log import LogReplayed
+    from samza_dagster.simulation.judges.violation import InvariantViolated
     from samza_dagster.simulation.script import Script
-
 
 AT_LEAST = 100
 """How often each pair of transition and fault is to be met in a long run."""
 
 _LONG_RUN = 5_000_000
 """Events asked from which on a pair that is met less often fails the run."""
+
+
+@dataclass(frozen=True)
+class Telling:
+    """How a run tells its end, and whether it tells its progress."""
+
+    report_file: Path | None
+    as_json: bool
+    quiet: bool
+
+    def end(self, document: dict[str, Any], show: Callable[[], None]) -> None:
+        """The document into the file, and on stdout as JSON or as `show` writes it."""
+        if self.report_file is not None:
+            self.report_file.write_text(json.dumps(document) + "\n", encoding="utf-8")
+        if self.as_json:
+            print_json(document)
+        else:
+            show()
+
+
+_telling_options = gathered(
+    "telling",
+    Telling,
+    click.option(
+        "--report",
+        "report_file",
+        type=click.Path(path_type=Path, dir_okay=False, writable=True),
+        metavar="FILE",
+        help="Write what --json prints there, beside the tables.",
+    ),
+    json_option,
+    click.option("--quiet", is_flag=True, help="No progress on stderr."),
+)
+
+
+def _number(name: str, default: int, told: str, most: int | None = None) -> Callable[..., Any]:
+    kind = click.IntRange(1, most)
+    return click.option(
+        f"--{name}", type=kind, default=default, show_default=True, metavar="N", help=told
+    )
+
+
+def _file(name: str, parameter: str, told: str, *, exists: bool = True) -> Callable[..., Any]:
+    kind = click.Path(path_type=Path, dir_okay=False, exists=exists, writable=not exists)
+    return click.option(f"--{name}", parameter, type=kind, metavar="FILE", help=told)
 
 
 @click.command(
@@ -35,43 +83,14 @@ _LONG_RUN = 5_000_000
     f"{_LONG_RUN:,} events a fault met a transition less than {AT_LEAST} times, 2 bad usage.",
 )
 @click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N")
-@click.option(
-    "--events",
-    type=click.IntRange(min=1),
-    default=50_000,
-    show_default=True,
-    metavar="N",
-    help="Events that the heart takes, over all histories.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 64),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="Processes; the seeds are the same for any number.",
-)
-@click.option(
-    "--laws-every",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="The laws judge every Nth history; the invariants judge each.",
-)
-@click.option(
-    "--replay",
-    "script_file",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Play a script again and tell what happens.",
-)
-@click.option(
-    "--log",
+@_number("events", 50_000, "Events that the heart takes, over all histories.")
+@_number("workers", 1, "Processes; the seeds are the same for any number.", most=64)
+@_number("laws-every", 1, "The laws judge every Nth history; the invariants judge each.")
+@_file("replay", "script_file", "Play a script again and tell what happens.")
+@_file(
+    "log",
     "log_file",
-    type=click.Path(path_type=Path, dir_okay=False, exists=True),
-    metavar="FILE",
-    help="Step through the events that a coordinator recorded and compare each state.",
+    "Step through the events that a coordinator recorded and compare each state.",
 )
 @click.option(
     "--small-world",
@@ -84,14 +103,7 @@ _LONG_RUN = 5_000_000
     is_flag=True,
     help="Groups of standalone processors instead, over a ZooKeeper that fails.",
 )
-@click.option(
-    "--states",
-    type=click.IntRange(min=1),
-    default=100_000,
-    show_default=True,
-    metavar="N",
-    help="With --small-world: distinct states of each kind of trouble.",
-)
+@_number("states", 100_000, "With --small-world: distinct states of each kind of trouble.")
 @click.option(
     "--trouble",
     "troubles",
@@ -99,16 +111,9 @@ _LONG_RUN = 5_000_000
     metavar="NAME",
     help="With --small-world: only this kind, as 'all of it'; may be repeated.",
 )
-@click.option(
-    "--report",
-    "report_file",
-    type=click.Path(path_type=Path, dir_okay=False, writable=True),
-    metavar="FILE",
-    help="Write what --json prints there, beside the tables.",
-)
-@json_option
-@click.option("--quiet", is_flag=True, help="No progress on stderr.")
+@_telling_options
 def simulate(
+    telling: Telling,
     seed: int,
     events: int,
     workers: int,
@@ -119,9 +124,6 @@ def simulate(
     standalone: bool,
     states: int,
     troubles: tuple[str, ...],
-    report_file: Path | None,
-    as_json: bool,
-    quiet: bool,
 ) -> int:
     """Run the placement rules in a virtual world of hosts, leaders, brokers and faults.
 
@@ -143,31 +145,23 @@ def simulate(
             "what to replay", seen="both --replay and --log", fix="give one of the two"
         )
     if log_file is not None:
-        return _replay_recorded(log_file, as_json)
+        return _follow(log_file, telling)
     if script_file is not None:
         from samza_dagster.simulation.script import Script
 
-        return _replay(Script.parse(script_file.read_text(encoding="utf-8")), as_json)
+        return _replay(Script.parse(script_file.read_text(encoding="utf-8")), telling)
     if standalone:
         from samza_dagster.cli.standalone_world import simulate_standalone
 
-        return simulate_standalone(seed, events, report_file, as_json, quiet)
+        return simulate_standalone(seed, events, telling)
     if small:
         from samza_dagster.cli.small_world import explore_small_world
 
-        return explore_small_world(states, workers, troubles, report_file, as_json, quiet)
-    return _search(seed, events, workers, laws_every, report_file, as_json, quiet)
+        return explore_small_world(states, workers, troubles, telling)
+    return _search(seed, events, workers, laws_every, telling)
 
 
-def _search(
-    seed: int,
-    events: int,
-    workers: int,
-    laws_every: int,
-    report_file: Path | None,
-    as_json: bool,
-    quiet: bool,
-) -> int:
+def _search(seed: int, events: int, workers: int, laws_every: int, telling: Telling) -> int:
     from samza_dagster.simulation.campaign import run
     from samza_dagster.simulation.coverage import missing
     from samza_dagster.simulation.judges.violation import JUDGES
@@ -183,7 +177,7 @@ def _search(
             notice(f"\nSeed {broken.seed} breaks {broken.invariant}: {broken.what}")
         broken_told[0] = len(result.broken)
         done = min(100, 100 * result.events // events)
-        if quiet or not (on_one_line or done >= told[0] + 5):
+        if telling.quiet or not (on_one_line or done >= told[0] + 5):
             return
         told[0] = done
         rate = result.events / max(result.seconds, 0.001)
@@ -203,19 +197,13 @@ def _search(
         clock=time.monotonic,
         begins=end_with_parent,
     )
-    if on_one_line and not quiet:
+    if on_one_line and not telling.quiet:
         click.echo(err=True)
     idle = [name for name in JUDGES if not result.premises[name]]
     seldom = missing(result.coverage, AT_LEAST) if events >= _LONG_RUN else []
-    document = result.to_json(JUDGES, AT_LEAST)
-    if report_file is not None:
-        report_file.write_text(json.dumps(document) + "\n", encoding="utf-8")
-    if as_json:
-        print_json(document)
-    else:
-        _show(result, JUDGES)
+    telling.end(result.to_json(JUDGES, AT_LEAST), lambda: _show(result, JUDGES))
     for broken in result.broken[:3]:
-        _tell(broken, quiet or as_json)
+        _tell(broken, telling.quiet or telling.as_json)
     if idle:
         notice(f"Never put to the test: {', '.join(idle)}")
     if seldom:
@@ -277,54 +265,48 @@ def _tell(broken: BrokenHistory, quiet: bool) -> None:
     path.write_text(json.dumps(script.to_json()) + "\n", encoding="utf-8")
     notice(f"Shortened to {len(script.moves)} moves: samza-dagster simulate --replay {path}")
     if not quiet:
-        _tell_script(script, err=True)
+        for line in _played(script)[0]:
+            notice(line)
 
 
-def _tell_script(script: Script, *, err: bool) -> Any:
+def _played(script: Script) -> tuple[list[str], InvariantViolated | None]:
     from samza_dagster.simulation.script import play
 
     lines: list[str] = []
-    played = play(script.setup, script.moves, told=lines)
-    for line in lines:
-        click.echo(line, err=err)
-    return played.violation
+    return lines, play(script.setup, script.moves, told=lines).violation
 
 
-def _replay(script: Script, as_json: bool) -> int:
-    from samza_dagster.simulation.script import play
-
-    if as_json:
-        lines: list[str] = []
-        violation = play(script.setup, script.moves, told=lines).violation
-        found = None
-        if violation is not None:
-            found = {"invariant": violation.invariant, "what": violation.what}
-        print_json({"version": 1, "violation": found, "history": lines})
-    else:
-        violation = _tell_script(script, err=False)
+def _replay(script: Script, telling: Telling) -> int:
+    lines, violation = _played(script)
+    found = None
+    if violation is not None:
+        found = {"invariant": violation.invariant, "what": violation.what}
+    document = {"version": 1, "violation": found, "history": lines}
+    telling.end(document, lambda: click.echo("\n".join(lines)))
     return 0 if violation is None else 1
 
 
-def _replay_recorded(path: Path, as_json: bool) -> int:
-    """Returns 1 when a state differs from what was recorded; the first that does is told."""
+def _follow(path: Path, telling: Telling) -> int:
+    """The heart follows what a coordinator recorded; 1 when a state differs, and the first that does is told."""
     from samza_dagster.simulation.event_log import replay_log
 
     replayed = replay_log(path)
-    if as_json:
-        print_json(
-            {
-                "version": 1,
-                "events": replayed.events,
-                "terms": replayed.terms,
-                "take_overs_judged": replayed.judged,
-                "lines_cut_short": list(replayed.cut_short),
-                "differs_at_line": replayed.differs,
-                "where": replayed.where,
-                "expected": replayed.expected,
-                "seen": replayed.seen,
-            }
-        )
-        return 0 if replayed.differs is None else 1
+    document: dict[str, Any] = {
+        "version": 1,
+        "events": replayed.events,
+        "terms": replayed.terms,
+        "take_overs_judged": replayed.judged,
+        "lines_cut_short": list(replayed.cut_short),
+        "differs_at_line": replayed.differs,
+        "where": replayed.where,
+        "expected": replayed.expected,
+        "seen": replayed.seen,
+    }
+    telling.end(document, lambda: _show_followed(replayed))
+    return 0 if replayed.differs is None else 1
+
+
+def _show_followed(replayed: LogReplayed) -> None:
     for number in replayed.cut_short:
         click.echo(f"Line {number} was cut short: its writer was killed, its step not committed.")
     if replayed.differs is None:
@@ -342,4 +324,3 @@ def _replay_recorded(path: Path, as_json: bool) -> int:
             f"Line {replayed.differs} gave another state: {replayed.seen}, "
             f"recorded was {replayed.expected}."
         )
-    return 0 if replayed.differs is None else 1

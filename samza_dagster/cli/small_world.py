@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import os
-import threading
 import time
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from samza_dagster.cli.output import notice, print_json, print_table
+from samza_dagster.cli.output import notice, print_table
+from samza_dagster.cli.worker_end import end_with_parent
 from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from samza_dagster.cli.simulate import Telling
     from samza_dagster.simulation.explorer import Exploration
-
 
 DEADLINE_S = 3_600.0
 """For each kind of trouble."""
 
 
 def explore_small_world(
-    states: int,
-    workers: int,
-    troubles: tuple[str, ...],
-    report_file: Path | None,
-    as_json: bool,
-    quiet: bool,
+    states: int, workers: int, troubles: tuple[str, ...], telling: Telling
 ) -> int:
     """Returns 1 when a rule broke; the fewest moves that lead there are told.
 
@@ -44,7 +36,7 @@ def explore_small_world(
             raise InvalidInput("--trouble", seen=trouble, fix=f"one of {known}")
 
     def told(name: str, seen: Exploration) -> None:
-        if not quiet:
+        if not telling.quiet:
             notice(f"{name}: {seen.states:,} states in {seen.seconds:.0f} s")
 
     found = climb(
@@ -60,33 +52,32 @@ def explore_small_world(
         "version": 1,
         "small_worlds": {name: _as_json(seen) for name, seen in found.items()},
     }
-    if report_file is not None:
-        report_file.write_text(json.dumps(document) + "\n", encoding="utf-8")
-    if as_json:
-        print_json(document)
-    else:
-        print_table(
-            "Two actives, a standby each, three hosts",
-            ("trouble", "states", "transitions", "depth", "ends", "closed", "seconds"),
-            [
-                (
-                    name,
-                    f"{seen.states:,}",
-                    f"{seen.transitions:,}",
-                    str(seen.depth),
-                    str(len(seen.outcomes)),
-                    "yes" if seen.closed else f"no, {seen.frontier:,} open",
-                    f"{seen.seconds:.1f}",
-                )
-                for name, seen in found.items()
-            ],
-        )
+    telling.end(document, lambda: _show(found))
     for name, seen in found.items():
         if seen.finding is not None:
             notice(f"\n{name} breaks {seen.finding.invariant}: {seen.finding.what}")
             for number, move in enumerate(seen.finding.path, start=1):
                 notice(f"  {number:2d}  {move}")
     return 1 if any(seen.finding is not None for seen in found.values()) else 0
+
+
+def _show(found: Mapping[str, Exploration]) -> None:
+    print_table(
+        "Two actives, a standby each, three hosts",
+        ("trouble", "states", "transitions", "depth", "ends", "closed", "seconds"),
+        [
+            (
+                name,
+                f"{seen.states:,}",
+                f"{seen.transitions:,}",
+                str(seen.depth),
+                str(len(seen.outcomes)),
+                "yes" if seen.closed else f"no, {seen.frontier:,} open",
+                f"{seen.seconds:.1f}",
+            )
+            for name, seen in found.items()
+        ],
+    )
 
 
 def _as_json(seen: Exploration) -> dict[str, Any]:
@@ -109,15 +100,3 @@ def _as_json(seen: Exploration) -> dict[str, Any]:
             "moves": [str(move) for move in finding.path],
         },
     }
-
-
-def end_with_parent() -> None:
-    """First call of a worker: a thread waits for the parent's end, and ends this process."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "this isn't a worker"
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()

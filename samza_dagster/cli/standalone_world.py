@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from samza_dagster.cli.output import notice, print_json
+from samza_dagster.cli.output import notice
 from samza_dagster.simulation.standalone_world import GroupViolation, StandaloneWorld, production
+
+if TYPE_CHECKING:
+    from samza_dagster.cli.simulate import Telling
 
 _EVENTS_OF_A_HISTORY = 1_000
 _MOST_BROKEN = 5
 
 
-def simulate_standalone(
-    seed: int, events: int, report_file: Path | None, as_json: bool, quiet: bool
-) -> int:
+def simulate_standalone(seed: int, events: int, telling: Telling) -> int:
     """Histories from `seed` on until so many events have happened; 1 when one broke an invariant.
 
     In every other one half of the processors are Samza's own.
@@ -39,7 +39,7 @@ def simulate_standalone(
         done += world.events
         agreed += world.versions_agreed
         answers += world.answers
-        if not quiet and 100 * done // events >= told + 5:
+        if not telling.quiet and 100 * done // events >= told + 5:
             told = 100 * done // events
             click.echo(f"{told:3d} %  {done:,} events, {len(broken)} broken", err=True)
     document = {
@@ -50,13 +50,9 @@ def simulate_standalone(
         "violations": broken,
         "seconds": round(time.monotonic() - began, 1),
     }
-    if report_file is not None:
-        report_file.write_text(json.dumps(document, indent=1))
-    if as_json:
-        print_json(document)
-    else:
-        click.echo(
-            f"{done:,} events in {histories:,} histories, {agreed:,} versions agreed on, "
-            f"{answers.total():,} requests: {len(broken)} broken"
-        )
+    shown = (
+        f"{done:,} events in {histories:,} histories, {agreed:,} versions agreed on, "
+        f"{answers.total():,} requests: {len(broken)} broken"
+    )
+    telling.end(document, lambda: click.echo(shown))
     return 1 if broken else 0

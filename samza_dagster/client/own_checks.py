@@ -114,7 +114,7 @@ def check_start_standby(view: JobView, processor_id: str, destination: str) -> W
     standby, notices = new_standby(view, active), ()
     where = destination
     if destination == ANY_HOST:
-        where = "the host that the coordinator reserves"
+        where = "a host that it chooses"
         verdicts = judge_all(view, standby)
         if not any(v.legal for v in verdicts):
             raise Refused(

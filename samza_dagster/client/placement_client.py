@@ -263,17 +263,19 @@ class PlacementClient:
         on_response: OnResponse | None = None,
         until: Until = terminal,
         on_notice: Callable[[str], object] = lambda _: None,
+        on_look: Callable[[float], object] = lambda _: None,
     ) -> PlacementResponse:
         """The first response that `until` accepts (a terminal one), within `timeout_s`.
 
         `on_response` gets each status once, in order: all of them for a request that this
         client wrote, else the present one and those after it. Where Samza's AM coordinates,
-        `on_notice` gets what holds the request up, once (`ActionView.trouble`). Raises `DeadlineExceeded`
+        `on_notice` gets what holds the request up, once (`ActionView.trouble`). While there is none
+        `on_look` gets the seconds left, twice a second. Raises `DeadlineExceeded`
         that tells what was seen last; the action may go on. Raises `ActionFailed` when the
         deployment that was asked is over, or the job is dead: nobody answers then.
         """
         asked = canonical_uuid(uuid)
-        return self._waiting.wait(asked, timeout_s, on_response, until, on_notice)
+        return self._waiting.wait(asked, timeout_s, on_response, until, on_notice, on_look)
 
     def history(
         self,

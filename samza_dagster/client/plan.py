@@ -168,12 +168,13 @@ def _steps(
     pid, source = processor.processor_id, processor.host or "where it runs"
     if view.capabilities.places_tasks:
         return _group_steps(view, processor, destination, host)
-    target = host or "the host that the coordinator reserves"
+    target = host or ("the standby's host" if destination == STANDBY else "a host that it chooses")
     reserve = (
         f"the coordinator reserves memory and cores on {target}; if it can't, {pid} stays untouched"
     )
     stop = f"it stops {pid} on {source}"
-    start = f"it starts {pid} on {target}; if that fails on {source}, then on any host"
+    there = f"on {host}" if host else "there"
+    start = f"it starts {pid} {there}; if that fails, on {source} again, else on any host"
     if destination == FORCE_RESTART_LAST_SEEN:
         return stop, start
     if destination == STANDBY:

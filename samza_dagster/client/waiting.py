@@ -117,9 +117,11 @@ class _Wait:
         until: Until,
         deployment_id: str | None = None,
         look: Callable[[], str] = str,
+        on_look: Callable[[float], object] = lambda _: None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._look = look
+        self._on_look = on_look
         self._source = source
         self._uuid = uuid
         self._deployment_id = deployment_id
@@ -199,6 +201,7 @@ class _Wait:
                 raise (
                     never_answered(self._uuid, over, self._last) if over else self._late(timeout_s)
                 )
+            self._on_look(left)
             try:
                 return self._arrived.get(timeout=min(left, _SLICE_S))
             except queue.Empty:
@@ -253,6 +256,7 @@ class Waiting:
         on_response: OnResponse | None,
         until: Until,
         on_notice: Callable[[str], object],
+        on_look: Callable[[float], object],
     ) -> PlacementResponse:
         """The first response that `until` accepts; see `PlacementClient.wait`."""
         requests = self._requests
@@ -275,6 +279,7 @@ class Waiting:
             until=until,
             deployment_id=deployment_id,
             look=lambda: self._why_over(uuid, deployment_id or "", on_notice),
+            on_look=on_look,
             monotonic=self._job.monotonic,
         )
         return wait.run(timeout_s, written_at=written_at)

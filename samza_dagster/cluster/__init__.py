@@ -6,6 +6,7 @@ from samza_dagster.cluster.interface import (
     ContainerLaunch,
     HostResources,
     ObservedContainer,
+    ResourceAsk,
 )
 from samza_dagster.cluster.local import LocalCluster
 
@@ -16,4 +17,5 @@ __all__ = [
     "HostResources",
     "LocalCluster",
     "ObservedContainer",
+    "ResourceAsk",
 ]

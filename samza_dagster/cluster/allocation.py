@@ -3,28 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from samza_dagster.cluster.interface import ContainerLaunch
-
-
-@dataclass(frozen=True)
-class ResourceAsk:
-    """What is asked; `host` None is any host not excluded. Memory in MiB.
-
-    `launch` is parked where the resource is held; `ahead`: its readiness is waited for.
-    `urgent`: `host` is asked whatever it seems to have free, and may refuse once.
-    """
-
-    request_id: str
-    host: str | None
-    excluded_hosts: tuple[str, ...]
-    memory_mb: int
-    cores: int
-    expires_in_s: float
-    launch: ContainerLaunch | None = field(default=None, repr=False)
-    ahead: bool = False
-    urgent: bool = False
+from samza_dagster.cluster.interface import ResourceAsk
 
 
 @dataclass(frozen=True)

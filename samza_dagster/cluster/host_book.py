@@ -150,6 +150,16 @@ class HostBook:
             lost_for_s=now - self.heard_at if self.lost else None,
         )
 
+    def lease_s(self, now: float, *, free_s: float, longest_s: float) -> float:
+        """What the host gets with a reply, counted from when its agent asked; 0 or less is nothing.
+
+        `free_s` may be granted now, and `longest_s` ever. One that the coordinator may count as
+        lost, and replace what ran there once the lease is over, gets no more than is left of that.
+        """
+        if self.admitted:
+            self.granted_at = now
+        return min(free_s, self.granted_at + longest_s - now)
+
     def lose(self) -> None:
         """The agent is silent for too long: what would start something is taken back.
 

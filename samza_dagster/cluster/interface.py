@@ -56,6 +56,27 @@ class ContainerLaunch:
 
 
 @dataclass(frozen=True)
+class ResourceAsk:
+    """Memory (MiB) and cores on `host`, or with None on the freest host not excluded.
+
+    With `launch` its process may be launched where the resource is held, and kept waiting for its
+    start, which alone brings the JobModel; `ahead` says that there is time to wait for it, so that
+    `on_resource_allocated` comes once it is ready, or can't be soon. An `urgent` one is asked of
+    `host` at once, whatever it seems to have free, and its refusal is the request's end.
+    """
+
+    request_id: str
+    host: str | None
+    excluded_hosts: tuple[str, ...]
+    memory_mb: int
+    cores: int
+    expires_in_s: float
+    launch: ContainerLaunch | None = field(default=None, repr=False)
+    ahead: bool = False
+    urgent: bool = False
+
+
+@dataclass(frozen=True)
 class ObservedContainer:
     """A container of a host, as it is when the host registers."""
 
@@ -140,26 +161,10 @@ class ClusterResourceManager(Protocol):
         """Begins to call back, also about what was asked before."""
         ...
 
-    def request_resource(
-        self,
-        request_id: str,
-        *,
-        host: str | None,
-        excluded_hosts: tuple[str, ...],
-        memory_mb: int,
-        cores: int,
-        expires_in_s: float,
-        launch: ContainerLaunch | None = None,
-        ahead: bool = False,
-        urgent: bool = False,
-    ) -> None:
-        """Holds memory and cores on `host`, or with None on the freest host not excluded.
+    def request_resource(self, ask: ResourceAsk) -> None:
+        """Holds what is asked for.
 
-        With `launch` its process may be launched at once and kept waiting for its start,
-        which alone brings the JobModel; `ahead` says that there is time to wait for it, so
-        that `on_resource_allocated` comes once it is ready, or can't be soon. An `urgent`
-        one is asked of `host` at once, and its refusal is the request's end. Asked again
-        while it is open, it is as asked last, its time the shorter of both.
+        Asked again while it is open, it is as asked last, its time the shorter of both.
         """
         ...
 

@@ -13,23 +13,23 @@ import os
 import queue
 import socket
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.cluster.acknowledgements import acknowledge
 from samza_dagster.cluster.agent_gateway import AgentGateway, Answer, listening
 from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, parse_sync
-from samza_dagster.cluster.allocation import ResourceAsk
-from samza_dagster.cluster.grants import Grants
 from samza_dagster.cluster.host_book import HostBook, Notice
 from samza_dagster.cluster.interface import (
     JSON,
     ClusterCallbacks,
+    ClusterTerm,
     ContainerLaunch,
     HostResources,
+    ResourceAsk,
 )
 from samza_dagster.cluster.resource_requests import ResourceRequests
 from samza_dagster.errors import InvalidInput
@@ -64,53 +64,33 @@ def _no_url_file(path: Path, seen: str) -> InvalidInput:
 class LocalCluster:
     """Implements `ClusterResourceManager` on agents that poll this coordinator.
 
-    `listen`: an address, or a socket that listens already (`listening`).
-    `epoch` is the leader's: agents refuse a lower one than they have seen. `lease_source`
-    gives the seconds that a lease granted now may last, counted by the agent from the
-    moment it asked; by default always `lease_s`, which it never exceeds. `granted_s` is
-    the longest that it gives (default: `lease_s`): polls are held by it. A host is lost
-    after `host_timeout_s` without a word (default: the lease). An agent that
-    tells of a higher epoch is refused. Requests for any host wait until no host has registered for `gather_s` seconds.
+    What it is told of its term is `ClusterTerm`'s; polls are held by the longest lease that it
+    may give. An agent that tells of a higher epoch is refused.
     """
 
     def __init__(
-        self,
-        *,
-        listen: socket.socket | tuple[str, int] = ("127.0.0.1", 0),
-        token: str,
-        epoch: int,
-        lease_s: float = 120.0,
-        granted_s: float | None = None,
-        host_timeout_s: float | None = None,
-        url_file: Path,
-        lease_source: Callable[[], float] | None = None,
-        gather_s: float = 0.0,
-        clock: Callable[[], float] = time.monotonic,
+        self, term: ClusterTerm, *, listen: socket.socket, token: str, url_file: Path
     ) -> None:
-        self.epoch = epoch
+        self.epoch = term.epoch
+        self._term = term
         self._higher_epochs: dict[str, int] = {}
-        self._host_timeout_s = lease_s if host_timeout_s is None else host_timeout_s
-        granted_s = lease_s if granted_s is None else granted_s
-        self._longest_hold_s = min(granted_s, self._host_timeout_s) / 4
-        self._grants = Grants(lease_s, lease_source or (lambda: lease_s), clock)
+        self._longest_hold_s = min(term.granted_s, term.host_timeout_s) / 4
         self._url_file = url_file
-        self._clock = clock
-        self._began = clock()
+        self._clock = term.clock
+        self._began = self._clock()
         self._changed = threading.Condition()
         self._closing = False
         self._books: dict[str, HostBook] = {}
         self._notices: queue.SimpleQueue[Notice | None] = queue.SimpleQueue()
         self._ids = itertools.count(1)
-        self._nonce = f"{epoch}-{uuid.uuid4().hex[:8]}"
+        self._nonce = f"{term.epoch}-{uuid.uuid4().hex[:8]}"
         self._requests = ResourceRequests(
             self._books,
             send=self._command,
             notify=self._notices.put,
-            clock=clock,
-            gather_s=gather_s,
+            clock=self._clock,
+            gather_s=term.gather_s,
         )
-        if not isinstance(listen, socket.socket):
-            listen = listening(listen)
         self._gateway = AgentGateway(listen, token=token, on_sync=self._on_sync)
         self.add_page("/hosts", JSON, lambda: json.dumps(self.silences()).encode())
         self._callbacks: ClusterCallbacks | None = None
@@ -151,31 +131,8 @@ class LocalCluster:
 
     # What the coordinator asks
 
-    def request_resource(
-        self,
-        request_id: str,
-        *,
-        host: str | None,
-        excluded_hosts: tuple[str, ...],
-        memory_mb: int,
-        cores: int,
-        expires_in_s: float,
-        launch: ContainerLaunch | None = None,
-        ahead: bool = False,
-        urgent: bool = False,
-    ) -> None:
+    def request_resource(self, ask: ResourceAsk) -> None:
         """Asks the chosen host's agent to hold it; a full one again until the time is up."""
-        ask = ResourceAsk(
-            request_id,
-            host,
-            excluded_hosts,
-            memory_mb,
-            cores,
-            expires_in_s,
-            launch,
-            ahead=ahead,
-            urgent=urgent,
-        )
         with self._changed:
             self._requests.request(ask)
             self._changed.notify_all()
@@ -267,7 +224,7 @@ class LocalCluster:
                 # word: it then refuses what an earlier leader, or this one before, told it.
                 return self._reply(sync, book, ())
             book.heard_at = self._clock()
-            acknowledge(book, sync, self._requests, self._notices.put)
+            self._requests.acknowledged(book, sync)
             self._book(book, sync)
             until = book.heard_at + min(sync.wait_ms / 1000, self._longest_hold_s)
             admitted = book.admitted
@@ -285,10 +242,12 @@ class LocalCluster:
             return self._refusal(sync) or self._reply(sync, book, book.commands.values())
 
     def _reply(self, sync: Sync, book: HostBook, commands: Iterable[Mapping[str, Any]]) -> Answer:
+        free_s, longest_s = self._term.lease_source(), self._term.lease_s
+        lease_s = book.lease_s(self._clock(), free_s=free_s, longest_s=longest_s)
         return 200, {
             "version": min(VERSION, sync.version),
             "epoch": self.epoch,
-            "lease_ms": max(0, int(self._grants.seconds(book) * 1000)),
+            "lease_ms": max(0, int(lease_s * 1000)),
             "commands": list(commands),
             "locality": self._localities(),
             "losses": book.losses,
@@ -334,15 +293,15 @@ class LocalCluster:
                 for book in self._books.values():
                     # While we didn't run, as a frozen process doesn't, nobody could be heard.
                     book.heard_at = min(now, book.heard_at + max(0.0, now - due))
-                    if book.is_registered and now - book.heard_at > self._host_timeout_s:
+                    if book.is_registered and now - book.heard_at > self._term.host_timeout_s:
                         self._lose(book)
                 self._requests.place()
                 deadlines = [
-                    now + min(5.0, self._host_timeout_s / 8),  # how well we know that we ran
+                    now + min(5.0, self._term.host_timeout_s / 8),  # how well we know that we ran
                     *self._requests.deadlines(),
                 ]
                 deadlines += [
-                    b.heard_at + self._host_timeout_s
+                    b.heard_at + self._term.host_timeout_s
                     for b in self._books.values()
                     if b.is_registered
                 ]
@@ -379,3 +338,30 @@ class LocalCluster:
                 notice(self._callbacks)
             except Exception:
                 LOG.exception("a callback failed")
+
+
+@dataclass(frozen=True)
+class LocalAgents:
+    """Implements `ClusterFactory`: agents read the coordinator's URL from a file, and call it there."""
+
+    url_file: Path
+    token: str = field(repr=False)
+    listen: tuple[str, int] = ("127.0.0.1", 0)
+
+    def require(self, *, beside: tuple[str, str] | None = None) -> None:
+        """See `ClusterFactory`; the URL file stays as it is."""
+        if beside is not None:
+            host, url = beside
+            # Of one machine the two may have one address, which is free when the leader is gone.
+            its_own = not url or url.endswith(f":{self.listen[1]}")
+            if host != socket.gethostname() or not its_own:
+                listening(self.listen).close()
+        require_url_file(self.url_file)
+
+    @contextmanager
+    def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:
+        """See `ClusterFactory`: who connects from now on waits until the cluster starts."""
+        with closing(listening(self.listen, within_s)) as listen:
+            yield lambda term: LocalCluster(
+                term, listen=listen, token=self.token, url_file=self.url_file
+            )

@@ -5,15 +5,17 @@ No lock of its own: the cluster calls under its lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from samza_dagster.cluster.agent_messages import launch_to_wire
-from samza_dagster.cluster.allocation import KnownHost, ResourceAsk, choose_host, explain
-from samza_dagster.cluster.gathering import Gathering
+from samza_dagster.cluster.agent_messages import Sync, launch_to_wire
+from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
 from samza_dagster.cluster.host_book import HostBook, Notice
+from samza_dagster.cluster.interface import ResourceAsk
 
+LOG = logging.getLogger(__name__)
 # A host that refused although it seemed to have room is asked again after this.
 _ASK_AGAIN_S = 0.5
 # What runs goes on running while its replacement's JVM starts elsewhere, but not for longer.
@@ -22,6 +24,36 @@ READY_WITHIN_S = 8.0
 _LEFT_OF_TIME_S = 1.0
 REMEMBERED_ENDS = 10_000
 """Of requests, in one term."""
+_LONGEST_GATHERING = 4
+"""It ends after this many quiet times since the first host, whoever else may be coming."""
+
+
+@dataclass
+class Gathering:
+    """Ends for good once no new host has registered for `quiet_s`; times are in seconds.
+
+    Before the first host registers it hasn't begun, however long that takes. As Kafka's
+    `group.initial.rebalance.delay.ms`: the first to join would get everything.
+    """
+
+    quiet_s: float
+    over: bool = False
+    ends_at: float | None = None
+    _latest: float = 0.0
+    _seen: set[str] = field(default_factory=set[str])
+
+    def see(self, hosts: Iterable[str], now: float) -> None:
+        """Takes who is registered now; whoever comes after the end begins nothing anew."""
+        self.over = self.over or (self.ends_at is not None and self.ends_at <= now)
+        if self.over:
+            return
+        new = set(hosts) - self._seen
+        if new:
+            if not self._seen:
+                self._latest = now + _LONGEST_GATHERING * self.quiet_s
+            self._seen |= new
+            self.ends_at = min(self._latest, now + self.quiet_s)
+            self.over = self.ends_at <= now
 
 
 class SendCommand(Protocol):
@@ -125,6 +157,29 @@ class ResourceRequests:
             pending.again_at[host] = self._clock() + _ASK_AGAIN_S
             if pending.ask.urgent:
                 self._expire(request_id, pending)
+
+    def acknowledged(self, book: HostBook, sync: Sync) -> None:
+        """What an agent says of its commands: off the book; refused ones that matter become callbacks."""
+        host, present = book.host, {c.execution_id for c in sync.containers}
+        for done in sync.acknowledged:
+            command = book.commands.pop(done.id, None)
+            if command is None:
+                continue
+            kind = command["kind"]
+            if kind == "reserve":
+                self.answered(host, command["request_id"], ok=done.ok, why=done.why)
+            elif done.ok:
+                continue
+            elif kind == "start" and command["launch"]["execution_id"] not in present:
+                execution_id = command["launch"]["execution_id"]
+                self.container_ended(execution_id)
+                self._notify(_start_failed(execution_id, host, done.why))
+            elif kind == "stop":
+                execution_id = command["execution_id"]
+                is_there = execution_id in present
+                self._notify(_stop_refused(execution_id, host, done.why, is_there=is_there))
+            elif kind not in ("release", "forget"):
+                LOG.warning("%s refused %s: %s", host, kind, done.why)
 
     def reconcile(self, book: HostBook) -> None:
         """Takes up unused reservations that an earlier leader made, gives back what has ended."""
@@ -247,3 +302,15 @@ def _expired(request_id: str, why: str) -> Notice:
 
 def _is_candidate(ask: ResourceAsk, host: str) -> bool:
     return host not in ask.excluded_hosts and ask.host in (None, host)
+
+
+def _start_failed(execution_id: str, host: str, why: str) -> Notice:
+    return lambda to: to.on_start_failed(execution_id, host, why)
+
+
+def _stop_refused(execution_id: str, host: str, why: str, *, is_there: bool) -> Notice:
+    if is_there:
+        return lambda to: to.on_stop_failed(execution_id, host, why)
+    # The agent's records are complete: what they don't have doesn't run there. Whether they are
+    # those that it was started on is for the state to say, by the last registration.
+    return lambda to: to.on_container_stopped(execution_id, host, None)

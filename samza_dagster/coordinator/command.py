@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from samza_dagster.cluster.agents import LocalAgents
+from samza_dagster.cluster.local import LocalAgents
 from samza_dagster.configuration import variable
 from samza_dagster.coordinator.job_process import JobFiles, JobProcess, job_files, stop_at_signals
 from samza_dagster.coordinator.leadership import LeaderSettings, Leadership

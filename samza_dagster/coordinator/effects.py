@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from samza_dagster.cluster.interface import ClusterResourceManager
+from samza_dagster.cluster.interface import ClusterResourceManager, ResourceAsk
 from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.errors import SamzaDagsterError
@@ -96,15 +96,17 @@ class EffectRunner:
         match effect:
             case commands.RequestResource():
                 self._cluster.request_resource(
-                    effect.request_id,
-                    host=effect.host,
-                    excluded_hosts=effect.excluded_hosts,
-                    memory_mb=effect.memory_mb,
-                    cores=effect.cores,
-                    expires_in_s=min(effect.expires_in_ms / 1000, LONGEST_EXPIRY_S),
-                    launch=self._launcher().ahead(effect.processor_id, effect.execution_id),
-                    ahead=effect.ahead,
-                    urgent=effect.urgent,
+                    ResourceAsk(
+                        effect.request_id,
+                        effect.host,
+                        effect.excluded_hosts,
+                        effect.memory_mb,
+                        effect.cores,
+                        min(effect.expires_in_ms / 1000, LONGEST_EXPIRY_S),
+                        self._launcher().ahead(effect.processor_id, effect.execution_id),
+                        effect.ahead,
+                        effect.urgent,
+                    )
                 )
             case commands.ReleaseResource():
                 self._cluster.release_resource(effect.request_id)

@@ -25,7 +25,7 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import StreamRecord
 from samza_dagster.metadata.job_metadata import JobMetadata
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.state_topic import Snapshot, StateReader
+from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.metadata.state_writer import Records
 from samza_dagster.metadata.write_limits import require_rights, require_room
 from samza_dagster.placement import commands, events
@@ -100,13 +100,6 @@ def first_events(
         )
 
 
-def values_of(snapshot: Snapshot) -> dict[str, Mapping[str, Any]]:
-    """Key → value of the state's records, in their order."""
-    return {
-        key: record.value for key, record in snapshot.records.items() if record.value is not None
-    }
-
-
 @dataclass(frozen=True)
 class Rehearsal:
     """A first step that is worked out from what the topics hold now, and not written.
@@ -142,7 +135,7 @@ class Rehearsal:
 
     def _commits(self, metadata: JobMetadata) -> Iterator[Records]:
         """What each commit of a term writes until it hears of its hosts."""
-        records = values_of(self.reader.snapshot())
+        records = self.reader.snapshot().values
         stored = restore(records, self.connection.own_name)
         before = Leader.of(records.get(durable.LEADER))
         leases = LeaseTerms.of(self.limits, before_ms=before.lease_ms, began_ms=self.now_ms())

@@ -104,12 +104,15 @@ class KafkaLog:
         projections: Sequence[commands.Projection],
         stream_records: Sequence[StreamRecord] = (),
     ) -> None:
-        """One transaction; returns when it is committed.
+        """One transaction; returns when it is committed, however long the broker is away.
 
         `stream_records` go to the coordinator stream as they are. Raises `Fenced` when another
         coordinator leads, `Unreachable` when the broker doesn't answer in time.
         """
-        self._write(self.batch(records, projections, stream_records))
+        batch = self.batch(records, projections, stream_records)
+        # One at a time: what `Unreachable` leaves pending is this batch and no older one.
+        self._until_committed(self._writer.finish_pending)
+        self._until_committed(lambda: self._writer.commit(batch))
 
     def batch(
         self,
@@ -132,21 +135,12 @@ class KafkaLog:
                     own.append((f"{REQUEST_PREFIX}{projection.uuid}", None))
                 case _:
                     streamed.append(stream_record(projection, now))
-        state, stream_topic = (
-            self._connection.state_topic,
-            self._connection.coordinator_stream_topic,
-        )
-        batch = [(state, *encode_record(*record)) for record in (*records, *own)]
-        batch += [(stream_topic, r.key_bytes(), r.value) for r in (*streamed, *stream_records)]
-        audit_topic = self._connection.audit_topic
-        batch += [(audit_topic, *encode_entry(audit_to_json(r))) for r in audited]
+        to = self._connection
+        batch = [(to.state_topic, *encode_record(*record)) for record in (*records, *own)]
+        for each in (*streamed, *stream_records):
+            batch.append((to.coordinator_stream_topic, each.key_bytes(), each.value))
+        batch += [(to.audit_topic, *encode_entry(audit_to_json(r))) for r in audited]
         return batch
-
-    def _write(self, batch: Records) -> None:
-        """Returns when it is committed, however long the broker is away."""
-        # One at a time: what `Unreachable` leaves pending is this batch and no older one.
-        self._until_committed(self._writer.finish_pending)
-        self._until_committed(lambda: self._writer.commit(batch))
 
     def _until_committed(self, call: Callable[[], None]) -> None:
         """Returns only when a call did: the same transaction again until the broker is back.
@@ -156,14 +150,12 @@ class KafkaLog:
         """
         while True:
             try:
-                call()
+                return call()
             except Unreachable as error:
                 if not self._writer.pending or self._stopped():
                     raise
                 log.warning("the broker is away, containers run on: %s", error)
                 call = self._writer.finish_pending
-            else:
-                return
 
 
 class KafkaRequests:

@@ -22,7 +22,7 @@ from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
-from samza_dagster.coordinator.first_step import FirstStep, Rehearsal, values_of
+from samza_dagster.coordinator.first_step import FirstStep, Rehearsal
 from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.kafka import (
@@ -199,7 +199,7 @@ class Leadership:
             snapshot = stack.enter_context(self._taken_over(writer))
             if self._stopped.wait(self._settle_s):
                 return
-            records = values_of(snapshot)
+            records = snapshot.values
             stored = restore(records, connection.own_name)
             clock = self._clock()
             _go_on(clock, records, stored)

@@ -1,6 +1,6 @@
 """The bounds of a job from its config: Samza's own settings, and `samza.dagster.*` beside them.
 
-What each one does here is said in `job_settings`, of which the reference page is made.
+What each one does here is said in `docs/site/job_settings.toml`, of which the reference page is made.
 """
 
 from __future__ import annotations
@@ -74,25 +74,8 @@ STANDBY_STALLED = Setting(f"{OWN_PREFIX}standby.stalled.ms", 120_000, 0, _DAY_MS
 MAX_STANDBYS = Setting(f"{OWN_PREFIX}max.standbys", 4, 0, 100)
 REMEMBERED = Setting(f"{OWN_PREFIX}remembered.requests", 20_000, 1, 1_000_000)
 CLEAN_AFTER = Setting(f"{OWN_PREFIX}clean.after.ms", _DAY_MS, 60_000)
-SETTINGS = (
-    MEMORY,
-    CORES,
-    REQUEST_TIMEOUT,
-    RETRY_COUNT,
-    RETRY_WINDOW,
-    LAST_RETRY_DELAY,
-    START_TIMEOUT,
-    HOST_TIMEOUT,
-    LEASE,
-    LEASE_BOUND,
-    CONCURRENT_STARTS,
-    CONCURRENT_ACTIONS,
-    ACTIONS_PER_HOST,
-    STANDBY_STALLED,
-    MAX_STANDBYS,
-    REMEMBERED,
-    CLEAN_AFTER,
-)
+SETTINGS = tuple(each for each in list(globals().values()) if isinstance(each, Setting))
+"""All of them."""
 HOST_AFFINITY = "job.host-affinity.enabled"
 OLDER_HOST_AFFINITY = "yarn.samza.host-affinity.enabled"
 FAIL_JOB = "cluster-manager.container.fail.job.after.retries"

@@ -13,12 +13,14 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.model.own_requests import (
     REQUEST_PREFIX,
+    OwnRequest,
     canonical_uuid_or_none,
     parse_own_request,
 )
 from samza_dagster.model.placement_messages import (
     NAME_LENGTH_MAX,
     REQUEST,
+    PlacementRequest,
     parse_request,
 )
 from samza_dagster.placement.state import AskKind, PlacementAsk
@@ -97,16 +99,7 @@ def read_stream_request(key: str, value: bytes) -> Mail | None:
         return _malformed(
             key, uuid, f"field uuid: {request.uuid}, under the key {name[:80]}", value, own=False
         )
-    return Arrived(
-        PlacementAsk(
-            uuid=uuid,
-            deployment_id=request.deployment_id,
-            processor_id=request.processor_id,
-            destination_host=request.destination_host,
-            timestamp_ms=request.timestamp,
-            expiry_ms=request.request_expiry,
-        )
-    )
+    return Arrived(_ask(uuid, request))
 
 
 def read_own_request(key: bytes, value: bytes) -> Mail | None:
@@ -131,20 +124,24 @@ def read_own_request(key: bytes, value: bytes) -> Mail | None:
         request = parse_own_request(value)
     except MalformedRecord as error:
         return _malformed(text, uuid, error.seen, value, own=True)
-    return Arrived(
-        PlacementAsk(
-            uuid=uuid,
-            deployment_id=request.deployment_id,
-            processor_id=request.processor_id,
-            destination_host=request.destination_host,
-            timestamp_ms=request.timestamp,
-            expiry_ms=request.request_expiry,
-            kind=AskKind(request.kind.value),
-            hold=request.hold,
-            refers_to=request.refers_to or "",
-            own=True,
-            execution_id=request.execution_id or "",
-        )
+    ask = _ask(uuid, request).evolve(
+        kind=AskKind(request.kind.value),
+        hold=request.hold,
+        refers_to=request.refers_to or "",
+        own=True,
+        execution_id=request.execution_id or "",
+    )
+    return Arrived(ask)
+
+
+def _ask(uuid: str, request: PlacementRequest | OwnRequest) -> PlacementAsk:
+    return PlacementAsk(
+        uuid=uuid,
+        deployment_id=request.deployment_id,
+        processor_id=request.processor_id,
+        destination_host=request.destination_host,
+        timestamp_ms=request.timestamp,
+        expiry_ms=request.request_expiry,
     )
 
 

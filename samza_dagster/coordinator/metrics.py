@@ -107,7 +107,7 @@ class JobMetrics:
             ("hosts_lost", "hosts whose agent fell silent", sum(not h.alive for h in hosts)),
             ("leader_epoch", "number of this term of leadership", self._leader_epoch),
         ):
-            yield self._gauge(name, text, value)
+            yield self._gauge(name, text, {"": value})
         yield self._build()
         yield from self._lags()
 
@@ -136,48 +136,39 @@ class JobMetrics:
             yield metric
 
     def _by_role(self, name: str, text: str, processors: list[Processor]) -> Metric:
-        from prometheus_client.core import GaugeMetricFamily
-
-        metric = GaugeMetricFamily(_PREFIX + name, text, labels=["job", "role"])
         counts = Counter(p.role for p in processors)
-        for role in Role:
-            metric.add_metric([self._state.job, role.value], counts[role])
-        return metric
+        return self._gauge(name, text, {role.value: counts[role] for role in Role}, by="role")
 
-    def _gauge(self, name: str, text: str, value: float) -> Metric:
+    def _gauge(self, name: str, text: str, values: Mapping[str, float], by: str = "") -> Metric:
+        """`values` by their label `by`; without one there is a single value."""
         from prometheus_client.core import GaugeMetricFamily
 
-        metric = GaugeMetricFamily(_PREFIX + name, text, labels=["job"])
-        metric.add_metric([self._state.job], value)
+        metric = GaugeMetricFamily(_PREFIX + name, text, labels=["job", by] if by else ["job"])
+        for label, value in values.items():
+            metric.add_metric([self._state.job, label] if by else [self._state.job], value)
         return metric
 
     def _lags(self) -> Iterator[Metric]:
-        from prometheus_client.core import GaugeMetricFamily
-
-        labels = ["job", "processor"]
-        records = GaugeMetricFamily(
-            f"{_PREFIX}standby_lag_records",
+        lags = sorted(self._state.lags.items())
+        seen = {name: lag for name, lag in lags if lag.records is not None}
+        yield self._gauge(
+            "standby_lag_records",
             "records that a standby hasn't applied yet, as last seen",
-            labels=labels,
+            {name: lag.records for name, lag in lags if lag.records is not None},
+            by="processor",
         )
-        age = GaugeMetricFamily(
-            f"{_PREFIX}standby_lag_age_seconds",
+        yield self._gauge(
+            "standby_lag_age_seconds",
             "how long ago that was seen: it grows while a standby reports nothing",
-            labels=labels,
+            {name: max(0, self._now_ms - lag.at_ms) / 1000 for name, lag in seen.items()},
+            by="processor",
         )
-        ready = GaugeMetricFamily(
-            f"{_PREFIX}standby_ready_seconds",
+        yield self._gauge(
+            "standby_ready_seconds",
             "how long it would take to apply them at its pace, where that is known",
-            labels=labels,
+            {name: lag.ready_in_ms / 1000 for name, lag in lags if lag.ready_in_ms is not None},
+            by="processor",
         )
-        for processor_id, lag in sorted(self._state.lags.items()):
-            of = [self._state.job, processor_id]
-            if lag.records is not None:
-                records.add_metric(of, lag.records)
-                age.add_metric(of, max(0, self._now_ms - lag.at_ms) / 1000)
-            if lag.ready_in_ms is not None:
-                ready.add_metric(of, lag.ready_in_ms / 1000)
-        yield from (records, age, ready)
 
 
 def render(metrics: JobMetrics) -> bytes:

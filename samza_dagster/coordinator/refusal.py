@@ -1,4 +1,8 @@
-"""The records that answer and delete a request which the heart never sees. Pure."""
+"""Requests that the heart never sees: malformed ones, and those that a queue has no room for. Pure.
+
+A group is one record of the state topic, its queue included: without a bound a stranger's
+requests make it larger than a record may be, and no leader could ever write it again.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,19 @@ from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.mail import Malformed
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import StreamRecord
-from samza_dagster.metadata.placement_store import response_key
+from samza_dagster.metadata.placement_store import request_key, response_key
+from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.model import PlacementResponse
+from samza_dagster.model.own_requests import REQUEST_PREFIX
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
+from samza_dagster.placement.codec import group_to_json
+from samza_dagster.placement.state import AskKind, Group, JobState, PlacementAsk
+
+MOST_QUEUED = 500
+"""Requests of a group, some 240 bytes each as clients write them."""
+MOST_QUEUED_BYTES = 400_000
+"""As the record has them: the rest of the 1 MB that brokers take is for the group's own state."""
+_QUEUED_KINDS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
 
 
 def refusal_records(
@@ -25,3 +39,45 @@ def refusal_records(
         key, value = response_key(answer.uuid), answer.to_json().encode()
         stream_records.append(StreamRecord(PLACEMENT_NAMESPACE, key, value))
     return [], stream_records
+
+
+def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
+    """What to answer and delete where the request's group has no room; None where it has.
+
+    None too for what the heart wouldn't queue: of another deployment, with a UUID that it
+    knows, or about another request, which may be what makes room.
+    """
+    if ask.kind not in _QUEUED_KINDS or ask.deployment_id != state.deployment_id:
+        return None
+    if ask.uuid in state.uuids or ask.uuid in state.refused or ask.uuid in state.index.by_id:
+        return None
+    group_id = state.index.by_processor.get(ask.processor_id, "")
+    group = state.groups.get(group_id)
+    if group is None or not group.queue:
+        return None
+    size = _bytes((*group.queue, ask))
+    if len(group.queue) < MOST_QUEUED and size <= MOST_QUEUED_BYTES:
+        return None
+    waiting = f"{len(group.queue)} of group {group_id} wait"
+    if len(group.queue) >= MOST_QUEUED:
+        full = f"at most {MOST_QUEUED} requests; {waiting}"
+    else:
+        full = (
+            f"at most {MOST_QUEUED_BYTES} bytes of requests; {waiting}, with this one {size} bytes"
+        )
+    why = f"a group queues {full}; ask again when one of them has ended, or cancel some"
+    return Malformed(
+        own=ask.own,
+        key=f"{REQUEST_PREFIX}{ask.uuid}" if ask.own else request_key(ask.uuid),
+        uuid=ask.uuid,
+        why=why,
+        deployment_id=ask.deployment_id,
+        processor_id=ask.processor_id,
+        destination_host=ask.destination_host,
+    )
+
+
+def _bytes(queue: tuple[PlacementAsk, ...]) -> int:
+    """What these requests take in the group's record."""
+    _, value = encode_record("", group_to_json(Group("", {}, queue=queue)))
+    return len(value or b"")

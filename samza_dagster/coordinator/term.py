@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from samza_dagster.agent.logs import about
-from samza_dagster.coordinator import full_queue
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.first_step import first_events
@@ -22,7 +21,7 @@ from samza_dagster.coordinator.inbox import CaughtUp, Told
 from samza_dagster.coordinator.kafka import KafkaOwnRequests, KafkaRequests
 from samza_dagster.coordinator.mail import Arrived, Ignored, Malformed
 from samza_dagster.coordinator.metrics import JobMetrics, render
-from samza_dagster.coordinator.refusal import refusal_records
+from samza_dagster.coordinator.refusal import refusal, refusal_records
 from samza_dagster.coordinator.status import Processes, status_document
 from samza_dagster.coordinator.steps import Steps
 from samza_dagster.errors import InvalidInput, Unreachable
@@ -203,7 +202,7 @@ class Term:
             )
 
     def _receive(self, ask: PlacementAsk) -> None:
-        beyond = full_queue.refusal(self.steps.state, ask)
+        beyond = refusal(self.steps.state, ask)
         if beyond is None:
             self.steps.take(events.RequestArrived(0, ask, self._no_start_because()))
             return

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         host_losses,
         restore_forecast,
         restore_forecasts,
+        speeds,
     )
     from samza_dagster.lag.reports import Course, Report, course
     from samza_dagster.lag.stand import Bounds, Stand, Steadiness, of_standby, steadiness
@@ -110,6 +111,7 @@ __all__ = [
     "silent_after_ms",
     "soonest_ready",
     "soonness",
+    "speeds",
     "stalled_for_ms",
     "standby_readiness",
     "stands_since",
@@ -158,6 +160,7 @@ _LAZY = {
     "restore_forecast": "recovery",
     "restore_forecasts": "recovery",
     "soonest_ready": "newest",
+    "speeds": "recovery",
     "stalled_for_ms": "forecasting",
     "standby_readiness": "readiness",
     "stands_since": "forecasting",

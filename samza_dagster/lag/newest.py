@@ -18,6 +18,8 @@ from samza_dagster.lag.readiness import StandbyReadiness
 from samza_dagster.lag.stand import Stand
 
 VERSION = 1
+PACES_GOOD_FOR_MS = 900_000
+"""Paces of so many minutes ago are still used: by the job's newest report, no clock is asked."""
 LONGEST_GOOD_MS = 3_600_000
 """However long a record says that it is good for."""
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
@@ -73,7 +75,7 @@ class NewestReadiness:
 
 
 def published(
-    rows: Iterable[StandbyReadiness], as_of_ms: int, good_for_ms: int
+    rows: Iterable[StandbyReadiness], as_of_ms: int, good_for_ms: int = PACES_GOOD_FOR_MS
 ) -> list[tuple[bytes, bytes]]:
     """Key and value of a record for each standby.
 

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median, stdev
 
 from samza_dagster.lag.forecasting import READY, Errors, Forecast, Pace, forecast, last_of
+
+LEAST_SEEN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,38 @@ class HostLoss:
     down_s: float
     longest_s: float
     unknown: int
+
+
+def speeds(
+    paces: Iterable[tuple[str, float]], starts: Iterable[tuple[str, float]], start_s: float
+) -> Speeds:
+    """Of (host, offsets a second) of who restored, and (host, seconds) of starts: the medians.
+
+    `start_s` holds while no start was seen. A host counts by itself once `LEAST_SEEN` of its own were.
+    """
+    restores, took = list(paces), list(starts)
+    start_on = {host: median(mine) for host, mine in _by_host(took).items()}
+    return Speeds(
+        pace=_pace([rate for _, rate in restores]),
+        start_s=median(seconds for _, seconds in took) if took else start_s,
+        pace_on={h: one for h, mine in _by_host(restores).items() if (one := _pace(mine))},
+        start_s_on=start_on,
+    )
+
+
+def _by_host(seen: Iterable[tuple[str, float]]) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    for host, value in seen:
+        found.setdefault(host, []).append(value)
+    return {host: mine for host, mine in found.items() if len(mine) >= LEAST_SEEN}
+
+
+def _pace(rates: Sequence[float]) -> Pace | None:
+    """That of one interval of a minute: one that restores next is another one, not their mean."""
+    if not rates:
+        return None
+    spread = stdev(rates) if len(rates) > 1 else median(rates) / 2
+    return Pace(median(rates), 0.0, spread, 1, 60_000.0)
 
 
 def restore_forecast(container: Container, host: str, speeds: Speeds) -> RestoreForecast:

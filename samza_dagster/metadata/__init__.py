@@ -1,4 +1,4 @@
-"""Where a job's metadata lives: Samza's coordinator stream, our state topic, memory."""
+"""Where a job's metadata lives: Samza's coordinator stream, our state topic, ZooKeeper."""
 
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
@@ -6,7 +6,6 @@ from samza_dagster.metadata.interface import Change, MetadataStore, Watch
 from samza_dagster.metadata.job_metadata import JobMetadata, job_model_records
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.state_topic import Snapshot, StateReader, StateRecord
 from samza_dagster.metadata.state_writer import StateWriter
@@ -21,7 +20,6 @@ __all__ = [
     "JobMetadata",
     "KafkaCluster",
     "KafkaMetadataStore",
-    "MemoryMetadataStore",
     "MetadataStore",
     "Snapshot",
     "StateReader",

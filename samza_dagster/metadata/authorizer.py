@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 from samza_dagster.errors import (
     InvalidInput,
@@ -39,10 +39,6 @@ class AclRule:
     name: str
     pattern: str = "LITERAL"
     host: str = ANYTHING
-
-
-class _Future(Protocol):
-    def result(self, timeout: float | None = None) -> Any: ...
 
 
 class Authorizer:
@@ -127,30 +123,29 @@ class Authorizer:
         return frozenset(operation.name for operation in found.authorized_operations or ())
 
     def _ask(
-        self, asked: str, call: str, *given: Any, ignore: int | None = None, **options: Any
+        self, asked: str, method: str, *given: Any, ignore: int | None = None, **named: Any
     ) -> list[Any]:
-        """Answers to a call of librdkafka's client for administrators; None for an error to `ignore`.
+        """Answers to a method of the client, one or one of each that is `given`.
 
         librdkafka (2.16) puts it to the broker that it takes for the controller, for the whole time
         that it is given, also where that one is gone and another is. So half of the time is for
-        the kept client, and half for a new one, which asks who it is.
+        the kept client, and half for a new one, which asks who it is. `ignore` is the code of an
+        error that is none.
         """
+        within_s = self._deadline_s / 2
 
         def once() -> list[Any]:
-            within_s = self._deadline_s / 2
             with self._kept.use() as client:
-                found: Any = getattr(client, call)(*given, request_timeout=within_s, **options)
-                each = (
-                    cast("dict[Any, _Future]", found).values() if type(found) is dict else [found]
-                )
-                return [self._result(asked, future, within_s, ignore) for future in each]
+                told: Any = getattr(client, method)(*given, request_timeout=within_s, **named)
+                futures = cast("Any", told).values() if isinstance(told, dict) else (told,)
+                return [self._result(asked, future, within_s, ignore) for future in futures]
 
         try:
             return once()
         except Unreachable:
             return once()
 
-    def _result(self, asked: str, future: _Future, within_s: float, ignore: int | None) -> Any:
+    def _result(self, asked: str, future: Any, within_s: float, ignore: int | None) -> Any:
         from confluent_kafka import KafkaException
 
         try:

@@ -201,11 +201,9 @@ def set_config(author: Author, key: str, value: str) -> StreamRecord:
     return StreamRecord(SET_CONFIG, key, author.envelope({"value": value}))
 
 
-def set_container_host(
-    author: Author, processor_id: str, host: str, *, jmx_url: str = "", jmx_tunneling_url: str = ""
-) -> StreamRecord:
+def set_container_host(author: Author, processor_id: str, host: str) -> StreamRecord:
     """The host that a processor runs on."""
-    values = {"host": host, "jmx-url": jmx_url, "jmx-tunneling-url": jmx_tunneling_url}
+    values = {"host": host, "jmx-url": "", "jmx-tunneling-url": ""}
     return StreamRecord(SET_CONTAINER_HOST, processor_id, author.envelope(values))
 
 

@@ -6,10 +6,21 @@ overwritten values can be read again is what a log adds: nobody may rely on it.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from samza_dagster.errors import MalformedRecord
+
+OnMalformed = Callable[[MalformedRecord], None]
+_log = logging.getLogger(__name__)
+
+
+def log_malformed(error: MalformedRecord) -> None:
+    """Logs a record that can't be read, where nobody asked to be told."""
+    _log.warning("Skipped a record: %s", error)
 
 
 def wall_clock_ms() -> int:

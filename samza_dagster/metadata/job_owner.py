@@ -104,8 +104,7 @@ def _if_there(read: Callable[[], _T], passed_over: type[InvalidInput]) -> _T | N
 
 def _state(connection: Connection) -> dict[str, Mapping[str, Any]]:
     with closing(StateReader.of(connection)) as reader:
-        records = reader.snapshot().records
-    return {key: record.value for key, record in records.items() if record.value is not None}
+        return reader.snapshot().values
 
 
 def _recorded_job(state: Mapping[str, Mapping[str, Any]]) -> str | None:

@@ -15,7 +15,7 @@ from typing import Self
 from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import decode_key, encode_key
-from samza_dagster.metadata.interface import Change, KeptValue
+from samza_dagster.metadata.interface import Change, KeptValue, OnMalformed, log_malformed
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 from samza_dagster.metadata.record_writer import RecordWriter
 from samza_dagster.metadata.topic_reader import (
@@ -27,10 +27,6 @@ from samza_dagster.metadata.topic_reader import (
 )
 
 _log = logging.getLogger(__name__)
-
-
-def _log_malformed(error: MalformedRecord) -> None:
-    _log.warning("Skipped a record: %s", error)
 
 
 class KafkaMetadataStore:
@@ -54,7 +50,7 @@ class KafkaMetadataStore:
         *,
         client_config: Mapping[str, str] | None = None,
         timeout_s: float = 10.0,
-        on_malformed: Callable[[MalformedRecord], None] = _log_malformed,
+        on_malformed: OnMalformed = log_malformed,
         committed_only: bool = False,
     ) -> None:
         self._cluster = KafkaCluster(bootstrap_servers, client_config)
@@ -76,7 +72,7 @@ class KafkaMetadataStore:
         connection: Connection,
         *,
         timeout_s: float = 10.0,
-        on_malformed: Callable[[MalformedRecord], None] = _log_malformed,
+        on_malformed: OnMalformed = log_malformed,
         committed_only: bool = False,
     ) -> Self:
         """Of a job's coordinator stream."""

@@ -1,36 +1,90 @@
-"""The topic of a job that has the newest readiness of each of its standbys."""
+"""The topics that have the newest readiness of each standby, one of each job."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING
 
+from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.record_writer import RecordWriter
-from samza_dagster.metadata.topic_reader import TopicEnd
+from samza_dagster.metadata.job_topics import KafkaJobTopics
+from samza_dagster.metadata.kafka_client import KafkaCluster, end_producer
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import lag_topic
 
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message
+
+JobId = tuple[str, str]
 _ANSWER_S = 10.0
+_MADE_AT_ONCE = 8
+_AT_ONCE = 1_000
+"""Records that are on their way together: the client holds 100,000."""
 
 
 def publish(connection: Connection, records: Iterable[tuple[bytes, bytes | None]]) -> int:
     """Writes keys and values to a job's lag topic, made if it isn't there; returns how many.
 
     A None for a value removes what is known of that standby. Raises `Unreachable` when no broker
-    answers, `Refused` without the right to write there: those before it are written then.
+    answers, `InvalidInput` without the right to write there: some of them may be written then.
     """
-    name = lag_topic(connection.job_name, connection.job_id)
-    cluster = KafkaCluster.of(connection)
-    ensure_topic(cluster, name, timeout_s=_ANSWER_S)
-    end = TopicEnd(cluster, name)
-    writer = RecordWriter(cluster, name, end, timeout_s=_ANSWER_S)
+    told, job = list(records), (connection.job_name, connection.job_id)
+    for error in publish_fleet(connection, {job: told}).values():
+        raise error
+    return len(told)
+
+
+def publish_fleet(
+    connection: Connection,
+    jobs: Mapping[JobId, Collection[tuple[bytes, bytes | None]]],
+) -> dict[JobId, SamzaDagsterError]:
+    """The same of many jobs on one Kafka cluster; what couldn't be written, by job, and why.
+
+    Raises `Unreachable` when no broker answers.
+    """
+    from confluent_kafka import KafkaException
+
+    cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+    names = {job: lag_topic(*job) for job in jobs}
+    with closing(KafkaJobTopics(cluster)) as topics:
+        missing = set(names.values()) - topics.ids(set(names.values())).keys()
+    failed = _made(cluster, {job: name for job, name in names.items() if name in missing})
+
+    def done(job: JobId, error: KafkaError | None, _: Message) -> None:
+        if error is not None:
+            asked = f"publish the readiness of the standbys of {'/'.join(job)}"
+            failed.setdefault(job, cluster.failure(asked, error, _ANSWER_S, names[job]))
+
+    producer = cluster.producer(timeout_ms=round(1000 * _ANSWER_S))
     try:
-        number = 0
-        for key, value in records:
-            writer.write(f"publish the readiness of {key.decode(errors='replace')}", key, value)
-            number += 1
-        return number
+        told = [(job, *one) for job, its in jobs.items() if job not in failed for one in its]
+        for first in range(0, len(told), _AT_ONCE):
+            for job, key, value in told[first : first + _AT_ONCE]:
+                producer.produce(names[job], value, key, 0, on_delivery=partial(done, job))
+            # Each is acknowledged or given up by then; a little later the client is stuck.
+            if producer.flush(_ANSWER_S + 1):
+                raise cluster.unreachable("publish the readiness of standbys", _ANSWER_S)
+    except KafkaException as error:
+        raise cluster.failure(
+            "publish the readiness of standbys", error.args[0], _ANSWER_S
+        ) from error
     finally:
-        writer.close()
-        end.close()
+        end_producer(producer)
+    return failed
+
+
+def _made(cluster: KafkaCluster, names: Mapping[JobId, str]) -> dict[JobId, SamzaDagsterError]:
+    failed: dict[JobId, SamzaDagsterError] = {}
+
+    def make(job: JobId) -> None:
+        try:
+            ensure_topic(cluster, names[job], timeout_s=_ANSWER_S)
+        except SamzaDagsterError as error:
+            failed[job] = error
+
+    with ThreadPoolExecutor(_MADE_AT_ONCE) as pool:
+        list(pool.map(make, names))
+    return failed

@@ -6,14 +6,20 @@ to see all of them, watch.
 
 from __future__ import annotations
 
-import logging
 import uuid as uuid_module
 from collections.abc import Callable
 from typing import TypeVar
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.metadata.coordinator_stream import SET_CONFIG
-from samza_dagster.metadata.interface import Change, MetadataStore, Watch, wall_clock_ms
+from samza_dagster.metadata.interface import (
+    Change,
+    MetadataStore,
+    OnMalformed,
+    Watch,
+    log_malformed,
+    wall_clock_ms,
+)
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
     REQUEST,
@@ -24,14 +30,7 @@ from samza_dagster.model.placement_messages import (
     parse_response,
 )
 
-_log = logging.getLogger(__name__)
 _Message = TypeVar("_Message", PlacementRequest, PlacementResponse)
-OnMalformed = Callable[[MalformedRecord], None]
-
-
-def _log_malformed(error: MalformedRecord) -> None:
-    """Logs a record that can't be read as a warning."""
-    _log.warning("Skipped a record: %s", error)
 
 
 def request_key(uuid: str) -> str:
@@ -67,7 +66,7 @@ class ContainerPlacementMetadataStore:
         *,
         now_ms: Callable[[], int] = wall_clock_ms,
         new_uuid: Callable[[], uuid_module.UUID] = uuid_module.uuid4,
-        on_malformed: OnMalformed = _log_malformed,
+        on_malformed: OnMalformed = log_malformed,
     ) -> None:
         self._store = store
         self._now_ms = now_ms

@@ -10,7 +10,6 @@ nobody's state (decision 15): it is left out, and told of.
 from __future__ import annotations
 
 import json
-import logging
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import closing
@@ -19,6 +18,7 @@ from typing import Any, Self, cast
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.interface import OnMalformed, log_malformed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicEnd, TopicReader, TopicRecord, TopicTail
 from samza_dagster.model.own_requests import REQUEST_PREFIX, RESPONSE_PREFIX
@@ -34,7 +34,6 @@ _READABLE = (1, VERSION)
 _MAIL = (REQUEST_PREFIX.encode(), RESPONSE_PREFIX.encode())
 _STATE = frozenset(name.encode() for name in (JOB, LEADER, DEPLOYMENT, TAKE_OVER))
 _STATE_BY_NAME = tuple(prefix.encode() for prefix in (GROUP, HOST, UUID, REFUSED))
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -62,6 +61,11 @@ class Snapshot:
     mail: tuple[TopicRecord, ...] = ()
     answers: tuple[TopicRecord, ...] = ()
     foreign: tuple[TopicRecord, ...] = ()
+
+    @property
+    def values(self) -> dict[str, Mapping[str, Any]]:
+        """Key → value of the records, in their order."""
+        return {key: record.value or {} for key, record in self.records.items()}
 
 
 def is_state(key: bytes | None) -> bool:
@@ -258,11 +262,11 @@ class StateReader:
         on_record: Callable[[StateRecord], None],
         *,
         from_position: int | None = None,
-        on_malformed: Callable[[MalformedRecord], None] | None = None,
+        on_malformed: OnMalformed = log_malformed,
     ) -> TopicTail:
         """Calls `on_record` for every committed record of the state from an offset (None: from now).
 
-        Records that can't be read go to `on_malformed` (None: logged) and are skipped.
+        Records that can't be read go to `on_malformed` and are skipped.
         """
 
         def deliver(record: TopicRecord) -> None:
@@ -271,12 +275,9 @@ class StateReader:
             try:
                 state = decode_record(self._topic, record)
             except MalformedRecord as error:
-                if on_malformed is not None:
-                    on_malformed(error)
-                else:
-                    _log.warning("Skipped a record: %s", error)
-                return
-            on_record(state)
+                on_malformed(error)
+            else:
+                on_record(state)
 
         return self._tail(deliver, from_position)
 

@@ -3,10 +3,8 @@
 | setting | meaning |
 |---|---|
 | `security.protocol` | `PLAINTEXT` (default), `SSL`, `SASL_PLAINTEXT`, `SASL_SSL` |
-| `sasl.mechanism` | `DIGEST-MD5` (default) or `GSSAPI` |
+| `sasl.mechanism` | `DIGEST-MD5` (default), and no other |
 | `sasl.username`, `sasl.password` | of `DIGEST-MD5` |
-| `sasl.kerberos.service.name` | of `GSSAPI`: the server's (default `zookeeper`) |
-| `sasl.kerberos.principal` | of `GSSAPI`: the own one, of those in the ticket cache |
 | `digest.username`, `digest.password` | ZooKeeper's scheme `digest`, with SASL or without |
 | `ssl.ca.location` | PEM file of who signed the server's certificate; default: the system's |
 | `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password` | the own certificate, PEM |
@@ -27,16 +25,18 @@ from samza_dagster.errors import InvalidInput, MissingPrerequisite
 PROTOCOL = "security.protocol"
 LOGIN_SETTINGS = f"{PROTOCOL}, sasl.username and sasl.password (or digest.username and .password)"
 """Those that a refused login is mended by."""
+_MECHANISM = "sasl.mechanism"
+_NO_KERBEROS = "DIGEST-MD5, or a certificate (ssl.certificate.location): Kerberos isn't supported"
 _CHOICES = {
     PROTOCOL: ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-    "sasl.mechanism": ("DIGEST-MD5", "GSSAPI"),
+    _MECHANISM: ("DIGEST-MD5",),
     "ssl.endpoint.identification.algorithm": ("https", "none"),
     "enable.ssl.certificate.verification": ("true", "false"),
 }
 _FILES = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location"})
 _TEXTS = _FILES | {
-    *("sasl.username", "sasl.password", "sasl.kerberos.service.name", "sasl.kerberos.principal"),
-    *("digest.username", "digest.password", "ssl.key.password", "acl"),
+    *("sasl.username", "sasl.password", "digest.username", "digest.password"),
+    *("ssl.key.password", "acl"),
 }
 _RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 
@@ -57,7 +57,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
             known = ", ".join(sorted({*_CHOICES, *_TEXTS}))
             raise InvalidInput(f"ZooKeeper's setting {name}", seen="no such setting", fix=known)
         if choices is not None and value not in choices:
-            fix = f"one of {', '.join(choices)}"
+            fix = _NO_KERBEROS if name == _MECHANISM else f"one of {', '.join(choices)}"
             raise InvalidInput(f"ZooKeeper's setting {name}", seen=repr(value), fix=fix)
     for name, needed in _pairs(settings):
         if not settings.get(needed):
@@ -114,7 +114,7 @@ def kazoo_options(settings: Mapping[str, str]) -> dict[str, Any]:
 
 def _pairs(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Settings that need another one."""
-    if _has_sasl(settings) and settings.get("sasl.mechanism") != "GSSAPI":
+    if _has_sasl(settings):
         yield PROTOCOL, "sasl.username"
         yield PROTOCOL, "sasl.password"
     both = (
@@ -143,14 +143,8 @@ def _sasl_options(settings: Mapping[str, str]) -> dict[str, str]:
             seen="it isn't installed",
             fix="pip install 'samza_dagster[zookeeper]'",
         )
-    named = {
-        "username": settings.get("sasl.username"),
-        "password": settings.get("sasl.password"),
-        "service": settings.get("sasl.kerberos.service.name"),
-        "principal": settings.get("sasl.kerberos.principal"),
-    }
-    mechanism = settings.get("sasl.mechanism", "DIGEST-MD5")
-    return {"mechanism": mechanism, **{name: text for name, text in named.items() if text}}
+    login = {"username": settings["sasl.username"], "password": settings["sasl.password"]}
+    return {"mechanism": settings.get(_MECHANISM, "DIGEST-MD5"), **login}
 
 
 def _grant(text: str) -> AclGrant:

@@ -7,7 +7,8 @@ Sources: Samza's `CoordinatorStreamUtil`, `KafkaCheckpointManagerFactory`,
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 
 from samza_dagster.errors import InvalidInput, Refused
 
@@ -170,3 +171,21 @@ def store_directory(job_name: str, job_id: str, store: str, task_name: str) -> s
 def one_more_of(active_id: str) -> str:
     """An id for one more standby of an active, which no container has."""
     return f"{active_id}{ONE_MORE}"
+
+
+def with_ids(jobs: Iterable[str]) -> list[str]:
+    """Each as `<name>/<id>`; one without an id has id 1, as in Samza."""
+    return [job if "/" in job else f"{job}/1" for job in jobs]
+
+
+def is_pattern(job: str) -> bool:
+    """Whether it stands for any number of jobs."""
+    return any(sign in job for sign in "*?[")
+
+
+def jobs_of(names: Iterable[str], deployed: Callable[[], Iterable[str]]) -> list[str]:
+    """Jobs by their names, each `<name>/<id>`, and by patterns of those that are `deployed`."""
+    patterns = [name for name in names if is_pattern(name)]
+    found = deployed() if patterns else ()
+    matching = [job for job in found if any(fnmatchcase(job, one) for one in patterns)]
+    return sorted({*matching, *(name for name in names if not is_pattern(name))})

@@ -29,8 +29,7 @@ from samza_dagster.orchestration.show.tables import (
     timeline_shown,
     timeline_table,
 )
-from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left, wait_for
+from samza_dagster.orchestration.waits.heartbeat import seen_now, time_left, wait_for
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ProcessorView
@@ -196,19 +195,17 @@ def _verified(
         if expected.is_active:
             return f"it {began}; processing wasn't waited for"
         return f"a standby: it {began}"
-    # A run of a former release left no place: it runs, so what is committed from now on is its own.
-    place = client.checkpoints_end() if since is None and expected.is_active else since or 0
-    verification = Verification(client, expected, lambda: place)
-    beat = Heartbeat(context.log.info, elapsed_ms)
+    verification = Verification(client, expected, lambda: since or 0)
 
-    def tell(left_s: float) -> None:
-        def line() -> str:
-            seen = f"{expected.sign_missing()}; {seen_now(client, plan.processor)}"
-            return f"waiting until {plan.processor} {expected.sign_seen()[0]}: {seen}; {time_left(left_s)}"
+    def line(left_s: float) -> str:
+        seen = f"{expected.sign_missing()}; {seen_now(client, plan.processor)}"
+        return (
+            f"waiting until {plan.processor} {expected.sign_seen()[0]}: {seen}; {time_left(left_s)}"
+        )
 
-        beat(plan.processor, line)
-
-    if not wait_for(verification.works, timeout_s=plan.verify_timeout_s, beat=tell):
+    if not wait_for(
+        verification.works, timeout_s=plan.verify_timeout_s, log=context.log.info, line=line
+    ):
         raise expected.failure()
     if expected.is_active:
         return f"it {began} and processes"

@@ -4,6 +4,9 @@ A sensor keeps them current. A placement job takes its processor (`drain_host` i
 from the chosen partition when its config names none, and refuses two that differ. In a component
 of several Samza jobs the partition says which job, too: `<name>/<id>/<processor>`, and for a
 Dagster job that is about a whole Samza job `<name>/<id>`.
+
+Where a person must name a host beside the processor, the form is filled with those that the
+processor may go to now, once it is chosen: all but one are to be deleted.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
@@ -16,6 +19,8 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
+from samza_dagster.model.naming import ANY_HOST, LAST_SEEN
+from samza_dagster.orchestration.config import BETWEEN
 from samza_dagster.orchestration.job_sensor import (
     JobTick,
     LaunchingSensor,
@@ -37,6 +42,9 @@ BY_PROCESSOR = frozenset(
         *("fail_over", "spin_up_standby", "move_via_new_standby"),
     }
 )
+TO_A_HOST = "move_container"
+"""The job whose destination a person must name."""
+MOST_OFFERED = 40
 
 
 @cache
@@ -69,18 +77,52 @@ def choices_for(action: str, job: str) -> dg.DynamicPartitionsDefinition | None:
     return jobs_of(job) if is_of_all(job) else None
 
 
-def choice_of_a_job(action: str, job: str) -> dg.PartitionedConfig[Any]:
-    """The choice for a placement job of a component of several: the run is tagged with its Samza job."""
+def choice_of_a_job(
+    action: str, job: str, samza: SamzaClientResource | None = None
+) -> dg.PartitionedConfig[Any]:
+    """The choice for a placement job of a component, and what the form says once it is made.
+
+    Of a component of several the run is tagged with its Samza job.
+    """
 
     def tags_of(key: str) -> dict[str, str]:
+        if not is_of_all(job):
+            return {}
         by_job = action not in BY_PROCESSOR | BY_HOST
         return job_tags(key if by_job else key.rpartition("/")[0], action)
 
+    def config_of(key: str) -> dict[str, Any]:
+        offered = BETWEEN.join(_destinations(samza.of_key(key), key)) if samza else ""
+        config = {"destination": offered}
+        return {"ops": {f"plan_{action}": {"config": config}}} if offered else {}
+
     return dg.PartitionedConfig(
         partitions_def=choices_for(action, job) or jobs_of(job),
-        run_config_for_partition_key_fn=lambda _key: {},
+        run_config_for_partition_key_fn=config_of,
         tags_for_partition_key_fn=tags_of,
     )
+
+
+def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
+    """Where the processor of a partition may go now, who has room before who hasn't.
+
+    None where it can't be told: the form stays as it was.
+    """
+    from samza_dagster.model import TaskMode  # late: a run's start
+
+    try:
+        client = samza.open_client()
+        try:
+            plan = client.plan(subject_of(key, samza.tag), LAST_SEEN)
+        finally:
+            client.close()
+    except SamzaDagsterError:
+        return []
+    among = samza.hosts if plan.mode is TaskMode.STANDBY else ()
+    legal = [one for one in plan.hosts if one.legal and one.host != plan.source_host]
+    legal = [one for one in legal if not among or one.host in among]
+    hosts = [one.host for one in sorted(legal, key=lambda one: not one.ready)]
+    return [*hosts[:MOST_OFFERED], ANY_HOST] if hosts else []
 
 
 def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from samza_dagster.configuration import configuration, described, variable
 from samza_dagster.errors import InvalidInput
+from samza_dagster.model.naming import is_pattern, with_ids
 from samza_dagster.orchestration.assets.datasets import (
     late_pyspark,
     placement_history_spec,
@@ -49,10 +50,8 @@ from samza_dagster.orchestration.names import PREFIX_PATTERN, named
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import (
     SamzaClientResource,
-    is_pattern,
     refuse_secrets,
     settled,
-    with_ids,
 )
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.tags import ALL, job_tag
@@ -319,8 +318,13 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             jobs = [job for job in jobs if job.name not in BY_OWN_REQUEST]
         for job in jobs:
             if job.name not in self._made:
-                resources = self._resources_of(job.name)
-                self._made[job.name] = of_component(job, self.tag, self.prefix, resources)
+                self._made[job.name] = of_component(
+                    job,
+                    self.tag,
+                    self.prefix,
+                    self._resources_of(job.name),
+                    self._resources.get("samza"),
+                )
         return [self._made[job.name] for job in jobs]
 
     def _resources_of(self, job: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any, Literal
 
 import dagster as dg
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticUndefined
 
 from samza_dagster.errors import InvalidInput
@@ -26,6 +26,8 @@ LONGEST_APP_NAME, LONGEST_APP_ID = 128, 64
 """Characters of a job's name and id: a topic's name, which has both, has 249 at most."""
 MOST_LAG = 10**9
 """Records: what the forms and the YAML take as a bound of a lag."""
+BETWEEN = "|"
+"""Between the values that a form offers, of which one is to be left."""
 MOST_NAMED = 10_000
 """Containers or hosts in one list: as many as the largest job has."""
 
@@ -195,11 +197,22 @@ class MoveContainerConfig(ToLegalHostConfig):
     """Where one container goes."""
 
     destination: str = Field(
-        description="A host name, or ANY_HOST, LAST_SEEN, STANDBY where the coordinator knows it.",
+        description="A host name, or ANY_HOST, LAST_SEEN, STANDBY where the coordinator knows it. Once "
+        "the processor is chosen in the Launchpad, the hosts that it may go to are here: leave one.",
         min_length=1,
         max_length=255,
         pattern=HOST_PATTERN,
     )
+
+    @field_validator("destination", mode="before")
+    @classmethod
+    def _is_one(cls, destination: object) -> object:
+        """No `ValueError`: the words of Pydantic's own error would be about a pattern."""
+        if BETWEEN in str(destination):
+            raise InvalidInput(
+                "one destination", seen=str(destination), fix="delete all but the one that you mean"
+            )
+        return destination
 
 
 class RestartContainerConfig(SingleConfig):
@@ -288,6 +301,23 @@ class SpinUpStandbyConfig(CatchUpConfig, PlacementConfig):
         max_length=255,
         pattern=HOST_PATTERN,
         description="Host for the new standby, or ANY_HOST.",
+    )
+
+
+class MoveViaNewStandbyConfig(IfItFailsConfig, SpinUpStandbyConfig):
+    """Which active moves where, by way of a standby that is started there first."""
+
+    destination: str = Field(
+        default="",
+        max_length=255,
+        pattern=rf"^$|{HOST_PATTERN}",
+        description="Host for the active: the new standby warms up there first. Empty: the "
+        "legal host with most free memory.",
+    )
+    keep_standby: bool = Field(
+        default=False,
+        description="Off: the new standby gives its place to the active and is gone: as many "
+        "standbys as before. On: it is relocated, and the active has one more from then on.",
     )
 
 

@@ -6,7 +6,7 @@ by the run's tags (`spun_up`) and removed by job `reconcile`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,10 +16,10 @@ import dagster as dg
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import write
-from samza_dagster.orchestration.follow import log_moment, log_waiting, root_run_id
+from samza_dagster.orchestration.follow import followed, root_run_id
 from samza_dagster.orchestration.moves import MovePlan
 from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, nothing
-from samza_dagster.orchestration.requests import ENDED, Outcome, StepRequest, follow, standing
+from samza_dagster.orchestration.requests import Outcome, StepRequest, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import started_anew
 
@@ -44,7 +44,6 @@ def remove_standby(
     One whose request is answered no more and that isn't in the job is removed.
     Raises `ActionFailed` when it isn't stopped, `DeadlineExceeded` when that takes too long.
     """
-    op = context.op.name
     there = client.view().processors.get(standby)
 
     def fits(host: str) -> bool:
@@ -56,16 +55,12 @@ def remove_standby(
         return nothing(step, None)
     asked_ms = None
     if asked.response is None:
-        context.log.info(f"{op}: asking that standby {standby} stops, request {asked.uuid}")
+        context.log.info(
+            f"{context.op.name}: asking that standby {standby} stops, request {asked.uuid}"
+        )
         asked_ms = write(client, RequestKind.STOP_STANDBY, standby, uuid=asked.uuid).timestamp
-    outcome = follow(
-        client,
-        Outcome.of(step, asked, asked.destination or "", asked_ms=asked_ms),
-        until=ENDED,
-        timeout_s=timeout_s,
-        on_moment=lambda moment: log_moment(context, op, moment),
-        beat=log_waiting(context, client, standby, asked.uuid),
-    )
+    request = Outcome.of(step, asked, asked.destination or "", asked_ms=asked_ms)
+    outcome = followed(context, client, standby, request, timeout_s=timeout_s)
     if not outcome.succeeded:
         raise ActionFailed(
             f"standby {standby} is stopped and removed",
@@ -108,36 +103,19 @@ def settled(
     """What becomes of the extra standby when the work fails or the run is cancelled.
 
     Only for a plan that says so (`if_it_fails`); it is said in the log and in the metadata
-    of the failure.
+    of the failure. Without a `standby` it is the one that is being started, which it is too late
+    to cancel: where it is to be removed its start is awaited, for at most the plan's `timeout_s`.
     """
-    if not plan.if_it_fails or standby is None:
-        yield
-        return
-    with _saying(lambda: _settle(context, samza, plan, standby)):
-        yield
 
+    def settle() -> str:
+        if standby is None:
+            return _settle_start(context, samza, plan)
+        return _settle(context, samza, plan, standby)
 
-@contextmanager
-def start_settled(
-    context: dg.OpExecutionContext, samza: SamzaClientResource, plan: MovePlan
-) -> Generator[None]:
-    """The same while the standby is being started: one that it is too late to cancel.
-
-    Where it is to be removed its start is awaited, for at most the plan's `timeout_s`.
-    """
-    if not plan.if_it_fails:
-        yield
-        return
-    with _saying(lambda: _settle_start(context, samza, plan)):
-        yield
-
-
-@contextmanager
-def _saying(settle: Callable[[], str]) -> Generator[None]:
     try:
         yield
     except dg.Failure as failure:
-        told = settle()
+        told = settle() if plan.if_it_fails else ""
         if not told:
             raise
         raise dg.Failure(
@@ -146,7 +124,8 @@ def _saying(settle: Callable[[], str]) -> Generator[None]:
             allow_retries=False,
         ) from failure
     except dg.DagsterExecutionInterruptedError:
-        settle()
+        if plan.if_it_fails:
+            settle()
         raise
 
 
@@ -163,14 +142,7 @@ def _settle_start(
             if plan.if_it_fails != REMOVE:
                 return ""
             context.log.info(f"request {asked.uuid} is awaited: what it starts is to be removed")
-            start = follow(
-                client,
-                start,
-                until=ENDED,
-                timeout_s=plan.timeout_s,
-                on_moment=lambda _: None,
-                beat=log_waiting(context, client, plan.processor, asked.uuid),
-            )
+            start = followed(context, client, plan.processor, start, timeout_s=plan.timeout_s)
     except SamzaDagsterError as error:
         told = f"what became of the new standby isn't known: {error}; job reconcile removes it"
         context.log.warning(told)

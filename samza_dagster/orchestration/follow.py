@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves import HostRow, host_map
-from samza_dagster.orchestration.requests import Moment, Outcome
+from samza_dagster.orchestration.requests import ENDED, Moment, Outcome, follow
 from samza_dagster.orchestration.show.tables import (
     hosts_table,
     map_shown,
@@ -19,7 +19,8 @@ from samza_dagster.orchestration.show.tables import (
     timeline_shown,
     timeline_table,
 )
-from samza_dagster.orchestration.waits.heartbeat import seen_now, time_left
+from samza_dagster.orchestration.ticks import elapsed_ms
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -43,16 +44,20 @@ def root_run_id(context: dg.OpExecutionContext) -> str:
     return (first.tags.get(ROOT) if first is not None else None) or run.root_run_id
 
 
-def chain_of(context: dg.OpExecutionContext) -> list[dg.DagsterRun]:
-    """The other runs of this run's chain, the first one first."""
-    root, instance = root_run_id(context), context.instance
+def chain_of(instance: dg.DagsterInstance, root: str) -> list[dg.DagsterRun]:
+    """All runs of a chain of re-executions and continuing runs, the first one first."""
     found = {run.run_id: run for run in instance.get_runs(dg.RunsFilter(tags={ROOT: root}))}
-    for member in (root, context.run.root_run_id):
-        if member is not None and instance.get_run_by_id(member) is not None:
+    for member in {root, *(run.root_run_id or run.run_id for run in found.values())}:
+        if instance.get_run_by_id(member) is not None:
             group = instance.get_run_group(member)
             found |= {run.run_id: run for run in (group[1] if group else ())}
-    found.pop(context.run.run_id, None)
     return sorted(found.values(), key=lambda run: run.run_id != root)
+
+
+def others_of_chain(context: dg.OpExecutionContext) -> list[dg.DagsterRun]:
+    """The other runs of this run's chain, the first one first."""
+    runs = chain_of(context.instance, root_run_id(context))
+    return [run for run in runs if run.run_id != context.run.run_id]
 
 
 @contextmanager
@@ -78,23 +83,39 @@ def errors_as_failures(explain: Explain | None = None) -> Generator[None]:
         ) from error
 
 
-def log_moment(context: dg.OpExecutionContext, op: str, moment: Moment) -> None:
-    """One status, as it comes."""
-    context.log.info(
-        f"{op}: {moment.stage}: {moment.status}: {moment.message} (+{moment.since_request_ms} ms)"
+def followed(
+    context: dg.OpExecutionContext,
+    client: PlacementClient,
+    processor_id: str,
+    request: Outcome,
+    *,
+    until: str = ENDED,
+    timeout_s: float,
+    former_stage: str = "",
+) -> Outcome:
+    """The request of a container as `requests.follow` gives it; the run's log has each status."""
+
+    def moment(one: Moment) -> None:
+        context.log.info(
+            f"{op}: {one.stage}: {one.status}: {one.message} (+{one.since_request_ms} ms)"
+        )
+
+    def look(status: str, left_s: float) -> None:
+        uuid = request.uuid
+        beat("", lambda: f"{op}: {waiting_line(client, processor_id, uuid, status, left_s)}")
+
+    op, beat = context.op.name, Heartbeat(context.log.info, elapsed_ms)
+    beat.begin("")
+    return follow(
+        client,
+        request,
+        until=until,
+        timeout_s=timeout_s,
+        on_moment=moment,
+        former_stage=former_stage,
+        beat=look,
+        on_notice=context.log.warning,
     )
-
-
-def log_waiting(
-    context: dg.OpExecutionContext, client: PlacementClient, processor_id: str, uuid: str
-) -> Callable[[str, float], None]:
-    """What `follow` tells each half minute, as a line of the log: status, container, time left."""
-
-    def beat(status: str, left_s: float) -> None:
-        line = waiting_line(client, processor_id, uuid, status, left_s)
-        context.log.info(f"{context.op.name}: {line}")
-
-    return beat
 
 
 def waiting_line(

@@ -18,8 +18,8 @@ from samza_dagster.orchestration.acting import (
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.cancel_waiting import cancel_waiting_graph
-from samza_dagster.orchestration.choices import choice_of_a_job, choices_for
-from samza_dagster.orchestration.drain.job import drain_host_graph
+from samza_dagster.orchestration.choices import TO_A_HOST, choice_of_a_job, choices_for
+from samza_dagster.orchestration.drain import drain_host_graph
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations.control import STEERED_JOBS
 from samza_dagster.orchestration.planning import (
@@ -31,11 +31,14 @@ from samza_dagster.orchestration.planning import (
     plan_restart_container,
     plan_spin_up_standby,
 )
-from samza_dagster.orchestration.reconcile.job import reconcile_graph
-from samza_dagster.orchestration.resource import settled
-from samza_dagster.orchestration.spinning_up import spin_up, wait_until_warm
+from samza_dagster.orchestration.reconcile import reconcile_graph
+from samza_dagster.orchestration.resource import SamzaClientResource, settled
 from samza_dagster.orchestration.tags import is_of_all, job_tags
-from samza_dagster.orchestration.via_standby import move_via_new_standby_graph
+from samza_dagster.orchestration.via_standby import (
+    move_via_new_standby_graph,
+    spin_up,
+    wait_until_warm,
+)
 
 
 def _carry_out(planned: Any) -> None:
@@ -140,24 +143,30 @@ def moving_job(job: str) -> dg.JobDefinition:
 
 
 def of_component(
-    job: dg.JobDefinition, of: str, prefix: str, resources: Mapping[str, Any]
+    job: dg.JobDefinition,
+    of: str,
+    prefix: str,
+    resources: Mapping[str, Any],
+    samza: SamzaClientResource | None = None,
 ) -> dg.JobDefinition:
     """The job as a component has it; `of` is the value of tag `samza/job`, that of each of several.
 
     Under a `prefix` it has that before its name. It has `resources` of its own where they are given: those of a
-    code location are known by name, and each component has others.
+    code location are known by name, and each component has others. `samza` is asked for the hosts
+    that the form offers.
     """
-    if not prefix and not is_of_all(of) and not resources:
+    offers = samza is not None and job.name == TO_A_HOST
+    chosen = is_of_all(of) or offers
+    if not prefix and not chosen and not resources:
         return job
     needed = {key for op in job.graph.iterate_op_defs() for key in op.required_resource_keys}
     own = {name: settled(made) for name, made in resources.items() if name in needed}
-    several = is_of_all(of)
     return job.graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=named(prefix, job.name),
         description=job.description,
         resource_defs=own or None,
-        config=choice_of_a_job(job.name, of) if several else None,
-        partitions_def=None if several else job.partitions_def,
+        config=choice_of_a_job(job.name, of, samza if offers else None) if chosen else None,
+        partitions_def=None if chosen else job.partitions_def,
         executor_def=job.executor_def,
         tags=job.tags,
     )

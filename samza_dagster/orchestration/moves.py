@@ -193,10 +193,13 @@ def find_processor(
 
 def standbys_of(view: JobView, active: ProcessorView) -> list[ProcessorView]:
     """The standbys of an active that have a host; those that run first, then by id."""
+    group = view.group_of(active.processor_id)
     standbys = [
         p
-        for p in _members(view, active.processor_id)
-        if view.is_standby(p.processor_id) and p.host is not None
+        for p in view.processors.values()
+        if view.group_of(p.processor_id) == group
+        and view.is_standby(p.processor_id)
+        and p.host is not None
     ]
     return sorted(standbys, key=lambda p: (p.state != RUNNING, p.processor_id))
 
@@ -241,7 +244,6 @@ def host_for_standby(
     # Late: it would delay each run's start.
     from samza_dagster.client.legal_hosts import Placing, roomiest
 
-    members = {p.host: p.processor_id for p in _members(view, standby) if p.host is not None}
     active = view.group_of(standby)
     placing = [Placing(view, only=active)]
     if makes_room:
@@ -257,8 +259,6 @@ def host_for_standby(
             why_not[name] = f"{name} is the source"
         elif name == destination:
             why_not[name] = f"{name} is the destination"
-        elif name in members:
-            why_not[name] = f"{name} has {members[name]} of the same group"
         elif allowed and name not in allowed:
             why_not[name] = f"{name} isn't among the component's hosts"
         elif broken := next(filter(None, (p.violation(standby, name) for p in placing)), None):
@@ -281,8 +281,3 @@ def host_for_standby(
 def knows_domains(view: JobView) -> bool:
     """Whether agents say what fails together."""
     return any(host.fault_domain for host in view.hosts.values())
-
-
-def _members(view: JobView, processor_id: str) -> list[ProcessorView]:
-    group = view.group_of(processor_id)
-    return [p for p in view.processors.values() if view.group_of(p.processor_id) == group]

@@ -1,6 +1,8 @@
-"""Names of several Samza jobs in one code location: a prefix before each."""
+"""Names of several Samza jobs in one code location: a prefix before each; addresses of their pictures."""
 
 from __future__ import annotations
+
+import os
 
 import dagster as dg
 
@@ -20,3 +22,15 @@ def asset_path(prefix: str, asset: str) -> str:
 def asset_key(prefix: str, asset: str) -> dg.AssetKey:
     """The key of an asset below its prefix."""
     return dg.AssetKey(asset_path(prefix, asset).split("/"))
+
+
+PICTURES = "pictures"
+
+
+def shown_at(owner: str, picture: str, said: str) -> str:
+    """Markdown of an owner's picture; what is `said` is seen while there is none.
+
+    Dagster's web server may be under a path prefix, which its own variable tells.
+    """
+    prefix = os.environ.get("DAGSTER_WEBSERVER_PATH_PREFIX", "")
+    return f"![{said}]({prefix}/logs/{owner}/{PICTURES}/{picture}/svg)"

@@ -9,8 +9,7 @@ run never does more than it was launched for.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -23,13 +22,11 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.asking import (
     Reservation,
     cancelled,
-    release,
     write,
 )
 from samza_dagster.orchestration.follow import (
     failed,
-    log_moment,
-    log_waiting,
+    followed,
     request_metadata,
     root_run_id,
     waiting_line,
@@ -41,7 +38,7 @@ from samza_dagster.orchestration.moves import (
     find_processor,
     host_for_standby,
 )
-from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.operations.verify import OwnCommits
 from samza_dagster.orchestration.requests import (
     ENDED,
     HELD,
@@ -50,7 +47,6 @@ from samza_dagster.orchestration.requests import (
     Outcome,
     StepRequest,
     ended_badly,
-    follow,
     is_forgotten,
     is_over,
     stage_named,
@@ -58,8 +54,7 @@ from samza_dagster.orchestration.requests import (
 )
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.spun_up import refuse_beside_another, spun_up_there
-from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat, wait_for
+from samza_dagster.orchestration.waits.heartbeat import wait_for
 from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
@@ -68,7 +63,6 @@ if TYPE_CHECKING:
 RELOCATE = "relocate_standby"
 MOVE = "move"
 SPIN_UP = "spin_up"
-IN_PROCESS = ("in_process", "execute_in_process_executor")
 HOLDS = "asks: holds the destination until op stop commits"
 COMMITS = "asks: commits what op reserve holds"
 ALL_IN_ONE = "asks: one request does all phases, the next ops observe it"
@@ -77,7 +71,10 @@ OBSERVES = "observes the request that op {asker} made"
 
 
 class MovePhases:
-    """The phases of one plan in one run. `op` is the op that carries out one of them."""
+    """The phases of one plan in one run, which its ops carry out, each one of them.
+
+    What the run holds and hasn't committed is given back by its resource when it ends.
+    """
 
     def __init__(
         self,
@@ -144,13 +141,12 @@ class MovePhases:
 
     def reserved(self, begun: Outcome | None) -> Outcome:
         """The destination is reserved; on our coordinator it is held, and nothing was stopped."""
-        with self._giving_back():
-            request = self._current(begun) if begun is not None and begun.step == MOVE else None
-            if request is not None:
-                self.role = OBSERVES.format(asker="move_standby_away")
-            else:
-                request = self._move_asked()
-            return self._reached(request, HELD if request.hold else STOPPING)
+        request = self._current(begun) if begun is not None and begun.step == MOVE else None
+        if request is not None:
+            self.role = OBSERVES.format(asker="move_standby_away")
+        else:
+            request = self._move_asked()
+        return self._reached(request, HELD if request.hold else STOPPING)
 
     def stopped(self, begun: Outcome) -> Outcome:
         """The container is being stopped and, where the coordinator tells it, is seen dead."""
@@ -159,8 +155,7 @@ class MovePhases:
             self.role = OBSERVES.format(asker=_asker(request))
             return self._seen_dead(self._reached(request, STOPPING))
         self.role = COMMITS
-        with self._giving_back():
-            self._commit(request)
+        self._commit(request)
         return self._seen_dead(self._reached(request, STOPPING))
 
     def moved(self, begun: Outcome) -> Outcome:
@@ -260,15 +255,14 @@ class MovePhases:
             return request
         whom = (plan.standby if request.step == RELOCATE else None) or plan.processor
         try:
-            result = follow(
+            result = followed(
+                self._context,
                 self._client,
+                whom,
                 request,
                 until=until,
                 timeout_s=plan.timeout_s,
-                on_moment=lambda moment: log_moment(self._context, self._op, moment),
                 former_stage="" if request.asked_ms is not None else self._stage(request.uuid),
-                beat=log_waiting(self._context, self._client, whom, request.uuid),
-                on_notice=self._context.log.warning,
             )
         except DeadlineExceeded as error:
             ends = (
@@ -300,21 +294,17 @@ class MovePhases:
         """Waits until our coordinator says that the action is past its stop, or has ended."""
         if request.ended or not self._can.tells_what_runs:
             return request
-        beat = Heartbeat(self._context.log.info, elapsed_ms)
-        beat.begin(STOPPING)
 
-        def tell(left_s: float) -> None:
-            def line() -> str:
-                at = f"{request.status}: {request.message}"
-                seen = waiting_line(self._client, self._plan.processor, request.uuid, at, left_s)
-                return f"{self._op}: {seen}"
-
-            beat(STOPPING, line)
+        def line(left_s: float) -> str:
+            at = f"{request.status}: {request.message}"
+            seen = waiting_line(self._client, self._plan.processor, request.uuid, at, left_s)
+            return f"{self._op}: {seen}"
 
         wait_for(
             lambda: self._stage(request.uuid) != STOPPING,
             timeout_s=self._plan.timeout_s,
-            beat=tell,
+            log=self._context.log.info,
+            line=line,
         )
         return request
 
@@ -325,24 +315,6 @@ class MovePhases:
 
     def _reservation(self, uuid: str, attempt: int) -> Reservation:
         return Reservation(self._client, self._root, self._samza.holds, uuid, attempt)
-
-    @contextmanager
-    def _giving_back(self) -> Generator[None]:
-        """Gives back what the run holds when the work fails or the run is cancelled.
-
-        Between two ops the resource's end does it, where all ops share a process; where
-        they don't, the hold of an op that succeeded is left to its expiry.
-        """
-        holds = self._samza.holds
-        try:
-            yield
-        except BaseException:
-            for reservation, uuid in list(holds.items()):
-                del holds[reservation]
-                self._context.log.warning(release(self._client, reservation, uuid))
-            raise
-        if self._context.job_def.executor_def.name not in IN_PROCESS:
-            holds.clear()
 
 
 def _asker(request: Outcome) -> str:

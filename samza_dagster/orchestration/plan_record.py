@@ -9,14 +9,17 @@ import base64
 import json
 import lzma
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import dagster as dg
+
+from samza_dagster.orchestration.versioned import adapter
 
 PLAN_RECORD = "plan_record"
 MOST_PLAIN = 30_000
 """Bytes; ten thousand containers take 2 MB plain, 40 kB packed."""
 _PACKED = "xz+base64 of JSON"
+T = TypeVar("T")
 
 
 def kept(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,6 +35,11 @@ def unpacked(value: Mapping[str, Any]) -> dict[str, Any]:
     if _PACKED not in value:
         return dict(value)
     return json.loads(lzma.decompress(base64.b64decode(value[_PACKED])))
+
+
+def read_back(kept: type[T], record: object) -> T:
+    """A plan, or a part of one, of what `dataclasses.asdict` has made of it."""
+    return adapter(kept).validate_python(record)
 
 
 def plan_records(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dict[str, Any]]:

@@ -28,21 +28,18 @@ from samza_dagster.orchestration.config import (
     SpinUpStandbyConfig,
 )
 from samza_dagster.orchestration.downtime import expected_downtime
-from samza_dagster.orchestration.follow import Metadata, chain_of, errors_as_failures
+from samza_dagster.orchestration.follow import Metadata, errors_as_failures, others_of_chain
 from samza_dagster.orchestration.moves import (
     FAIL_OVER,
     PLACE,
     START_STANDBY,
-    CatchUp,
-    HostRow,
     MovePlan,
     find_processor,
     host_for_standby,
     standbys_of,
 )
-from samza_dagster.orchestration.plan_record import PLAN_RECORD, former_plan, kept
+from samza_dagster.orchestration.plan_record import PLAN_RECORD, former_plan, kept, read_back
 from samza_dagster.orchestration.plans import decisions
-from samza_dagster.orchestration.plans.via_new_standby import steps_after_warm
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import hosts_table, lines_within, map_shown
@@ -104,14 +101,8 @@ def plan_op(
     config_type: type[Config],
     decide: Callable[["JobView", Config, PlacementPolicies, Sequence[str]], MovePlan],
     description: str,
-    renew: Callable[
-        [MovePlan, Config, PlacementPolicies, Sequence[str]], MovePlan
-    ] = decisions.renewed,
 ) -> dg.OpDefinition:
-    """The op `plan_<job>` of the job that `decide` is named after.
-
-    `renew` makes an earlier run's plan that of a run with a changed config.
-    """
+    """The op `plan_<job>` of the job that `decide` is named after."""
 
     def plan(
         context: dg.OpExecutionContext,
@@ -138,7 +129,7 @@ def plan_op(
                 if made.stops_active and made.kind != FAIL_OVER:  # that one is urgent
                     require_commits_readable(samza.client, made.verify_timeout_s)
             else:
-                made = renew(former, told, samza_policies, samza.hosts)
+                made = decisions.renewed(former, told, samza_policies, samza.hosts)
                 text = (
                     f"**{made.action}** of `{made.processor}`: hosts and standbys as an earlier run of"
                     " this chain chose them, all else as this run's config says"
@@ -282,7 +273,7 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
             f"wait until it is at most {plan.catch_up.lag_limit:,} records behind for"
             f" {plan.catch_up.steady_s:g} s (within {plan.catch_up.timeout_s:g} s)"
         )
-        steps += steps_after_warm(plan)
+        steps += _steps_after_warm(plan)
     elif plan.verify_timeout_s:
         steps.append(f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)")
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
@@ -309,6 +300,26 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
             f"{plan.action} of {plan.processor}: {refusal}", hosts=rows_of(about, ruled.hosts)
         )
     return "\n".join(lines)
+
+
+def _steps_after_warm(plan: MovePlan) -> list[str]:
+    """What `move_via_new_standby` does once its standby is warm; nothing for another action."""
+    if not plan.if_it_fails:
+        return []
+    gives = (
+        f"the new standby leaves `{plan.destination}` for another legal host and is kept"
+        if plan.keep_standby
+        else f"the new standby stops and is removed; its store stays on `{plan.destination}`"
+    )
+    return [
+        gives,
+        f"`{plan.processor}` on `{plan.source_host}`: reserve `{plan.destination}` (within"
+        f" {plan.request_expiry_s:g} s) and hold it: the container is untouched until then",
+        "commit: stop, start there, over the store that the standby has kept warm",
+        f"verify that it runs and processes (within {plan.verify_timeout_s:g} s)",
+        "if it fails before that, the new standby is "
+        + ("kept" if plan.if_it_fails == "keep" else "removed"),
+    ]
 
 
 def _steps(plan: MovePlan) -> list[str]:
@@ -352,23 +363,12 @@ def _asked(config: PlacementConfig) -> dict[str, Any]:
 def _former_plan(context: dg.OpExecutionContext, config: PlacementConfig) -> MovePlan | None:
     """The plan that an earlier run of this chain made for the same ask."""
     record = former_record(context, _asked(config))
-    return None if record is None else _plan_from(record)
+    return None if record is None else read_back(MovePlan, record)
 
 
 def former_record(context: dg.OpExecutionContext, asked: dict[str, Any]) -> dict[str, Any] | None:
     """The plan's record that an earlier run of this chain kept for the same ask."""
-    return former_plan(context.instance, chain_of(context), asked)
-
-
-def _plan_from(record: dict[str, Any]) -> MovePlan:
-    fields = dict(record)
-    fields["allowed_hosts"] = tuple(record["allowed_hosts"])
-    fields["before"] = tuple(
-        HostRow(r["host"], r["state"], tuple(r["containers"])) for r in record["before"]
-    )
-    if record["catch_up"] is not None:
-        fields["catch_up"] = CatchUp(**record["catch_up"])
-    return MovePlan(**fields)
+    return former_plan(context.instance, others_of_chain(context), asked)
 
 
 def tag_run(context: dg.OpExecutionContext) -> None:

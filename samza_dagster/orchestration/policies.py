@@ -8,7 +8,7 @@ import dagster as dg
 from pydantic import Field
 
 from samza_dagster.orchestration.bounds import IntervalS, Within
-from samza_dagster.orchestration.config import DAY_S, MOST_LAG
+from samza_dagster.orchestration.config import DAY_S, MOST_LAG, RunConfig, given
 
 
 class PlacementPolicies(dg.ConfigurableResource[object], dg.Resolvable):
@@ -45,3 +45,9 @@ class PlacementPolicies(dg.ConfigurableResource[object], dg.Resolvable):
     sensor_running: bool = Field(
         default=True, description="Whether those sensors are on when they are first deployed."
     )
+
+
+def bounds(config: RunConfig, policies: PlacementPolicies) -> dict[str, float]:
+    """The times that every run has, in seconds, by name: what its config says, else the policy's."""
+    names = ("request_expiry_s", "timeout_s", "verify_timeout_s")
+    return {name: given(getattr(config, name), getattr(policies, name)) for name in names}

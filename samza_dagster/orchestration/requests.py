@@ -8,7 +8,6 @@ config was changed since.
 
 from __future__ import annotations
 
-import time
 import uuid as uuid_module
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
-from samza_dagster.orchestration.waits.heartbeat import wait_for_answer
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -102,7 +100,7 @@ class Outcome:
     `since` is where the checkpoint topic ended once the request had
     succeeded: the former process was dead, so what stands there or behind is its successor's.
     `since_ms` is when the run read that, by its own clock. `started` is the processor that was
-    started for it, on `host`; None also in what a run of an older release has handed on.
+    started for it, on `host`.
     """
 
     step: str
@@ -323,11 +321,10 @@ def follow(
     former_stage: str = "",
     beat: Callable[[str, float], None] = lambda _, __: None,
     on_notice: Callable[[str], object] = lambda _: None,
-    monotonic: Callable[[], float] = time.monotonic,
 ) -> Outcome:
     """The request as it stands once it has reached the stage `until`, or has ended.
 
-    Statuses that an earlier op saw are passed over. Each half minute `beat` gets the status
+    Statuses that an earlier op saw are passed over. At each look `beat` gets the status
     it is at and the seconds left; `on_notice` what holds it up. Raises `DeadlineExceeded` after
     `timeout_s`; the coordinator goes on then.
     """
@@ -346,14 +343,12 @@ def follow(
         see(response)  # it may come before or without the call of `on_response`
         return now.has_reached(until)
 
-    wait_for_answer(
-        client,
+    client.wait(
         request.uuid,
         timeout_s=timeout_s,
         on_response=see,
         until=reached,
-        beat=lambda left_s: beat(now.said, left_s),
         on_notice=on_notice,
-        monotonic=monotonic,
+        on_look=lambda left_s: beat(now.said, left_s),
     )
     return now

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -16,6 +16,7 @@ from pydantic import Field, PrivateAttr, ValidationInfo, field_validator
 from samza_dagster.configuration import configuration, described
 from samza_dagster.errors import InvalidInput
 from samza_dagster.interrupts import ignored_interrupts_come_again
+from samza_dagster.model.naming import jobs_of
 from samza_dagster.orchestration.asking import release
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
@@ -212,11 +213,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         """
         if not self.is_several:
             return [self]
-        named = [job for job in self.jobs if not is_pattern(job)]
-        patterns = [job for job in self.jobs if is_pattern(job)]
-        found = self.deployed_jobs() if patterns else []
-        matching = [job for job in found if any(fnmatchcase(job, one) for one in patterns)]
-        return [self.of(job) for job in sorted({*named, *matching})]
+        return [self.of(job) for job in jobs_of(self.jobs, self.deployed_jobs)]
 
     def deployed_jobs(self) -> list[str]:
         """The jobs that have a coordinator stream, or a group, each as `<name>/<id>`. Raises `Unreachable`."""
@@ -249,10 +246,16 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
 
         Where neither is one of the component's it is of several still, and refuses to be asked.
         """
-        if not self.is_several or run is None:
+        return (
+            self if run is None else self.of_key(run.tags.get(JOB) or run.tags.get(PARTITION, ""))
+        )
+
+    def of_key(self, key: str) -> Self:
+        """As `of_run`, by a partition's key or a value of tag `samza/job`."""
+        if not self.is_several:
             return self
-        self._asked = run.tags.get(JOB) or run.tags.get(PARTITION, "")
-        parts = self._asked.removeprefix(f"{self.prefix}/" if self.prefix else "").split("/")
+        self._asked = key
+        parts = key.removeprefix(f"{self.prefix}/" if self.prefix else "").split("/")
         job = "/".join(parts[:2])
         if len(parts) > 1 and any(fnmatchcase(job, one) for one in self.jobs):
             return self.of(job)
@@ -315,13 +318,3 @@ def settled(made: object) -> object:
     config: dict[str, Any] = {name: getattr(resource, name) for name in type(resource).model_fields}
     given = {name: value for name, value in config.items() if value is not None}
     return resource.get_resource_definition().configured(given)
-
-
-def with_ids(jobs: Iterable[str]) -> list[str]:
-    """Each as `<name>/<id>`; one without an id has id 1, as in Samza."""
-    return [job if "/" in job else f"{job}/1" for job in jobs]
-
-
-def is_pattern(job: str) -> bool:
-    """Whether it stands for any number of jobs."""
-    return any(sign in job for sign in "*?[")

@@ -36,7 +36,7 @@ class Versioned:
 
     def to_text(self) -> str:
         """As it is kept: compressed where it is longer than a tag may be."""
-        plain = _adapter(type(self)).dump_python(self, mode="json")
+        plain = adapter(type(self)).dump_python(self, mode="json")
         text = json.dumps({"version": self.VERSION, **plain}, separators=(",", ":"))
         if len(text) <= MOST_TAG_BYTES:
             return text
@@ -59,13 +59,13 @@ class Versioned:
                 return None
             if data["version"] != cls.VERSION:
                 data = cls.FORMER[data["version"]](data)
-            return _adapter(cls).validate_python(data)
+            return adapter(cls).validate_python(data)
         except _NOT_UNDERSTOOD as error:
             say(f"what was kept isn't understood, so this begins anew: {error!r:.300}")
             return None
 
 
 @cache
-def _adapter(kept: type[Any]) -> TypeAdapter[Any]:
-    """Made when it is first needed: definitions load at the start of every run."""
+def adapter(kept: Any) -> TypeAdapter[Any]:
+    """What reads and writes a type; made when it is first needed: each run loads the definitions."""
     return TypeAdapter(kept)

@@ -13,22 +13,8 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
     processor_id, end = processor.processor_id, processor.last_end
     giving_way = ownership.gives_way(group, processor_id)
     lag = None if giving_way is None else draft.lags.get(giving_way)
-    number, previous_hash, previous_at_ms = draft.next_certificate
     draft.certify(
-        AuditRecord(
-            number=number,
-            kind="start",
-            at_ms=draft.now_ms,
-            deployment_id=draft.deployment_id,
-            group_id=group.group_id,
-            processor_id=processor_id,
-            role=processor.role.value,
-            execution_id=incarnation.execution_id,
-            epoch=incarnation.epoch,
-            host=incarnation.host,
-            previous_hash=previous_hash,
-            previous_at_ms=previous_at_ms,
-            fencing=draft.limits.fencing.value,
+        _record(draft, "start", group.group_id, processor_id, processor.role, incarnation).evolve(
             why=_why(draft, group, processor, incarnation.host),
             predecessor=None if end is None else _predecessor(end),
             others=_others(group, processor_id),
@@ -51,28 +37,36 @@ def end(
     """Certifies an end, and returns it for the processor's next start."""
     # A group is named for its active; the processor itself may be gone.
     role = Role.ACTIVE if processor_id == group_id else Role.STANDBY
-    number, previous_hash, previous_at_ms = draft.next_certificate
-    draft.certify(
-        AuditRecord(
-            number=number,
-            kind="end",
-            at_ms=draft.now_ms,
-            deployment_id=draft.deployment_id,
-            group_id=group_id,
-            processor_id=processor_id,
-            role=role.value,
-            execution_id=incarnation.execution_id,
-            epoch=incarnation.epoch,
-            host=incarnation.host,
-            previous_hash=previous_hash,
-            previous_at_ms=previous_at_ms,
-            fencing=draft.limits.fencing.value,
-            how=how.value,
-            evidence=evidence,
-        )
-    )
+    record = _record(draft, "end", group_id, processor_id, role, incarnation)
+    draft.certify(record.evolve(how=how.value, evidence=evidence))
     return End(
         incarnation.execution_id, incarnation.epoch, incarnation.host, how, draft.now_ms, evidence
+    )
+
+
+def _record(
+    draft: Draft,
+    kind: str,
+    group_id: str,
+    processor_id: str,
+    role: Role,
+    incarnation: Incarnation,
+) -> AuditRecord:
+    number, previous_hash, previous_at_ms = draft.next_certificate
+    return AuditRecord(
+        number=number,
+        kind=kind,
+        at_ms=draft.now_ms,
+        deployment_id=draft.deployment_id,
+        group_id=group_id,
+        processor_id=processor_id,
+        role=role.value,
+        execution_id=incarnation.execution_id,
+        epoch=incarnation.epoch,
+        host=incarnation.host,
+        previous_hash=previous_hash,
+        previous_at_ms=previous_at_ms,
+        fencing=draft.limits.fencing.value,
     )
 
 

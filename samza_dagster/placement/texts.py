@@ -17,9 +17,10 @@ NO_START = "a container that is stopped now could not start again"
 UNKNOWN_PROCESSOR = "invalid processor id neither in running, pending or failed processors"
 # How many of the job's processors a refusal names.
 _TOLD = 40
-_EXPIRED = (
-    "failed the ContainerPlacement action because request for resources to ClusterManager expired"
-)
+
+
+def _failed(why: str) -> str:
+    return f"failed the ContainerPlacement action because {why}"
 
 
 def accepted(why: str) -> str:
@@ -44,7 +45,7 @@ def started(host: str) -> str:
 
 def expired(why: str) -> str:
     """No resource in time; `why` names what the cluster saw."""
-    return f"{_EXPIRED}: {why}"
+    return _failed(f"request for resources to ClusterManager expired: {why}")
 
 
 def expired_while_down(why: str, processor_id: str) -> str:
@@ -75,7 +76,7 @@ def constraints_now(host: str) -> str:
 
 def deployment_ended(deployment_id: str) -> str:
     """A new deployment began while the request waited or ran."""
-    return f"failed the ContainerPlacement action because deployment {deployment_id} began"
+    return _failed(f"deployment {deployment_id} began")
 
 
 _NO_PLACE = "there was no taking"
@@ -106,42 +107,33 @@ def held(host: str, for_ms: int) -> str:
 
 def hold_expired(host: str) -> str:
     """Nobody committed in time."""
-    return (
-        f"failed the ContainerPlacement action because the reservation on host {host} was not "
-        "committed in time; the container runs on untouched"
+    return _failed(
+        f"the reservation on host {host} was not committed in time; the container runs on untouched"
     )
 
 
 def not_confirmed(host: str) -> str:
     """It was committed, and its host began anew and didn't come back with the reservation."""
-    return (
-        f"failed the ContainerPlacement action because host {host} did not confirm its "
-        "reservation in time; the container runs on untouched"
+    return _failed(
+        f"host {host} did not confirm its reservation in time; the container runs on untouched"
     )
 
 
 def died_before(processor_id: str) -> str:
     """The container ended by itself before its action stopped it."""
-    return (
-        f"failed the ContainerPlacement action because container {processor_id} ended by itself "
-        "before it was stopped; it is started again"
+    return _failed(
+        f"container {processor_id} ended by itself before it was stopped; it is started again"
     )
 
 
 def standby_died(standby_id: str) -> str:
     """The standby whose place was sought is gone."""
-    return (
-        f"failed the ContainerPlacement action because standby container {standby_id} ended "
-        "by itself; the active runs on untouched"
-    )
+    return _failed(f"standby container {standby_id} ended by itself; the active runs on untouched")
 
 
 def standby_needed(active_id: str) -> str:
     """A failover takes the standby that this action would have moved."""
-    return (
-        "failed the ContainerPlacement action because the standby is needed: "
-        f"active container {active_id} fails over to its host"
-    )
+    return _failed(f"the standby is needed: active container {active_id} fails over to its host")
 
 
 def unknown_processor(processor_id: str, known: Sequence[str]) -> str:
@@ -170,9 +162,8 @@ def no_place(standby_id: str, why: str) -> str:
 def started_elsewhere(last: str, active_id: str, host: str) -> str:
     """A fail-over's active runs, but in no standby's place; `last` is what was told before."""
     why = last if last.startswith(_NO_PLACE) else f"{_NO_PLACE} a standby's place"
-    return (
-        f"failed the ContainerPlacement action because {why}; container {active_id} was started "
-        f"on host {host} instead, and runs there"
+    return _failed(
+        f"{why}; container {active_id} was started on host {host} instead, and runs there"
     )
 
 
@@ -194,15 +185,12 @@ def failed_over_already(active_id: str, host: str) -> str:
 
 def came_back(host: str) -> str:
     """The host that was thought lost is there again, with the container."""
-    return (
-        f"failed the ContainerPlacement action because host {host} came back with the container "
-        "running; it runs on there"
-    )
+    return _failed(f"host {host} came back with the container running; it runs on there")
 
 
 def host_lost(host: str) -> str:
     """The host fell silent while it was to act."""
-    return f"failed the ContainerPlacement action because host {host} fell silent"
+    return _failed(f"host {host} fell silent")
 
 
 def standby_started(standby_id: str, host: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from samza_dagster.placement.audit_form import Broken, Rule
-from samza_dagster.placement.audit_rules import History
+from samza_dagster.placement.audit_rules import CheckedHistory
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, digest_of
 
 
@@ -86,7 +86,7 @@ def verify(
     keeps records isn't known. Then a cut beginning passes. That no record at all is left
     of those that `head` counts passes only where all are known to be older.
     """
-    history = History(complete=bool(records) and records[0].number == 1)
+    history = CheckedHistory(complete=bool(records) and records[0].number == 1)
     violation: AuditViolation | None = None
     before: AuditRecord | None = None
     for position, record in enumerate(records, start=1):

@@ -9,7 +9,7 @@ partition has the writers of several actives; of each active the same holds ther
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -49,18 +49,6 @@ class Overlap(NamedTuple):
     from_ms: int
     to_ms: int
     how: str = "came back after the other had written"
-
-
-def batches_of_leader(
-    data: Mapping[int, Path], leaders: Mapping[int, int], topic: str, partition: int
-) -> list[RecordBatch]:
-    """A partition as its leader has it; `data` by node id, `leaders` node ids by partition.
-
-    What another replica has beyond that, or in its place, was never acknowledged: it goes as
-    that replica comes in step. What another lacks may be acknowledged all the same. Raises
-    `LookupError` without a leader.
-    """
-    return batches(data[leaders[partition]], topic, partition)
 
 
 def batches(data: Path, topic: str, partition: int) -> list[RecordBatch]:
@@ -124,17 +112,3 @@ def overlaps(topic: str, partition: int, log: Sequence[RecordBatch]) -> list[Ove
         came.setdefault(producer, len(came))
         before = run
     return found
-
-
-def unjudged(topic: str, partition: int, log: Sequence[RecordBatch], owners: int) -> str:
-    """Why `overlaps` says nothing of this log, or "": `owners` incarnations are known to have
-    worked, one after the other. Batches without a producer's id look like one owner's, and
-    so does what is left of a log that was compacted.
-    """
-    nameless = sum(batch.producer_id < 0 for batch in log)
-    if nameless:
-        return f"{topic} {partition}: {nameless} of {len(log)} batches name no producer"
-    producers = len({batch.producer_id for batch in log})
-    if producers < owners:
-        return f"{topic} {partition}: {producers} producers, but {owners} owners had worked"
-    return ""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from samza_dagster.sandbox.ports import LOOPBACK
+from samza_dagster.sandbox.properties import filled_in
 
 ADMIN = "samza-dagster-coordinator"
 """The user that the coordinator logs in as where there is an authorizer; it may do everything."""
@@ -37,35 +38,14 @@ def authorizer_settings(port: int, controller_port: int, sasl_port: int) -> dict
 
 
 def broker_settings(port: int, controller_port: int, data: Path) -> dict[str, str]:
-    """`server.properties` of a single node: every replication factor 1, no waiting for peers."""
-    return {
-        "process.roles": "broker,controller",
-        "node.id": "1",
-        "controller.quorum.voters": f"1@{LOOPBACK}:{controller_port}",
-        "listeners": f"PLAINTEXT://{LOOPBACK}:{port},CONTROLLER://{LOOPBACK}:{controller_port}",
-        "advertised.listeners": f"PLAINTEXT://{LOOPBACK}:{port}",
-        "controller.listener.names": "CONTROLLER",
-        "inter.broker.listener.name": "PLAINTEXT",
-        "log.dirs": str(data),
-        "auto.create.topics.enable": "false",
-        "offsets.topic.replication.factor": "1",
-        "offsets.topic.num.partitions": "4",
-        "transaction.state.log.replication.factor": "1",
-        "transaction.state.log.min.isr": "1",
-        "transaction.state.log.num.partitions": "4",
-        "share.coordinator.state.topic.replication.factor": "1",
-        "share.coordinator.state.topic.min.isr": "1",
-        "group.initial.rebalance.delay.ms": "0",
-        "num.network.threads": "2",
-        "num.io.threads": "4",
-        "background.threads": "2",
-        "log.cleaner.dedupe.buffer.size": str(16 * 1024 * 1024),
-        # A broker that was killed can register again only after this long.
-        "broker.session.timeout.ms": "6000",
-        "broker.heartbeat.interval.ms": "1000",
-        # docs/security.md: a broker that starts without a snapshot may forget every login.
-        "metadata.log.max.record.bytes.between.snapshots": "4096",
-    }
+    """`server.properties` of a single node."""
+    return filled_in(
+        "broker.properties",
+        loopback=LOOPBACK,
+        port=port,
+        controller_port=controller_port,
+        data=data,
+    )
 
 
 def cluster_settings(node_id: int, nodes: int, voters: str) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Runs of a Dagster that is up: launched, re-executed, cancelled and waited for over GraphQL."""
+"""Runs of a Dagster that is up: launched, cancelled and waited for over GraphQL."""
 
 from __future__ import annotations
 
@@ -42,14 +42,8 @@ class DagsterRuns:
                 "tags": [{"key": key, "value": value} for key, value in (tags or {}).items()]
             },
         }
-        answer = graphql.ask(self._url, graphql.LAUNCH, {"params": params})["launchRun"]
+        answer = graphql.run(self._url, "Launch", {"params": params})["launchRun"]
         return graphql.launched(answer, f"launch job {job_name}")
-
-    def reexecute(self, run_id: str) -> str:
-        """Re-executes a run from its failure and returns the new run's id."""
-        params = {"parentRunId": run_id, "strategy": "FROM_FAILURE"}
-        answer = graphql.ask(self._url, graphql.REEXECUTE, {"params": params})
-        return graphql.launched(answer["launchRunReexecution"], f"re-execute run {run_id}")
 
     def switch_on(self, schedule: str) -> None:
         """Lets a schedule tick; raises `InvalidInput` with Dagster's reason."""
@@ -58,13 +52,13 @@ class DagsterRuns:
             "repositoryName": self._repository,
             "repositoryLocationName": self._location,
         }
-        answer = graphql.ask(self._url, graphql.SWITCH_ON, {"selector": selector})["startSchedule"]
+        answer = graphql.run(self._url, "SwitchOn", {"selector": selector})["startSchedule"]
         if "message" in answer:
             raise InvalidInput(f"switch on schedule {schedule}", seen=str(answer["message"]))
 
     def terminate(self, run_id: str) -> None:
         """Asks for a run to be cancelled."""
-        graphql.ask(self._url, graphql.TERMINATE, {"runId": run_id})
+        graphql.run(self._url, "Terminate", {"runId": run_id})
 
     def wait(self, run_id: str, *, timeout_s: float = 300) -> str:
         """The final status of a run: SUCCESS, FAILURE or CANCELED.
@@ -73,7 +67,7 @@ class DagsterRuns:
         """
         deadline = time.monotonic() + timeout_s
         while True:
-            run = graphql.ask(self._url, graphql.STATUS, {"runId": run_id})["runOrError"]
+            run = graphql.run(self._url, "Status", {"runId": run_id})["runOrError"]
             if run["__typename"] != "Run":
                 raise InvalidInput(f"run {run_id}", seen=str(run.get("message")))
             status = str(run["status"])

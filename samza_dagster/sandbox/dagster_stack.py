@@ -30,6 +30,8 @@ from samza_dagster.sandbox.process import ProcessRecord, stop_groups
 from samza_dagster.sandbox.registry import Registry
 
 _POLL_S = 0.2
+_STOP_S = 30.0
+_LAST_ERRORS = 5
 _ROLES = ("code-server", "webserver", "daemon")
 PATIENCE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "180", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS": "60"}
 """The code server answers a launch when the run's worker has imported everything: where the
@@ -52,18 +54,16 @@ class DagsterStack:
         home: Path,
         definitions: Path,
         env: Mapping[str, str] | None = None,
-        host: str = LOOPBACK,
         port: int | None = None,
         location: str = "",
     ) -> None:
         self.home = home.resolve()
         self._registry = processes_on(self.home)
-        self.host = host
-        self.port = port or free_ports(1, host)[0]
+        self.port = port or free_ports(1)[0]
         self._definitions = definitions.resolve()
         self.location = location or self._definitions.stem
         self._env = dict(env or {})
-        self._code_port = free_ports(1, host)[0]
+        self._code_port = free_ports(1)[0]
         self._processes: list[ProcessRecord] = []
         self._came_back = False
         self._stopped = threading.Event()
@@ -71,8 +71,9 @@ class DagsterStack:
 
     @property
     def url(self) -> str:
-        """Where the UI is."""
-        return f"http://{self.host}:{self.port}"
+        """Where the UI is: under a path where Dagster's own variable says so."""
+        path = self._environment.get("DAGSTER_WEBSERVER_PATH_PREFIX", "")
+        return f"http://{LOOPBACK}:{self.port}{path}"
 
     @property
     def pids(self) -> dict[str, int]:
@@ -97,7 +98,7 @@ class DagsterStack:
         self._refuse_second()
         self._registry.forget()
         self.home.mkdir(parents=True, exist_ok=True)
-        server = {"host": self.host, "port": self._code_port, "location_name": self.location}
+        server = {"host": LOOPBACK, "port": self._code_port, "location_name": self.location}
         self._workspace.write_text(
             json.dumps({"load_from": [{"grpc_server": server}]}), encoding="utf-8"
         )
@@ -141,12 +142,12 @@ class DagsterStack:
             return [
                 *("dagster", "api", "grpc"),
                 *("-f", str(self._definitions), "-d", str(self._definitions.parent)),
-                *("--host", self.host, "--port", str(self._code_port)),
+                *("--host", LOOPBACK, "--port", str(self._code_port)),
                 *("--location-name", self.location),
                 *("--max-workers", str(CODE_SERVER_THREADS)),
             ]
         if name == "webserver":
-            where = ("-h", self.host, "-p", str(self.port))
+            where = ("-h", LOOPBACK, "-p", str(self.port))
             return ["dagster-webserver", "-w", workspace, *where]
         return ["dagster-daemon", "run", "-w", workspace]
 
@@ -221,7 +222,7 @@ class DagsterStack:
                         fix=f"the cause is in {log}",
                     )
             try:
-                data = graphql.ask(self.url, graphql.READY)
+                data = graphql.run(self.url, "Ready")
             except Unreachable:
                 time.sleep(_POLL_S)
                 continue
@@ -239,7 +240,7 @@ class DagsterStack:
     def _not_served(self) -> str:
         """What is missing of a code server: a web server that has loaded from the one before it doesn't tell."""
         try:
-            socket.create_connection((self.host, self._code_port), timeout=1).close()
+            socket.create_connection((LOOPBACK, self._code_port), timeout=1).close()
         except OSError as error:
             return f"code server: {error}"
         return ""
@@ -248,7 +249,7 @@ class DagsterStack:
         """What is missing of the web server's way to a code server that came back: both may be up without it."""
         if not self._came_back:
             return ""
-        answer = graphql.ask(self.url, graphql.RELOAD, {"name": self.location})
+        answer = graphql.run(self.url, "Reload", {"name": self.location})
         missing = graphql.not_reloaded(answer["reloadRepositoryLocation"])
         self._came_back = bool(missing)
         return missing
@@ -257,7 +258,7 @@ class DagsterStack:
         """The page of an asset."""
         return f"{self.url}/assets/{'/'.join(key)}"
 
-    def stop(self, *, timeout_s: float = 30) -> None:
+    def stop(self, *, timeout_s: float = _STOP_S) -> None:
         """Ends the three, the daemon first, and confirms that their process groups are gone.
 
         What hasn't ended by `timeout_s` is killed. Safe to call again, and while another
@@ -271,11 +272,11 @@ class DagsterStack:
             self._registry.forget()
 
     @classmethod
-    def stop_recorded(cls, home: Path, *, timeout_s: float = 30) -> bool:
+    def stop_recorded(cls, home: Path) -> bool:
         """Ends the stack that another process started on `home`; whether there was one."""
         registry = processes_on(home)
         left = [each for each in registry.processes() if each.is_group_alive]
-        stop_groups(left, timeout_s=timeout_s)
+        stop_groups(left, timeout_s=_STOP_S)
         registry.forget()
         return bool(left)
 
@@ -297,11 +298,11 @@ def processes_on(home: Path) -> Registry:
     return Registry("processes", root=home)
 
 
-def logged_errors(log: Path, last: int = 5) -> str:
+def logged_errors(log: Path) -> str:
     """The exceptions in the end of a log, first cause first, or else its last lines."""
     tail = process.log_tail(log, 200)
     found = [line for line in tail.splitlines() if _EXCEPTION.match(line)]
-    return "\n".join(found[-last:]) or process.log_tail(log, last)
+    return "\n".join(found[-_LAST_ERRORS:]) or process.log_tail(log, _LAST_ERRORS)
 
 
 def binary(name: str) -> Path:

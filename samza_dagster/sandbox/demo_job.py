@@ -15,10 +15,11 @@ from samza_dagster.metadata import connection as settings
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model import JobModel, naming
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
+from samza_dagster.sandbox.properties import filled_in
 
 JOB_NAME = "samza-dagster-demo"
 JOB_ID = "1"
-SYSTEM = "kafka"
+_SYSTEM = "kafka"
 """The Joiner writes to a system of this name, whatever the config says."""
 INPUT_TOPIC = "emitted"
 OUTPUT_TOPIC = "completed-keys"
@@ -57,7 +58,7 @@ class BrokerLogins:
             "samza.dagster.fencing.secret.file": str(self.secret_file),
         }
         for side in ("consumer", "producer"):
-            prefix = f"systems.{SYSTEM}.{side}."
+            prefix = f"systems.{_SYSTEM}.{side}."
             config |= {
                 f"{prefix}bootstrap.servers": self.servers,
                 f"{prefix}security.protocol": "SASL_PLAINTEXT",
@@ -92,81 +93,34 @@ def job_config(
     actives: int = 2,
     standbys: int = 1,
     replicas: int = 1,
-    run_id: str | None = None,
     logins: BrokerLogins | None = None,
 ) -> dict[str, str]:
     """The `job.properties` of the demo.
 
     `standbys` counts the replicas beside each active; `job.standbytasks.replication.factor`
-    counts the active too. The transactional restore, which would wipe a warm store
-    directory, is off: by that factor, or spelled out where it would be 1. `replicas` is what
-    each of its topics has, the changelog's and the checkpoint's too. `run_id` becomes
-    `app.run.id`, the deployment id. With `logins` containers log in, and are fenced at the
-    broker.
+    counts the active too. `replicas` is what each of its topics has, the changelog's and the
+    checkpoint's too. With `logins` containers log in, and are fenced at the broker.
     """
-    config = {
-        "app.name": JOB_NAME,
-        "app.id": JOB_ID,
-        "job.name": JOB_NAME,
-        "job.id": JOB_ID,
-        "task.class": "org.apache.samza.test.integration.join.Joiner",
-        "task.inputs": f"{SYSTEM}.{INPUT_TOPIC}",
-        "num.partitions": str(PARTS),
-        "task.commit.ms": "5000",
-        "task.checkpoint.factory": "org.apache.samza.checkpoint.kafka.KafkaCheckpointManagerFactory",
-        "task.checkpoint.system": SYSTEM,
-        "task.checkpoint.replication.factor": str(replicas),
-        "job.container.count": str(actives),
-        "job.host-affinity.enabled": "true",
-        "job.jmx.enabled": "false",
-        "task.transactional.state.restore.enabled": "false",
-        "job.coordinator.system": SYSTEM,
-        "job.coordinator.replication.factor": str(replicas),
-        # Two minutes were too short for a standby, which yields, where all else shares two slow cores.
-        "samza.dagster.start.timeout.ms": "300000",
-        "job.default.system": SYSTEM,
-        "cluster-manager.container.memory.mb": str(CONTAINER_MEMORY_MB),
-        "cluster-manager.container.cpu.cores": "1",
-        "systems.kafka.samza.factory": "org.apache.samza.system.kafka.KafkaSystemFactory",
-        "systems.kafka.consumer.bootstrap.servers": bootstrap_servers,
-        "systems.kafka.producer.bootstrap.servers": bootstrap_servers,
-        # Each incarnation's producer id stands in every batch, so a second owner shows.
-        "systems.kafka.producer.enable.idempotence": "true",
-        "systems.kafka.producer.acks": "all",
-        # Fewer and larger requests: broker, load and four containers share the cores.
-        "systems.kafka.producer.linger.ms": "20",
-        "systems.kafka.consumer.fetch.min.bytes": "16384",
-        "systems.kafka.consumer.fetch.max.wait.ms": "100",
-        "systems.kafka.default.stream.replication.factor": str(replicas),
-        "systems.kafka.samza.key.serde": "string",
-        "systems.kafka.samza.msg.serde": "string",
-        "systems.kafka.default.stream.samza.offset.default": "oldest",
-        "systems.kafka.samza.fetch.threshold.bytes": str(8 * 1024 * 1024),
-        f"streams.{METRICS_TOPIC}.samza.system": SYSTEM,
-        f"streams.{METRICS_TOPIC}.samza.msg.serde": "metrics",
-        "serializers.registry.string.class": "org.apache.samza.serializers.StringSerdeFactory",
-        "serializers.registry.metrics.class": "org.apache.samza.serializers.MetricsSnapshotSerdeFactory",
-        f"stores.{STORE}.factory": "org.apache.samza.storage.kv.RocksDbKeyValueStorageEngineFactory",
-        f"stores.{STORE}.key.serde": "string",
-        f"stores.{STORE}.msg.serde": "string",
-        f"stores.{STORE}.changelog": f"{SYSTEM}.{CHANGELOG_TOPIC}",
-        f"stores.{STORE}.changelog.replication.factor": str(replicas),
-        f"stores.{STORE}.container.cache.size.bytes": str(16 * 1024 * 1024),
-        f"stores.{STORE}.container.write.buffer.size.bytes": str(16 * 1024 * 1024),
-        f"stores.{STORE}.object.cache.size": "0",
-        "metrics.reporters": "snapshot",
-        "metrics.reporter.snapshot.class": "org.apache.samza.metrics.reporter.MetricsSnapshotReporterFactory",
-        "metrics.reporter.snapshot.stream": f"{SYSTEM}.{METRICS_TOPIC}",
-        "metrics.reporter.snapshot.interval": "5",
-    }
+    config = filled_in(
+        "demo_job.properties",
+        servers=bootstrap_servers,
+        name=JOB_NAME,
+        id=JOB_ID,
+        input=INPUT_TOPIC,
+        store=STORE,
+        changelog=CHANGELOG_TOPIC,
+        metrics=METRICS_TOPIC,
+        parts=PARTS,
+        actives=actives,
+        replicas=replicas,
+        memory_mb=CONTAINER_MEMORY_MB,
+    )
     if standbys > 0:
         config["job.standbytasks.replication.factor"] = str(standbys + 1)
         config["job.hotstandby.enabled"] = "true"
         config["job.hotstandby.replicationcount"] = str(standbys)
     if logins is not None:
         config |= logins.config()
-    if run_id is not None:
-        config["app.run.id"] = run_id
     return config
 
 

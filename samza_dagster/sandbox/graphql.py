@@ -6,62 +6,39 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 from samza_dagster.errors import InvalidInput, Unreachable
 
-READY = """query Ready {
-  version
-  workspaceOrError { __typename
-    ... on Workspace { locationEntries { name loadStatus
-      locationOrLoadError { __typename
-        ... on RepositoryLocation { name repositories { name } }
-        ... on PythonError { message } } } } }
-  instance { daemonHealth { allDaemonStatuses { daemonType healthy required lastHeartbeatTime } } }
-}"""
-RELOAD = """mutation Reload($name: String!) {
-  reloadRepositoryLocation(repositoryLocationName: $name) { __typename
-    ... on WorkspaceLocationEntry {
-      locationOrLoadError { __typename ... on PythonError { message } } }
-    ... on Error { message } }
-}"""
-LAUNCH = """mutation Launch($params: ExecutionParams!) {
-  launchRun(executionParams: $params) { __typename
-    ... on LaunchRunSuccess { run { runId } }
-    ... on RunConfigValidationInvalid { errors { message } }
-    ... on Error { message } }
-}"""
-REEXECUTE = """mutation Reexecute($params: ReexecutionParams!) {
-  launchRunReexecution(reexecutionParams: $params) { __typename
-    ... on LaunchRunSuccess { run { runId } }
-    ... on Error { message } }
-}"""
-TERMINATE = """mutation Terminate($runId: String!) {
-  terminateRun(runId: $runId) { __typename ... on Error { message } }
-}"""
-SWITCH_ON = """mutation SwitchOn($selector: ScheduleSelector!) {
-  startSchedule(scheduleSelector: $selector) { __typename
-    ... on PythonError { message } ... on UnauthorizedError { message } }
-}"""
-STATUS = """query Status($runId: ID!) {
-  runOrError(runId: $runId) { __typename ... on Run { status } ... on Error { message } }
-}"""
+_ANSWER_S = 30.0
+_OPERATIONS = Path(__file__).with_name("operations.graphql")
+
+
+def run(url: str, operation: str, variables: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """`ask` by the name of an operation of `operations.graphql`."""
+    return ask(url, _OPERATIONS.read_text(encoding="utf-8"), variables, operation=operation)
 
 
 def ask(
-    url: str, query: str, variables: Mapping[str, Any] | None = None, *, timeout_s: float = 30
+    url: str,
+    query: str,
+    variables: Mapping[str, Any] | None = None,
+    *,
+    operation: str | None = None,
 ) -> dict[str, Any]:
-    """The `data` of an answer.
+    """The `data` of an answer; `operation` is the one that is meant of several in `query`.
 
     Raises `Unreachable` when nobody answers and `InvalidInput` with Dagster's message,
     which it sends with status 500 for a config that can't be read.
     """
-    body = json.dumps({"query": query, "variables": dict(variables or {})}).encode()
+    asked = {"query": query, "variables": dict(variables or {}), "operationName": operation}
+    body = json.dumps(asked).encode()
     request = urllib.request.Request(  # noqa: S310 - the sandbox's own http address
         f"{url}/graphql", data=body, headers={"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=_ANSWER_S) as answer:  # noqa: S310
             text = answer.read()
     except urllib.error.HTTPError as error:
         text = error.read()

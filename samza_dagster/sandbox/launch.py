@@ -6,15 +6,16 @@ literal. No shell is involved.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from samza_dagster.coordinator.fencing.principals import KAFKA_FACTORY, PROMPT_KAFKA_FACTORY
 from samza_dagster.coordinator.launch import LaunchTemplate
+from samza_dagster.sandbox import warm_start
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.java_check import Java, find_java
-from samza_dagster.sandbox.warm_start import MAIN_CLASS as WARM_START
-from samza_dagster.sandbox.warm_start import warm_start_jar
 
 MAIN_CLASS = "org.apache.samza.runtime.LocalContainerRunner"
 HEAP_MB = 96
@@ -39,7 +40,7 @@ _LOG_LEVELS = (
 class ContainerClasses:
     """What containers run: Java, and the jars of their class path, in the order of their archive.
 
-    `warms`: the last jar has the class that warms a JVM while it is parked.
+    `warms`: the last jar has the classes of `warm_start`.
     """
 
     java: Java
@@ -50,8 +51,13 @@ class ContainerClasses:
     def of_now(cls) -> ContainerClasses:
         """With the Java and the jars of now; raises what finds them."""
         java, jars = find_java(), jar_paths("samza")
-        warm_start = warm_start_jar(java, jars)
-        return cls(java, (*jars, warm_start) if warm_start else jars, warm_start is not None)
+        jar = warm_start.warm_start_jar(java, jars)
+        return cls(java, (*jars, jar) if jar else jars, jar is not None)
+
+    def config(self, plain: Mapping[str, str]) -> dict[str, str]:
+        """A job's config for these; where they have a Kafka system of their own, with that for Samza's."""
+        own = {KAFKA_FACTORY: PROMPT_KAFKA_FACTORY} if self.warms else {}
+        return {key: own.get(value, value) for key, value in plain.items()}
 
     @property
     def archive(self) -> ClassArchive:
@@ -82,7 +88,7 @@ class ContainerClasses:
             *(f"-Dorg.slf4j.simpleLogger.log.{name}={level}" for name, level in _LOG_LEVELS),
             "-cp",
             ":".join(map(str, self.jars)),
-            *((WARM_START,) if self.warms else ()),
+            *((warm_start.MAIN_CLASS,) if self.warms else ()),
             MAIN_CLASS,
         )
         return LaunchTemplate(
@@ -90,7 +96,7 @@ class ContainerClasses:
         )
 
 
-def container_template() -> LaunchTemplate:
-    """How containers are launched with the Java and jars of now, by their archive where there is one."""
+def config_and_template(plain: Mapping[str, str]) -> tuple[dict[str, str], LaunchTemplate]:
+    """A job's config and how its containers are launched, with the Java and jars of now."""
     classes = ContainerClasses.of_now()
-    return classes.template(classes.archive.use_options())
+    return classes.config(plain), classes.template(classes.archive.use_options())

@@ -101,12 +101,12 @@ class Sender:
         if left := len(self._waiting):
             raise DeadlineExceeded("send the load", seen=f"{left} records not acknowledged")
 
-    def flush_all(self, standstill_s: float = 60.0) -> None:
-        """As `flush`, for as long as the broker goes on to acknowledge some within that time."""
+    def flush_all(self) -> None:
+        """As `flush`, for as long as the broker goes on to acknowledge some within its time."""
         while True:
             before = self.acknowledged
             try:
-                return self.flush(standstill_s)
+                return self.flush()
             except DeadlineExceeded:
                 if self.acknowledged == before:
                     raise

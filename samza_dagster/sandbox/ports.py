@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import socket
 
 LOOPBACK = "127.0.0.1"
+# Below the range from which kernels pick the ports of outgoing connections: a client's could
+# have it between the choice and the server's start, which takes seconds. Below the agents', too.
+_PORTS = range(10_000, 17_000)
 
 
 def free_ports(count: int, host: str = LOOPBACK) -> tuple[int, ...]:
     """`count` different ports that were free a moment ago: start, verify, try again."""
     with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((host, 0))
-        return tuple(int(each.getsockname()[1]) for each in sockets)
+        found: list[int] = []
+        for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+            if len(found) == count:
+                break
+            with contextlib.suppress(OSError):
+                held.enter_context(socket.socket()).bind((host, port))
+                found.append(port)
+        return tuple(found)
 
 
 def is_taken(port: int) -> bool:

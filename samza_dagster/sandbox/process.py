@@ -9,8 +9,7 @@ are found and ended, and nothing else is. Linux only (`/proc`, pidfd).
 
 from __future__ import annotations
 
-import os
-import select
+import contextlib
 import signal
 import subprocess
 import sys
@@ -84,27 +83,16 @@ class ProcessRecord:
 
     def send(self, what: signal.Signals) -> bool:
         """Sends a signal through a pidfd; False when the process had ended before."""
-        descriptor = self._pidfd()
-        if descriptor is None:
+        if not self.is_alive:
             return False
-        try:
-            signal.pidfd_send_signal(descriptor, what)
-        except ProcessLookupError:
-            return False
-        finally:
-            os.close(descriptor)
+        with contextlib.closing(procfs.ProcessHandle(self.name)) as handle:
+            handle.send(what)
         return True
 
     def wait(self, timeout_s: float) -> bool:
         """Waits for the end; True when it has ended."""
-        descriptor = self._pidfd()
-        if descriptor is not None:
-            try:
-                poll = select.poll()
-                poll.register(descriptor, select.POLLIN)
-                poll.poll(max(0.0, timeout_s) * 1000)
-            finally:
-                os.close(descriptor)
+        with contextlib.closing(procfs.ProcessHandle(self.name)) as handle:
+            handle.wait(timeout_s)
         return not self.is_alive
 
     def stop(self, grace_s: float = 15.0, kill_s: float = 10.0) -> bool:
@@ -123,21 +111,6 @@ class ProcessRecord:
                 fix="look at it with ps: a process in state D waits for a disk",
             )
         return False
-
-    def _pidfd(self) -> int | None:
-        descriptor = procfs.open_pidfd(self.pid)
-        if descriptor is None:
-            if self.is_alive:
-                raise ActionFailed(
-                    f"get hold of the {self.role} process {self.pid}",
-                    seen="it lives, and the kernel gives no pidfd of it",
-                    fix="allow pidfd_open: a seccomp profile of this container refuses it",
-                )
-            return None
-        if not self.is_alive:  # checked after opening: the descriptor can't change owner
-            os.close(descriptor)
-            return None
-        return descriptor
 
 
 _children: dict[ProcessRecord, subprocess.Popen[bytes]] = {}

@@ -2,19 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.kept_client import KeptClient
-from samza_dagster.sandbox import kafka_client, standby_lag
-from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC, OUTPUT_TOPIC
+from samza_dagster.model import naming
+from samza_dagster.sandbox import kafka_client
+from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC, JOB_ID, JOB_NAME, OUTPUT_TOPIC, STORE
 
 RUNNING = "running"
 CLOSE_S = 10.0
 """A standby is caught up when it lacks no more than the load sends in this time; it writes
 its offset every commit (5 s)."""
+
+
+def applied_offset(state_directory: Path, task_name: str) -> int | None:
+    """Offset of the last record in the task's store on this host; None without a store.
+
+    `OFFSET-v2` beside it: Java framing and a checksum, then `{"kafka.<changelog>.<partition>":"<offset>"}`.
+    A byte of the checksum may be a `{` by chance, so the JSON begins at the last `{"`.
+    """
+    store = state_directory / naming.store_directory(JOB_NAME, JOB_ID, STORE, task_name)
+    try:
+        content = (store / "OFFSET-v2").read_bytes()
+        offsets: dict[str, str] = json.loads(content[content.rindex(b'{"') :])
+        return int(next(iter(offsets.values())))
+    except (OSError, ValueError, StopIteration):
+        return None
+
+
+def near_copies(
+    state_directories: Iterable[Path], ends: tuple[int, ...], bound: int
+) -> tuple[int, ...]:
+    """Per partition, on how many hosts a store lacks at most `bound` records.
+
+    `ends` are the end offsets of the changelog. The active's own store counts as one.
+    """
+    directories = tuple(state_directories)
+    return tuple(
+        sum(
+            applied is not None and end - 1 - applied <= bound
+            for applied in (applied_offset(each, f"Partition {number}") for each in directories)
+        )
+        for number, end in enumerate(ends)
+    )
 
 
 class Readiness:
@@ -66,9 +100,7 @@ class Readiness:
         if not self.all_running():
             return False
         ends = self._ends(CHANGELOG_TOPIC)
-        self._copies = standby_lag.near_copies(
-            self._directories, ends, max(100, round(rate * CLOSE_S))
-        )
+        self._copies = near_copies(self._directories, ends, max(100, round(rate * CLOSE_S)))
         return all(copies > self._standbys for copies in self._copies)
 
     def explain(self) -> str:

@@ -10,12 +10,12 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.errors import ActionFailed, SamzaDagsterError
+from samza_dagster.errors import ActionFailed, SamzaDagsterError, Unreachable
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.coordinator_process import CoordinatorFiles
 from samza_dagster.sandbox.hosts import SimulatedHost, hosts_of, stop_hosts
-from samza_dagster.sandbox.launch import container_template
+from samza_dagster.sandbox.launch import config_and_template
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
 
@@ -48,7 +48,7 @@ class OwnRunner:
     ) -> None:
         """The agents first; returns before the containers run. `settings` stand above `config`."""
         with phases.phase("hosts and coordinator"):
-            self.files.write({**config, **settings}, container_template())
+            self.files.write(*config_and_template({**config, **settings}))
             for host in self.hosts:
                 host.start(
                     url_file=self.files.url,
@@ -61,10 +61,14 @@ class OwnRunner:
     def processors(self) -> Mapping[str, Mapping[str, Any]]:
         """Processor id → `state`, `host`, `execution_id`, `mode`, `pid` of what runs, as the coordinator says.
 
-        Raises `Unreachable` while nobody can tell, `ActionFailed` when a part has died.
+        Raises `Unreachable` while nobody can tell, `ActionFailed` when a part has died. A coordinator
+        that the broker didn't answer in time is started again, as an init system would.
         """
-        for record in self._registry.processes():
-            if record.role == COORDINATOR and not record.is_alive:
+        coordinators = [r for r in self._registry.processes() if r.role == COORDINATOR]
+        for record in coordinators[-1:]:
+            if process.exit_status(record) == Unreachable.exit_code:
+                self.files.start(on_spawn=self._registry.add)
+            elif not record.is_alive:
                 raise ActionFailed(
                     "start the coordinator",
                     seen=process.log_tail(self.files.log, 4),

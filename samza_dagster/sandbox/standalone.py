@@ -17,7 +17,7 @@ from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.hosts import SimulatedHost, hosts_of, stop_hosts
-from samza_dagster.sandbox.launch import container_template
+from samza_dagster.sandbox.launch import config_and_template
 from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.progress import Phases
@@ -128,7 +128,7 @@ class StandaloneRunner:
             where = {"job.coordinator.zk.connect": server.hosts}
             whole = {**config, **TIMES, **settings, **where}
             self._registry.update(group=GroupPaths.of(whole).root)
-            self.files.write(whole, container_template())
+            self.files.write(*config_and_template(whole))
             for host in self.hosts:
                 self.files.start(processor_on(host.name), host, on_spawn=self._registry.add)
 

@@ -203,7 +203,8 @@ def _with_login(broker: Broker, directory: Path) -> JobModel:
     fence.admit(_EXECUTION_ID)
     name, text = principals.login_file(_EXECUTION_ID)
     (directory / name).write_text(text)
-    config = principals.container_config({**plain.config, **logins.config()})
+    config = ContainerClasses.of_now().config({**plain.config, **logins.config()})
+    config = principals.container_config(config)
     return plain.model_copy(update={"config": config})
 
 

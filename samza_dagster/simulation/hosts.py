@@ -180,7 +180,7 @@ class VirtualHost:
         return memory >= reserve.memory_mb and cores >= reserve.cores
 
     def may_release(self, true_ms: int, entry: Entry) -> bool:
-        """`agent/release.py`: a live lease, not stopping, and the store directory is free."""
+        """`agent/gate.py`: a live lease, not stopping, and the store directory is free."""
         if entry.life is not Life.LAUNCHED or entry.stopping or entry.doomed or not self.runs:
             return False
         if self.lease_left(true_ms) <= 0:

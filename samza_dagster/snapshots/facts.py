@@ -27,6 +27,7 @@ except ImportError as error:
 
 CONFIG, HOST, CONTAINER, MODE, CHANGELOG = "config", "host", "container", "mode", "changelog"
 CHECKPOINT, REPORT = "checkpoint", "report"
+DEPLOYMENT, GROUP, AGENT, START = "deployment", "group", "agent", "start"
 READ, UNREADABLE = "read", "unreadable"
 UNREAD, NEWEST = "unread", "newest"
 """Of a reading alone; not kept."""

@@ -16,16 +16,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
-from samza_dagster.lag import Bounds, Pace, Speeds
+from samza_dagster.lag import Bounds, Errors, Speeds, speeds
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics, OffsetRange, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.lag_topic import publish_fleet
 from samza_dagster.model.metrics_snapshots import metrics_topics
-from samza_dagster.model.naming import checkpoint_topic, require_owner
+from samza_dagster.model.naming import checkpoint_topic, require_owner, state_topic
 from samza_dagster.snapshots import facts, group
+from samza_dagster.snapshots.history import history
 from samza_dagster.snapshots.job import window_ms
 from samza_dagster.snapshots.job_step import Asked, job_rows, restored
-from samza_dagster.snapshots.readiness import CONTAINERS
+from samza_dagster.snapshots.readiness import CONTAINERS, PUBLISHED, STARTS
 from samza_dagster.snapshots.schemas import DATASETS, TABLES
 from samza_dagster.snapshots.snapshot import FleetSnapshot
 from samza_dagster.snapshots.source import (
@@ -33,6 +35,7 @@ from samza_dagster.snapshots.source import (
     COORDINATOR,
     KEPT_REPORTS,
     METRICS,
+    STATE,
     Span,
     read_facts,
 )
@@ -45,7 +48,9 @@ JobId = tuple[str, str]
 At = tuple[str, int]
 _KEY = "topic_id, partition, kind, job_name, job_id, name, source"
 START_S = 10.0
-"""From the start of a container's process until it restores."""
+"""From the start of a container's process until it restores, while none was seen."""
+RESTORING = "lag_records > apply_per_s AND apply_per_s > write_per_s"
+"""A replica that catches up: what it applies tells how fast a restore goes."""
 FOLDED_AT = 40
 """Files of table `facts`, of which each snapshot adds some."""
 _DAY_MS = 86_400_000
@@ -60,10 +65,12 @@ def take_fleet(
     bounds: Bounds = Bounds(),  # noqa: B008 - frozen
     clock: Callable[[], float] = time.monotonic,
 ) -> FleetSnapshot:
-    """Takes a snapshot of these jobs, all on one Kafka cluster, and adds it to the tables.
+    """Takes a snapshot of these jobs, all on one Kafka cluster, adds it to the tables and publishes it.
 
-    `bounds` say when a standby is ready. Reads what was written since the last one that these tables hold. A job that can't be read is in `unread`;
-    when none can, that is raised: `InvalidInput` for a job that was never deployed, `Refused` for one whose
+    `bounds` say when a standby is ready. Reads what was written since the last one that these tables
+    hold. What is published is the newest readiness of each standby, in its job's lag topic, for who
+    decides by it. A job that can't be read is in `unread`, one that can't be published in `unpublished`;
+    when none can be read, that is raised: `InvalidInput` for a job that was never deployed, `Refused` for one whose
     stream is another job's, `Unreachable` when no broker answers.
     """
     cluster = KafkaCluster.of(_one_cluster(jobs))
@@ -128,14 +135,19 @@ class _Taking:
         if len(table.file_uris()) > FOLDED_AT:
             self._fold(table, in_table)
         self._lap("keep")
-        asked = self._asked_of_workers(marks)
+        past = history(self._store, self._at)
+        asked = self._asked_of_workers(marks, past.past.errors)
+        self._lap("history")
         judged = self._judged(newest(kept.union(fresh)), asked).persist()
-        counted = judged.groupBy("dataset").agg({"*": "count", "unreadable": "sum"}).collect()
+        counted = _counted(judged)
         self._lap("judge")
-        restores = self._restores(judged, asked).persist()
-        counted += restores.groupBy("dataset").agg({"*": "count", "unreadable": "sum"}).collect()
+        known = speeds(
+            (*past.paces, *_seen(counted, "changelog_lag")), _seen(counted, STARTS), START_S
+        )
+        restores = self._restores(judged, asked, known).persist()
+        counted += _counted(restores)
         self._lap("forecast")
-        counts = {row["dataset"]: row["count(1)"] for row in counted}
+        counts = {row["dataset"]: row["rows"] for row in counted}
         every = judged.union(restores)
         frames = {
             name: every.where(f"dataset = '{name}'").select([c.name for c in TABLES[name]])
@@ -146,15 +158,32 @@ class _Taking:
             list(side_by_side.map(partial(self._add, frames), filled))
         self._add(frames, "snapshots")  # now they are whole
         self._lap("write")
+        unpublished = self._publish(judged)
+        self._lap("publish")
         return FleetSnapshot(
             self._at,
             {name: frames[name] for name in DATASETS},
             {name: counts.get(name, 0) for name in DATASETS},
-            sum(row["sum(unreadable)"] or 0 for row in counted),
+            sum(row["unreadable"] or 0 for row in counted),
             self._unread,
+            unpublished,
+            past.past,
             self._seconds,
             (judged, restores, fresh, own),
         )
+
+    def _publish(self, judged: DataFrame) -> dict[str, str]:
+        rows = judged.where(f"dataset = '{PUBLISHED}'")
+        records: dict[JobId, list[tuple[bytes, bytes]]] = {}
+        # A part at a time: a fleet's are more than the driver's heap may have room for.
+        for row in rows.select("job_name", "job_id", "processor_id", "why").toLocalIterator():
+            mine = records.setdefault((row["job_name"], row["job_id"]), [])
+            mine.append((row["processor_id"].encode(), row["why"].encode()))
+        try:
+            failed = publish_fleet(next(iter(self._jobs.values())), records) if records else {}
+        except SamzaDagsterError as error:
+            failed = dict.fromkeys(records, error)
+        return {"/".join(job): str(error) for job, error in failed.items()}
 
     def _add(self, frames: Mapping[str, DataFrame], dataset: str) -> None:
         self._store.add(self._spark, dataset, frames[dataset], self._at)
@@ -165,12 +194,13 @@ class _Taking:
         self._lap_began = now
 
     def _spans_of_jobs(self, read_to: Mapping[At, int]) -> list[Span]:
-        """What is new in coordinator streams and checkpoints, asked of the brokers for all jobs at once."""
+        """What is new in coordinator streams, checkpoints and states, asked of the brokers for all jobs at once."""
         streams = {
             job.coordinator_stream_topic: it for it, job in self._jobs.items() if not job.zookeeper
         }
         checkpoints = {checkpoint_topic(*it): it for it in self._jobs}
-        ranges = self._asked({*streams, *checkpoints})
+        states = {state_topic(*it): it for it in streams.values()}
+        ranges = self._asked({*streams, *checkpoints, *states})
         asked = {topic: span for (topic, _), span in ranges.items()}
         for stream, it in streams.items():
             span = asked.get(stream)
@@ -181,6 +211,7 @@ class _Taking:
         return [
             *self._spans(ranges, COORDINATOR, streams, read_to),
             *self._spans(ranges, CHECKPOINTS, checkpoints, read_to),
+            *self._spans(ranges, STATE, states, read_to),
         ]
 
     def _groups(self) -> DataFrame:
@@ -311,7 +342,7 @@ class _Taking:
         with suppress(CommitFailedError):  # another snapshot is at it
             self._store.replace(self._spark, "facts", table, counts)
 
-    def _asked_of_workers(self, marks: Mapping[At, Mark]) -> Asked:
+    def _asked_of_workers(self, marks: Mapping[At, Mark], errors: Errors | None) -> Asked:
         newest_ms: dict[str, int] = {}
         names = {ident: topic for topic, ident in self._ids.items()}
         for (ident, _), mark in marks.items():
@@ -329,6 +360,7 @@ class _Taking:
             newest_ms,
             self._at_ms,
             self._bounds,
+            errors,
         )
 
     def _judged(self, known: DataFrame, asked: Asked) -> DataFrame:
@@ -338,33 +370,43 @@ class _Taking:
         )
         return rows.mapInArrow(job_rows(asked), asked.ddl)
 
-    def _restores(self, judged: DataFrame, asked: Asked) -> DataFrame:
-        """What restores would take, at the speeds that were seen of those who had something to apply."""
-        columns = ("snapshot_time", "host", "apply_per_s", "write_per_s", "lag_records")
-        former = self._store.read(self._spark, "changelog_lag").select(*columns)
-        restoring = (
-            judged.where("dataset = 'changelog_lag'")
-            .select(*columns)
-            .union(former)
-            .where("lag_records > apply_per_s AND apply_per_s > write_per_s")
-            .where(f"snapshot_time > timestamp_millis({self._at_ms - _DAY_MS})")
-        )
-        found = restoring.selectExpr(
-            "percentile_approx(apply_per_s, 0.5) AS apply_per_s",
-            "stddev_samp(apply_per_s) AS spread",
-            "count(*) AS seen",
-        ).first()
-        assert found is not None
-        pace = None
-        if found["seen"]:
-            spread = found["spread"] or found["apply_per_s"] / 2
-            pace = Pace(found["apply_per_s"], 0.0, spread, 1, 60_000.0)
+    def _restores(self, judged: DataFrame, asked: Asked, known: Speeds) -> DataFrame:
+        """What restores would take, at the speeds that were seen."""
         containers: Any = judged.where(f"dataset = '{CONTAINERS}'")
-        return containers.mapInArrow(restored(asked, Speeds(pace, START_S)), asked.ddl)
+        return containers.mapInArrow(restored(asked, known), asked.ddl)
 
     def _why_unread(self, job: JobId) -> str | None:
-        own = (self._jobs[job].coordinator_stream_topic, checkpoint_topic(*job))
+        own = (
+            self._jobs[job].coordinator_stream_topic,
+            checkpoint_topic(*job),
+            state_topic(*job),
+        )
         return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
+
+
+def _counted(rows: DataFrame) -> list[Any]:
+    """Of each dataset how many rows it has, how many records weren't read, and what was seen of speeds."""
+    from pyspark.sql.functions import expr
+
+    restoring = f"dataset = 'changelog_lag' AND {RESTORING}"
+    found = {
+        "rows": "count(*)",
+        "unreadable": "sum(unreadable)",
+        "seen": f"collect_list(CASE WHEN dataset = '{STARTS}' THEN struct(host, restore_s AS value)"
+        f" WHEN {restoring} THEN struct(host, apply_per_s AS value) END)",
+    }
+    columns = [expr(one).alias(name) for name, one in found.items()]
+    return rows.groupBy("dataset").agg(*columns).collect()
+
+
+def _seen(counted: Sequence[Any], dataset: str) -> list[tuple[str, float]]:
+    return [
+        (one["host"], one["value"])
+        for row in counted
+        if row["dataset"] == dataset
+        for one in row["seen"]
+        if one["host"] is not None
+    ]
 
 
 def newest(known: DataFrame) -> DataFrame:

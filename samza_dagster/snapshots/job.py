@@ -29,6 +29,14 @@ class Task(NamedTuple):
     partition: int | None
 
 
+class Place(NamedTuple):
+    """Where our coordinator has a container, and in which phase (`placement.state.Phase`)."""
+
+    phase: str
+    host: str | None
+    execution_id: str | None
+
+
 class Said(NamedTuple):
     """Offsets by changelog gauge, as a report or a checkpoint tells them.
 
@@ -48,7 +56,11 @@ class Said(NamedTuple):
 
 @dataclass
 class Job:
-    """A job by its facts; of each the newest has been chosen, of a replica's reports some."""
+    """A job by its facts; of each the newest has been chosen, of a replica's reports some.
+
+    `places` and `agents` (hosts that have one) are empty where our coordinator doesn't run the
+    deployment. `starts` are hosts, and seconds from a start's command to the container's check-in.
+    """
 
     name: str
     id: str
@@ -58,6 +70,11 @@ class Job:
     checkpoints: dict[str, list[Said]] = field(default_factory=dict[str, list[Said]])
     unreadable: int = 0
     unread: list[str] = field(default_factory=list[str])
+    places: dict[str, Place] = field(default_factory=dict[str, Place])
+    agents: set[str] = field(default_factory=set[str])
+    starts: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    _coordinated: str | None = None
+    _placed_ms: dict[str, int] = field(default_factory=dict[str, int])
     _containers: dict[str, str] = field(default_factory=dict[str, str])
     _modes: dict[str, str] = field(default_factory=dict[str, str])
     _partitions: dict[str, int] = field(default_factory=dict[str, int])
@@ -68,6 +85,7 @@ class Job:
         job = cls(name, job_id)
         for row in sorted(rows, key=lambda row: (row["came_ms"] or 0, row["offset"])):
             job._add(row)
+        job._coordinate()
         return job
 
     def _add(self, row: Mapping[str, Any]) -> None:
@@ -88,12 +106,32 @@ class Job:
             self._modes[name] = text
         elif kind == facts.CHANGELOG and text.isdigit():
             self._partitions[name] = int(text)
+        elif kind == facts.DEPLOYMENT:
+            self._coordinated = text
+        elif kind == facts.AGENT:
+            self.agents.add(name)
+        elif kind == facts.START:
+            self.starts.append((row["source"], float(text)))
+        elif kind == facts.GROUP:
+            for processor, place in json.loads(text).items():
+                self.places[processor] = Place(*place)
+                self._placed_ms[processor] = row["came_ms"]
         elif kind == facts.CHECKPOINT:
             order = (row["came_ms"], row["offset"])
             said = Said(_SOURCES[row["source"]], order, row["came_ms"], json.loads(text))
             self.checkpoints.setdefault(name, []).append(said)
         elif kind == facts.REPORT:
             self.reports.setdefault(name, []).extend(_reports(row["source"], text))
+
+    def _coordinate(self) -> None:
+        """Where our coordinator has a container counts, not where that one said that it was."""
+        if self._coordinated != self.deployment_id:
+            self.places.clear()
+            self.agents.clear()
+        for processor, place in self.places.items():
+            self.hosts.pop(processor, None)
+            if place.host is not None:
+                self.hosts[processor] = (place.host, self._placed_ms[processor])
 
     @property
     def deployment_id(self) -> str | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from samza_dagster.lag import Bounds, Speeds
+from samza_dagster.lag import Bounds, Errors, Speeds
 from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
@@ -29,7 +29,7 @@ class Asked:
     """What the workers must know: whose cluster, which jobs and topics, what wasn't read, and the time.
 
     `newest_ms`: topic → when its newest record came, by the brokers' clock, with the time for which no
-    other has come since.
+    other has come since. `errors` are those of past forecasts, None while too few came true.
     """
 
     servers: str
@@ -41,6 +41,7 @@ class Asked:
     newest_ms: Mapping[str, int]
     at_ms: int
     bounds: Bounds
+    errors: Errors | None
 
     @property
     def parts(self) -> int:
@@ -125,6 +126,7 @@ def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[R
             "task_locality": lag.task_rows(job),
             "violations": lag.violation_rows(job),
             readiness.CONTAINERS: readiness.container_rows(job, lags),
+            readiness.STARTS: [{"host": host, "restore_s": s} for host, s in job.starts],
             "snapshots": [
                 {
                     "unreadable": job.unreadable,
@@ -133,7 +135,9 @@ def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[R
             ],
         }
         silences = job.silences_ms(asked.newest_ms)
-        told = readiness.with_readiness(job, lags, first_since, asked.bounds, silences)
+        told = readiness.with_readiness(
+            job, lags, first_since, asked.bounds, silences, asked.errors
+        )
         for dataset, row in (
             *((name, row) for name, found in rows.items() for row in found),
             *told,

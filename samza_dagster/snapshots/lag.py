@@ -116,6 +116,7 @@ def lag_row(one: Replica, patience_ms: int, first_since: FirstSince, *, all_obse
         "applied_source": None if seen is None else seen.source,
         "observed_at": None if seen is None else seen.at_ms,
         "came_at": None if seen is None else seen.came_ms,
+        "process": None if seen is None else seen.process or seen.host,
         "lag_records": lag,
         "lag_bytes": None if lag is None or size is None else round(lag * size),
         "unknown_because": _unknown_because(one, found, all_observed),
@@ -136,7 +137,7 @@ def _unknown_because(one: Replica, found: Behind | None, all_observed: bool) -> 
 
 def container_rows(job: Job) -> Iterator[Row]:
     """One for each processor that has tasks or has reported a host."""
-    for processor in sorted({*job.hosts, *(task.processor for task in job.tasks)}):
+    for processor in sorted({*job.hosts, *job.places, *(task.processor for task in job.tasks)}):
         host, reported_ms = job.hosts.get(processor, (None, None))
         yield {
             "processor_id": processor,
@@ -144,6 +145,8 @@ def container_rows(job: Job) -> Iterator[Row]:
             "mode": job.mode_of(processor),
             "tasks": sum(task.processor == processor for task in job.tasks),
             "reported_at": reported_ms,
+            "phase": place.phase if (place := job.places.get(processor)) is not None else None,
+            "execution_id": None if place is None else place.execution_id,
         }
 
 

@@ -10,6 +10,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.lag import (
     Bounds,
     Container,
+    Errors,
     FirstSince,
     Forecast,
     Report,
@@ -17,6 +18,7 @@ from samza_dagster.lag import (
     StandbyReadiness,
     StorePart,
     host_losses,
+    published,
     restore_forecast,
     standby_readiness,
 )
@@ -30,6 +32,10 @@ ANYWHERE = ""
 """Stands for any host that has no container of the job: nothing is warm there."""
 CONTAINERS = "containers"
 """Rows of what restores start from, which `restore_rows` takes once speeds are known."""
+STARTS = "starts"
+"""Rows of starts that were seen: their host, and `restore_s`."""
+PUBLISHED = "published"
+"""Rows of what is published of standbys: its key as `processor_id`, its value as `why`."""
 
 
 def with_readiness(
@@ -38,16 +44,18 @@ def with_readiness(
     first_since: FirstSince,
     bounds: Bounds,
     silences_ms: Mapping[str, int],
+    errors: Errors | None = None,
 ) -> Iterator[tuple[str, Row]]:
-    """Rows of `changelog_lag`, completed, and of `standby_readiness`, each with its dataset's name.
+    """Rows of `changelog_lag`, completed, of `standby_readiness` and of `PUBLISHED`, each with its name.
 
-    `silences_ms`: task → for how long it has been silent.
+    `silences_ms`: task → for how long it has been silent. `errors` are those of past forecasts.
     """
     bounds = replace(bounds, report_s=job.report_ms / 1000 or bounds.report_s)
     standbys = [(one, row) for one, row in every if one.task.mode == STANDBY]
     told = standby_readiness(
         (_standby(one, row, first_since, silences_ms) for one, row in standbys),
         bounds,
+        errors,
         without_changelog=[
             (processor, job.host_of(processor))
             for processor in sorted({t.processor for t in job.tasks if t.mode == STANDBY})
@@ -63,12 +71,17 @@ def with_readiness(
                 row["apply_per_s"] = part.pace.apply_per_s
                 row["write_per_s"] = part.pace.write_per_s
             row.update(_times("ready_in_s", "ready", part.ready))
+            row["ready_spread"] = part.ready.spread if part.ready is not None else None
+            row["ready_since"] = part.ready_since_ms
         yield "changelog_lag", row
     rows_of: dict[str, list[Row]] = {}
     for one, row in standbys:
         rows_of.setdefault(one.task.processor, []).append(row)
     for standby in told:
         yield "standby_readiness", _readiness_row(standby, rows_of.get(standby.standby, []))
+    came = [row["came_at"] for _, row in standbys if row["came_at"] is not None]
+    for key, value in published(told, max(came)) if came else ():
+        yield PUBLISHED, {"processor_id": key.decode(), "why": value.decode()}
 
 
 def times_asked(every: Iterable[Replica]) -> set[tuple[str, int, int]]:
@@ -157,7 +170,7 @@ def container_rows(job: Job, every: Sequence[tuple[Replica, Row]]) -> Iterator[R
         told = {
             "parts": parts,
             "standby_hosts": sorted(standby_hosts),
-            "hosts": sorted({host for host, _ in job.hosts.values()}),
+            "hosts": sorted({*job.agents, *(host for host, _ in job.hosts.values())}),
         }
         yield {"processor_id": processor, "host": job.host_of(processor), "why": json.dumps(told)}
 

@@ -35,10 +35,16 @@ _STAND = (
     "ready, unproven (small, but not for long enough), growing, behind, stands-still, silent, unknown; "
     "see `lag.Stand`"
 )
-_SOONEST, _LATEST = (
-    "the 90 % interval's lower end",
-    "its upper end; null: no latest time can be named",
-)
+
+
+def _forecast(name: str, prefix: str, doc: str) -> tuple[Column, ...]:
+    """Seconds, and the interval that they lie in nine times of ten."""
+    return (
+        Column(name, "double", doc),
+        Column(f"{prefix}_soonest_s", "double", "the 90 % interval's lower end"),
+        Column(f"{prefix}_latest_s", "double", "its upper end; null: no latest time can be named"),
+    )
+
 
 CONTAINER_LOCALITY = (
     *_SNAPSHOT,
@@ -47,6 +53,12 @@ CONTAINER_LOCALITY = (
     Column("mode", "string", "Active or Standby, of its tasks; without tasks, of its id"),
     Column("tasks", "int", "tasks assigned to it; 0: a leftover of an earlier job model"),
     _REPORTED,
+    Column(
+        "phase",
+        "string",
+        "waiting, requesting, reserved, starting, running or stopping, by our coordinator; null: another runs it",
+    ),
+    Column("execution_id", "string", "its process, by our coordinator; null: none, or not known"),
 )
 
 TASK_LOCALITY = (
@@ -81,6 +93,7 @@ CHANGELOG_LAG = (
         "when the applied offset was reported, by the replica's clock; of a checkpoint, the record's time",
     ),
     Column("came_at", "timestamp", "time of the record that brought it; null of a checkpoint"),
+    Column("process", "string", "execution id of the process that reported it, or its host"),
     Column("lag_records", "bigint", "end - 1 - applied, as it was at the report; null: unknown"),
     Column("lag_bytes", "bigint", "lag_records × the mean size of what it applied; null: unknown"),
     Column("lag_s", "double", "seconds that it needs for them if nothing more is written; null: unknown"),
@@ -88,9 +101,9 @@ CHANGELOG_LAG = (
     Column("write_per_s", "double", "offsets a second written meanwhile; null: none was seen"),
     Column("stand", "string", f"of a standby: {_STAND}"),
     Column("why", "string", "why it stands so"),
-    Column("ready_in_s", "double", "seconds until lag_s is within the limit; null: unknown, or never"),
-    Column("ready_soonest_s", "double", _SOONEST),
-    Column("ready_latest_s", "double", _LATEST),
+    *_forecast("ready_in_s", "ready", "seconds until lag_s is within the limit; null: unknown, or never"),
+    Column("ready_spread", "double", "standard deviation of the rate behind ready_in_s, as a part of it"),
+    Column("ready_since", "timestamp", "when that process was within the limit first; null: never yet"),
     Column("unknown_because", "string", _UNKNOWN),
 )  # fmt: skip
 
@@ -105,9 +118,7 @@ STANDBY_READINESS = (
     Column("lag_records", "bigint", "sum over its replicas; null: unknown of one"),
     Column("lag_bytes", "bigint", "sum over its replicas; null: unknown of one"),
     Column("lag_s", "double", "of the worst replica, in seconds; null: unknown"),
-    Column("ready_in_s", "double", "seconds until its last replica is ready; null: unknown, or never"),
-    Column("ready_soonest_s", "double", _SOONEST),
-    Column("ready_latest_s", "double", _LATEST),
+    *_forecast("ready_in_s", "ready", "seconds until its last replica is ready; null: unknown, or never"),
     Column("came_at", "timestamp", "time of the oldest of its replicas' newest reports; null: none"),
 )  # fmt: skip
 
@@ -118,9 +129,7 @@ RESTORE_FORECAST = (
     Column("is_warm", "boolean", "a copy of each of its stores is there"),
     Column("records", "bigint", "offsets to apply before it processes; null: unknown"),
     Column("bytes", "bigint", "their size; null: unknown"),
-    Column("restore_s", "double", "seconds from its start until it processes; null: unknown"),
-    Column("restore_soonest_s", "double", _SOONEST),
-    Column("restore_latest_s", "double", _LATEST),
+    *_forecast("restore_s", "restore", "seconds from its start until it processes; null: unknown"),
     Column("why", "string", "what isn't known; null: all is"),
 )  # fmt: skip
 
@@ -130,9 +139,7 @@ HOST_LOSS = (
     Column("processor_id", "string", "active container on it"),
     Column("has_standby", "boolean", "a standby of it is on another host"),
     Column("back_on", "string", "where it would be back soonest; null: any other host"),
-    Column("downtime_s", "double", "seconds until it processes again; null: unknown"),
-    Column("downtime_soonest_s", "double", _SOONEST),
-    Column("downtime_latest_s", "double", _LATEST),
+    *_forecast("downtime_s", "downtime", "seconds until it processes again; null: unknown"),
     Column("why", "string", "what isn't known; null: all is"),
 )  # fmt: skip
 
@@ -177,13 +184,14 @@ FACTS = (
     Column(
         "kind",
         "string",
-        "config, host, container, mode, changelog (of a coordinator stream), checkpoint, report, read "
+        "config, host, container, mode, changelog (of a coordinator stream), deployment, group, agent, "
+        "start (of our coordinator's state), checkpoint, report, read "
         "(how far the partition was read, and when), unreadable (kept aside)",
     ),
     Column("job_name", "string", "job.name; null: of no one job"),
     Column("job_id", "string", "job.id; null: of no one job"),
     Column("name", "string", "what it is about: a setting, a processor, a task"),
-    Column("source", "string", "the host of a report, the version of a checkpoint"),
+    Column("source", "string", "the host of a report or a start, the version of a checkpoint"),
     Column("text", "string", "what was said, or why it can't be read; null: deleted"),
     Column(
         "at_ms",

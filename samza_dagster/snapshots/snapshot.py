@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from samza_dagster.lag import PastError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -27,8 +29,9 @@ class FleetSnapshot:
 
     `frames` are cached, by dataset; `unpersist` frees them. `counts` are their rows. `unreadable` counts
     the records that couldn't be read and are kept aside, in table `facts`. `unread` names the job or topic
-    that couldn't be reached, and why: what it is about is unknown, and nothing else. `seconds` says how
-    long each part took.
+    that couldn't be reached, and why: what it is about is unknown, and nothing else. `unpublished` names
+    the jobs whose standbys' readiness couldn't be published. `past` is the error
+    of the last day's forecasts. `seconds` says how long each part took.
     """
 
     at: datetime
@@ -36,6 +39,8 @@ class FleetSnapshot:
     counts: Mapping[str, int]
     unreadable: int
     unread: Mapping[str, str]
+    unpublished: Mapping[str, str]
+    past: PastError
     seconds: Mapping[str, float]
     _cached: Sequence[DataFrame] = field(default=(), repr=False)
 

@@ -8,7 +8,7 @@ the processor time of such a consumer for each record, whatever is done with it 
 from __future__ import annotations
 
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.snapshots import facts
+from samza_dagster.snapshots.coordinated import Coordinated
 from samza_dagster.snapshots.facts import Fact, Unreadable
 from samza_dagster.snapshots.schemas import TABLES, ddl
 from samza_dagster.snapshots.tables import Batch, batch_of, local_rows
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 KEPT_REPORTS = 12
 """The newest of a replica that are kept, in one row: its pace is told by no more (`lag.readiness.PACED_BY`)."""
 COORDINATOR, CHECKPOINTS, METRICS = "coordinator stream", "checkpoints", "metrics"
+STATE = "our coordinator's state"
 _LEAST_SPLIT = 20_000
 _AT_ONCE = 5_000
 _KEYS_AT_ONCE = 100_000
@@ -38,7 +40,7 @@ Key = tuple[str, ...]
 class Span:
     """Offsets `start` (inclusive) to `end` (exclusive) of one partition, and whose it is.
 
-    `job` is the one job of a coordinator stream or of checkpoints; None: many jobs share the topic.
+    `job` is the one job of a coordinator stream, of a state topic or of checkpoints; None: many jobs share the topic.
     """
 
     topic: str
@@ -109,6 +111,7 @@ class _Reading:
         self._newest: dict[Key, dict[str, Any]] = {}
         self._reports: dict[Key, deque[str]] = {}
         self._last: dict[Span, tuple[int, int]] = {}
+        self._coordinated: defaultdict[Span, Coordinated] = defaultdict(Coordinated)
 
     def rows(self) -> Iterator[list[dict[str, Any]]]:
         """All facts; many times, where there are many."""
@@ -174,13 +177,19 @@ class _Reading:
                 fact = facts.report_fact(value)
             elif span.what == COORDINATOR:
                 fact = facts.coordinator_fact(key, value)
-            else:
+            elif span.what == CHECKPOINTS:
                 fact = facts.checkpoint_fact(key, value)
+            else:
+                for one in self._coordinated[span].facts(key, value, came_ms):
+                    self._take_fact(span, one, offset, came_ms)
+                return
         except Unreadable as error:
             seen = (value or key or b"")[:_ASIDE_BYTES].decode(errors="replace")
             fact = Fact(facts.UNREADABLE, str(offset), f"{error}: {seen}")
-        if fact is None:
-            return
+        if fact is not None:
+            self._take_fact(span, fact, offset, came_ms)
+
+    def _take_fact(self, span: Span, fact: Fact, offset: int, came_ms: int) -> None:
         job = fact.job or span.job
         about = (span.topic, str(span.partition), fact.kind, *(job or ()), fact.name, fact.source)
         self._newest[about] = _row(span, job, fact, offset, came_ms)

@@ -12,15 +12,18 @@ begins its commit again.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
+from samza_dagster.directories import data_directory
 from samza_dagster.snapshots.facts import READ
 from samza_dagster.snapshots.schemas import TABLES, Column, ddl
 
@@ -42,6 +45,12 @@ class Mark(NamedTuple):
     offset: int
     read_ms: int
     newest_ms: int | None
+
+
+def default_uri() -> str:
+    """Where the tables are if nobody says it: below `DAGSTER_HOME`, or below this user's data."""
+    home = os.environ.get("DAGSTER_HOME")
+    return str((Path(home) if home else data_directory()) / "snapshots")
 
 
 @dataclass(frozen=True)
@@ -81,12 +90,16 @@ class Tables:
         """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is none."""
         from deltalake import DeltaTable
 
-        return DeltaTable.create(
+        opened = DeltaTable.create(
             self.location(table),
             _schema(table),
             mode="ignore",
             storage_options=dict(self.storage_options),
         )
+        there = {field.name for field in opened.schema().fields}
+        if new := [field for field in _schema(table).fields if field.name not in there]:
+            opened.alter.add_columns(new)  # of a former release: null in its rows
+        return opened
 
     def read(self, spark: SparkSession, table: str, opened: Any | None = None) -> DataFrame:
         """All rows of a table, or of one that was opened before, with the columns of `TABLES`."""

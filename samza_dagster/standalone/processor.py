@@ -238,7 +238,7 @@ def _as_member(
     if barrier.state is BarrierState.NEW and is_expected and state.joined < group.version:
         state, told = _joined(state, group)
     elif barrier.state is BarrierState.DONE:
-        state, told = _agreed(state, group)
+        state, told = _agreed(state, group, now_ms)
     else:
         told = ()
     work, orders = state.work.ordered(now_ms)
@@ -261,8 +261,10 @@ def _joined(state: Processor, group: GroupView) -> tuple[Processor, tuple[Comman
     return replace(state, joined=group.version), (JoinBarrier(group.version),)
 
 
-def _agreed(state: Processor, group: GroupView) -> tuple[Processor, tuple[Command, ...]]:
-    """It runs what the version gives it, and says so when that is news."""
+def _agreed(
+    state: Processor, group: GroupView, now_ms: int
+) -> tuple[Processor, tuple[Command, ...]]:
+    """It runs what the version gives it, and says so, when that is news, once all of its containers have checked in."""
     restart = group.restarts.get(state.processor_id, state.restarted)
     work = state.work if restart == state.restarted else state.work.without()
     given = group.work_of(state.processor_id)
@@ -271,10 +273,10 @@ def _agreed(state: Processor, group: GroupView) -> tuple[Processor, tuple[Comman
     state = replace(state, work=work, restarted=restart)
     if state.joined < group.version:
         return state, ()
-    work = work.agreed(state.processor_id, most)
+    work = work.agreed(state.processor_id, most, now_ms)
     state = replace(state, work=work)
     running = Running(group.version, state.restarted, work.silent_ms)
-    if not work.is_settled or running == state.running:
+    if not work.has_checked_in or running == state.running:
         return state, ()
     return replace(state, running=running), (Report(running),)
 

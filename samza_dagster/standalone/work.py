@@ -12,7 +12,7 @@ from typing import NamedTuple
 from samza_dagster.model import ContainerModel, TaskMode
 from samza_dagster.standalone.division import Containers, divided, merged
 
-_WARMED_MS = 3_000
+_WARMED_MS = 6_000
 """So long a container runs on at most until the process is there that is to go on with its tasks: a barrier may wait for it."""
 _STARTED_MS, _RESTORED_MS = 30_000, 3_000
 """So long standby tasks wait at most for active ones that start, and once these have checked in: their stores are
@@ -72,6 +72,11 @@ class Work:
         return not self.ending and _ids(self.wanted) == _ids(self.running)
 
     @property
+    def has_checked_in(self) -> bool:
+        """What it means to run has started, all of it, and has checked in."""
+        return self.is_settled and _ids(self.wanted) <= self.at_work
+
+    @property
     def is_at_work(self) -> bool:
         """All active tasks that it may run are processed."""
         return _ids(_actives(self.wanted)) - self.awaited <= self.at_work
@@ -122,9 +127,11 @@ class Work:
         )
         return (*running_on, *begun)
 
-    def agreed(self, processor_id: str, most: int) -> Work:
+    def agreed(self, processor_id: str, most: int, now_ms: int) -> Work:
         """The version that it is by is agreed on; when all is at work, more than `most` containers become fewer."""
-        work = replace(self, awaited=frozenset())
+        work = self
+        if self.awaited:
+            work = replace(self, awaited=frozenset(), standbys_ms=now_ms + _RESTORED_MS)
         if not (work.is_settled and work.is_at_work):
             return work
         wanted = merged(processor_id, self.wanted, most, _ids(self.running))

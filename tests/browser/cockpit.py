@@ -105,6 +105,11 @@ class Cockpit:
             self.page.keyboard.press("Escape")
             expect(self._line(name)).to_have_text(re.compile(rf"^\s*{name}: {value}\s*$"))
 
+    def asks_for(self, **fields: str) -> None:
+        """The form has these fields, with what is offered for each."""
+        for name, offered in fields.items():
+            expect(self._line(name)).to_have_text(f"{name}: {offered}", use_inner_text=True)
+
     def scaffold(self) -> None:
         """Has the form add what must be filled in; of a choice it writes all, `pause|abort`."""
         self.page.get_by_role("button", name="Scaffold missing config").click()
@@ -144,6 +149,13 @@ class Cockpit:
         box.fill(text)
         box.press("Enter")
 
+    def hide_events(self) -> None:
+        """Of the log only what is said: events have paths of this machine."""
+        self.page.get_by_role("button", name=re.compile("Levels")).click()
+        self.page.get_by_text("event", exact=True).last.click()
+        self.page.keyboard.press("Escape")
+        expect(self.page.get_by_text("STEP_SUCCESS")).to_have_count(0)
+
     def reads(self, text: str, *, seconds: float = 60) -> None:
         """The page shows this text."""
         expect(self.page.get_by_text(text).first).to_be_visible(timeout=seconds * 1_000 * PACE)
@@ -175,7 +187,7 @@ class Cockpit:
 
     def pictures_in_place(self, count: int = 1) -> list[Picture]:
         """The pictures that the page shows without a click, once all have come."""
-        shown = self.page.locator("img[src^='/logs/']")
+        shown = self.page.locator("img[src*='/logs/']")
         expect(shown).to_have_count(count)
         self.page.wait_for_function(
             "() => [...document.querySelectorAll('img')].every(image => image.complete)"

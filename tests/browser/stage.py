@@ -113,7 +113,10 @@ def _running(processors: object) -> bool:
 
 @contextlib.contextmanager
 def staged(root: Path, **environment: str) -> Iterator[Stage]:
-    """As `samza-dagster demo` does: Dagster starts as soon as the broker answers."""
+    """As `samza-dagster demo` does: Dagster starts as soon as the broker answers.
+
+    It is under a path, as behind a proxy: what finds its way there does without one too.
+    """
     options = replace(OPTIONS, name="browser", rate=50.0)
     sandbox = Sandbox(options.name, root=root)
     stacks: list[DagsterStack] = []
@@ -128,6 +131,7 @@ def staged(root: Path, **environment: str) -> Iterator[Stage]:
     def on_broker(servers: str) -> None:
         env = {
             **demo_job.environment(servers),
+            "DAGSTER_WEBSERVER_PATH_PREFIX": "/dagster",
             "SAMZA_DAGSTER_AUTO_FAILOVER": "act",
             "SAMZA_DAGSTER_SENSOR_INTERVAL_S": str(round(5 * PACE)),
             **environment,

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from samza_dagster.orchestration.assets.datasets import DATASETS, FED_BY, PICTURES
+from samza_dagster.orchestration.assets.names import DATASETS, FED_BY, PICTURES
 from tests.browser.cockpit import Cockpit
 from tests.browser.stage import Stage
 from tests.rig.pace import PACE

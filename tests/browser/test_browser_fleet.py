@@ -12,7 +12,8 @@ import dagster as dg
 import pytest
 from playwright.sync_api import Browser
 
-from samza_dagster.orchestration.assets.datasets import DATASETS, late_pyspark, snapshot_assets
+from samza_dagster.orchestration.assets.datasets import late_pyspark, snapshot_assets
+from samza_dagster.orchestration.assets.names import DATASETS
 from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.policies import PlacementPolicies

@@ -45,7 +45,10 @@ def test_the_runs_page_shows_the_move(stage: Stage, cockpit: Cockpit, scheme: st
         cockpit.sees(told)
     cockpit.screenshot(f"run-move_with_standby-at-once-{scheme}")
     if scheme == "light":
+        cockpit.hide_events()
+        cockpit.sees("from first to last")
         cockpit.picture_of_the_pages("run")
+        cockpit.open_run(run_id)
     cockpit.filter_events("step:verify_placement type:STEP_OUTPUT")
     cockpit.reads("hosts_and_containers_table")
     cockpit.reads("0 active running")

@@ -20,7 +20,8 @@ def test_a_move_onto_a_forbidden_host_tells_the_rule_and_the_fix(
     assert ruled.refusal is not None
     cockpit.open_launchpad("move_container")
     cockpit.choose("0-0")
-    cockpit.scaffold()
+    legal = [one.host for one in ruled.hosts if one.legal and one.host != before["0-0"].host]
+    cockpit.asks_for(destination="|".join([*legal, "ANY_HOST"]))
     cockpit.fill(destination=forbidden, reason="beside its active")
     cockpit.screenshot("launchpad-move_container")
     run_id = cockpit.launch()

@@ -78,11 +78,6 @@ WAVES: tuple[tuple[Fault, ...], ...] = (
 )
 
 
-def judged_by(fault: Fault) -> tuple[str, ...]:
-    """The watchers for which a fault is one of the twenty: of a container both see the same."""
-    return (BLIND,) if fault.kind in (FREEZE, STOP_APPLYING) else WATCHERS
-
-
 def next_move(at: Mapping[str, str], group: str) -> tuple[str, str] | None:
     """The next step of a group into the ring; where two stand in each other's way, one steps aside."""
     pair = (group, f"{group}-0")

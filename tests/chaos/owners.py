@@ -9,11 +9,12 @@ dates are of one machine's clock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from samza_dagster.model import naming
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.sandbox.broker_log import Overlap, RecordBatch, overlaps, unjudged
+from samza_dagster.sandbox.broker_log import Overlap, RecordBatch, batches, overlaps
 
 CLOCKS_MS = 50
 """What two readings of one machine's clock may differ by, for steps that set it right."""
@@ -25,6 +26,32 @@ class Log(NamedTuple):
     topic: str
     partition: int
     batches: Sequence[RecordBatch]
+
+
+def batches_of_leader(
+    data: Mapping[int, Path], leaders: Mapping[int, int], topic: str, partition: int
+) -> list[RecordBatch]:
+    """A partition as its leader has it; `data` by node id, `leaders` node ids by partition.
+
+    What another replica has beyond that, or in its place, was never acknowledged: it goes as
+    that replica comes in step. What another lacks may be acknowledged all the same. Raises
+    `LookupError` without a leader.
+    """
+    return batches(data[leaders[partition]], topic, partition)
+
+
+def unjudged(topic: str, partition: int, log: Sequence[RecordBatch], owners: int) -> str:
+    """Why `overlaps` says nothing of this log, or "": `owners` incarnations are known to have
+    worked, one after the other. Batches without a producer's id look like one owner's, and
+    so does what is left of a log that was compacted.
+    """
+    nameless = sum(batch.producer_id < 0 for batch in log)
+    if nameless:
+        return f"{topic} {partition}: {nameless} of {len(log)} batches name no producer"
+    producers = len({batch.producer_id for batch in log})
+    if producers < owners:
+        return f"{topic} {partition}: {producers} producers, but {owners} owners had worked"
+    return ""
 
 
 class Reign(NamedTuple):

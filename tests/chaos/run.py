@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.sandbox import demo_job
-from samza_dagster.sandbox.broker_log import batches_of_leader
 from samza_dagster.sandbox.judge import Judge
 from tests.chaos.acts import Acts
 from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.clocks import HostClocks
 from tests.chaos.in_force import CarriedOut, InForce
-from tests.chaos.owners import Log, judged, reigns, uncertified
+from tests.chaos.owners import Log, batches_of_leader, judged, reigns, uncertified
 from tests.chaos.report import Report, befell, same_host, told_of
 from tests.chaos.schedule import Fault
 from tests.rig.at_rest import Processors

@@ -174,13 +174,6 @@ def test_a_suite_that_hangs_has_failed_and_one_that_the_time_cuts_off_has_not_ru
     assert outcomes_of(tmp_path, cut, 0.5)["cut"].startswith("not run to its end: ")
 
 
-def test_a_suite_is_told_how_pytest_is_to_run(tmp_path: Path) -> None:
-    """A slice of a day ends its suites at their first failure: what is cut off later has told it."""
-    code = "import os; raise SystemExit(os.environ['PYTEST_ADDOPTS'] != '-x')"
-    told = outcomes_of(tmp_path, {"suite": (20.0, code)}, 100.0, {"PYTEST_ADDOPTS": "-x"})
-    assert told == {"suite": "passed"}
-
-
 def test_a_week_of_slices_sees_every_suite_and_each_fits_beside_make_test() -> None:
     """Half an hour on the reference machine, of which set-up and `make test` take 15 minutes and more."""
     parts = suites.slices(suites.SUITES)
@@ -193,44 +186,6 @@ def test_all_suites_of_a_release_fit_into_two_hours() -> None:
     """With a twentieth to spare, at their nightly sizes on the reference machine."""
     chosen = (*suites.SUITES, *suites.MEASUREMENTS)
     assert sum(suite.seconds for suite in chosen) <= 0.95 * 7_200
-
-
-def test_as_many_weeks_as_there_are_shares_go_through_a_suite_s_whole(tmp_path: Path) -> None:
-    """A suite comes on the same day of each week, so the share follows the weeks."""
-    code = "import sys; print(*sys.argv[1:])"
-    told = _said(
-        tmp_path,
-        f"import sys\n"
-        f"from tests import suites\n"
-        f"suites.measured = lambda: 1.0\n"
-        f"suite = suites.Suite('s', 20.0, (sys.executable, '-c', {code!r}, 'SHARE={{day}}/3'))\n"
-        f"for day in (5, 12, 19, 26): suites.go_through([suite], 100.0, day=day)\n",
-    )
-    shares = [line.split("=")[1] for line in told if line.startswith("SHARE=")]
-    assert shares == ["1/3", "2/3", "3/3", "1/3"]
-
-
-def test_a_suite_s_figures_are_those_that_its_command_left(tmp_path: Path) -> None:
-    """Those of an earlier run count for nothing."""
-    output = (
-        "…\n31 passed, 2 deselected in 12.00s\n…\n1 failed, 4 passed, 1 error in 2.10s (0:01)\n"
-    )
-    assert suites.tests_of(output) == suites.Figures("37 tests", "2 failed", "0")
-    makefile = tmp_path / "Makefile"
-    makefile.write_text('all:\n\t@echo \'{"seen": "all"}\' > $(RESULT)\n')
-    told = _said(
-        tmp_path,
-        f"import sys\n"
-        f"from pathlib import Path\n"
-        f"from tests import suites\n"
-        f"suites.measured = lambda: 1.0\n"
-        f"suites._RESULTS = Path({str(tmp_path)!r})\n"
-        f"told = lambda found: suites.Figures(found['seen'])\n"
-        f"for command in (('make', '-s', '-f', {str(makefile)!r}), (sys.executable, '-c', '')):\n"
-        f"    suite = suites.Suite('s', 20.0, command, 'result.json', told)\n"
-        f"    print('count:', suites.go_through([suite], 100.0)[0].figures.count)\n",
-    )
-    assert [line for line in told if line.startswith("count:")] == ["count: all", "count: "]
 
 
 LEVEL = Level("a level", 10, ())
@@ -255,24 +210,6 @@ def test_only_a_level_that_ran_within_its_stretched_line_has_passed(
 
 
 MAKEFILE = commands.ROOT / "Makefile"
-
-
-@pytest.mark.parametrize("fails", ["longdagster", "deploy", "browser", "none of them"])
-def test_all_of_dagster_s_tests_run_though_one_part_fails(tmp_path: Path, fails: str) -> None:
-    """Kills at every boundary, kills of Dagster's own processes, the UI; any failure decides."""
-    ran = tmp_path / "ran"
-    (tmp_path / "bin").mkdir()
-    python = tmp_path / "bin" / "python"
-    python.write_text(
-        f'#!/bin/sh\necho "$*" >> {ran}\ncase "$*" in *"-m {fails} "*) exit 1;; esac\n'
-    )
-    python.chmod(0o755)
-    (tmp_path / ".installed").touch()
-    make = ("make", "-s", f"VENV={tmp_path}", "test-dagster")
-    ended = subprocess.run(make, cwd=commands.ROOT, capture_output=True, text=True, check=False)
-    markers = re.findall(r"^-m pytest .* -m (\w+) ", ran.read_text(), re.MULTILINE)
-    assert markers == ["longdagster", "deploy", "browser"]
-    assert (ended.returncode == 0) == (fails == "none of them"), ended.stderr
 
 
 def test_every_suite_that_make_test_has_no_time_for_is_among_the_long_ones() -> None:

@@ -299,6 +299,7 @@ class LookoutClient(PlacementClient):
         on_response: Callable[[PlacementResponse], None] | None = None,
         until: Callable[[PlacementResponse], bool] = terminal,
         on_notice: Callable[[str], object] = lambda _: None,
+        on_look: Callable[[float], object] = lambda _: None,
     ) -> PlacementResponse:
         for response in self.world.answers.get(uuid, []):
             if on_response is not None:

@@ -187,6 +187,7 @@ class FakeClient(PlacementClient):
         on_response: Callable[[PlacementResponse], None] | None = None,
         until: Callable[[PlacementResponse], bool] = terminal,
         on_notice: Callable[[str], object] = lambda _: None,
+        on_look: Callable[[float], object] | None = None,
     ) -> PlacementResponse:
         known = list(self.world.answers.get(uuid, []))
         todo = known if uuid in self._wrote else known[-1:]
@@ -213,7 +214,9 @@ class FakeClient(PlacementClient):
             if until(response):
                 return response
             self._break(response.response_message)
-            if self.world.slow and not again:
+            if self.world.slow and on_look is not None:
+                on_look(timeout_s)
+            elif self.world.slow and not again:
                 raise DeadlineExceeded("the outcome", seen="it is in progress")
 
     def _break(self, where: str) -> None:
@@ -322,11 +325,6 @@ def fake_drain() -> dg.JobDefinition:
 def fake_cancel_waiting() -> dg.JobDefinition:
     """For `dg.reconstructable`, which takes a function's name."""
     return fake_job("cancel_waiting")
-
-
-def fake_reconcile() -> dg.JobDefinition:
-    """For `dg.reconstructable`, which takes a function's name."""
-    return fake_job("reconcile")
 
 
 def fake_spin_up() -> dg.JobDefinition:

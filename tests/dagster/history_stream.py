@@ -12,7 +12,6 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.metadata import coordinator_stream
 from samza_dagster.metadata.coordinator_stream import Author
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.own_requests import read_mail
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.state_topic import encode_record
@@ -21,6 +20,7 @@ from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.model.own_requests import RESPONSE_PREFIX, response_value
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
+from tests.rig.memory_store import MemoryMetadataStore
 
 AUTHOR = Author("host-1", "samza", 1_700_000_000_000)
 STORES: dict[str, MemoryMetadataStore] = {}

@@ -44,6 +44,11 @@ DEADLINE_S = 900.0
 LOST_S = 60.0
 """Dagster's daemon passes over a failure for ever that it reads from the events before the run has
 its status, which is written after it: its retry is lost then, and somebody re-executes by hand."""
+_REEXECUTE = """mutation Reexecute($params: ReexecutionParams!) {
+  launchRunReexecution(reexecutionParams: $params) { __typename
+    ... on LaunchRunSuccess { run { runId } }
+    ... on Error { message } }
+}"""
 KEPT = "re-submitting the run into the queue"
 """Dagster's own word at a run that stays in the queue, its code server being away."""
 AT_WORK = 4
@@ -281,13 +286,16 @@ class Killed:
         return True
 
     def _reexecute(self, key: str, root: str) -> None:
+        def launch(strategy: str) -> None:
+            params = {"params": {"parentRunId": root, "strategy": strategy}}
+            answer = graphql.ask(self.stack.url, _REEXECUTE, params)["launchRunReexecution"]
+            graphql.launched(answer, f"re-execute run {root}: {strategy}")
+
         try:
-            self.stack.runs.reexecute(root)
+            launch("FROM_FAILURE")
         except InvalidInput as refused:
             self.refused[key] = str(refused)
-            whole = {"params": {"parentRunId": root, "strategy": "ALL_STEPS"}}
-            answer = graphql.ask(self.stack.url, graphql.REEXECUTE, whole)
-            graphql.launched(answer["launchRunReexecution"], f"re-execute run {root} whole")
+            launch("ALL_STEPS")
 
 
 def _newest(instance: dg.DagsterInstance) -> dict[str, dg.DagsterRun]:

@@ -53,6 +53,7 @@ class ServedClient:
         on_response: Callable[[PlacementResponse], None] | None = None,
         until: Callable[[PlacementResponse], bool] = terminal,
         on_notice: Callable[[str], object] = lambda _: None,
+        on_look: Callable[[float], object] = lambda _: None,
     ) -> PlacementResponse:
         first = True
         while True:

@@ -10,7 +10,6 @@ import pytest
 from fake_lookout import LOOKOUTS, FakeWatch, Lookout, LookoutClient
 from fake_placement import Killed
 
-from samza_dagster import SamzaJobComponent
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.tags import GROUP, JOB
 from samza_dagster.orchestration.watch import failover_tick as module
@@ -123,6 +122,10 @@ def test_its_end_is_told_once(stage: Stage) -> None:
         "auto-failover",
         "auto-failover-over",
     ]
+    for event in stage.events:
+        assert isinstance(event.metadata["told_at"], dg.TimestampMetadataValue)
+        numbers = [value.value for value in event.metadata.values() if type(value.value) is int]
+        assert all(number < stage.world.now_ms / 10 for number in numbers), "ms since the epoch"
 
 
 def test_a_broker_that_is_away_leaves_the_cursor_alone(stage: Stage) -> None:
@@ -330,26 +333,3 @@ def test_an_acknowledgement_can_be_tried_dry(stage: Stage) -> None:
     assert not acknowledge(stage, processor="77").success
     assert acknowledge(stage).success
     assert set(acknowledged(events.read().events, "demo/1")) == {"0"}
-
-
-def test_the_component_brings_sensors_jobs_and_checks() -> None:
-    """By the names that operators know; who coordinates says how far the sensor goes."""
-    made = SamzaJobComponent(bootstrap_servers="here:9092", app_name="demo")
-    definitions = dg.build_defs_for_component(made)
-    names = {sensor.name for sensor in definitions.sensors or []}
-    assert {"placement_responses", "auto_failover", "lag_slo", "invariants"} <= names
-    assert made.auto_failover.mode is None
-    repository = definitions.get_repository_def()
-    jobs = {job.name for job in repository.get_all_jobs()}
-    assert {"audit_failover", "acknowledge_failover", "forecast_readiness"} <= jobs
-    checks = {key.name for key in repository.asset_graph.asset_check_keys}
-    assert {
-        "same_host",
-        "replicas_present",
-        "one_owner",
-        "locality_agrees",
-        "lag_objective",
-    } <= checks
-    assets = {key.to_user_string() for key in repository.asset_graph.get_all_asset_keys()}
-    assert {"container_locality", "task_locality", "changelog_lag"} <= assets
-    assert {"standby_readiness", "placement_history"} <= assets

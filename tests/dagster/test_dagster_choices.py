@@ -12,6 +12,7 @@ from waiting_runs import continued, requested, tick
 
 from samza_dagster.client.views import HostView
 from samza_dagster.orchestration.choices import BACKFILL, choices_sensor, hosts_of, processors_of
+from samza_dagster.orchestration.jobs import of_component
 from samza_dagster.orchestration.tags import GROUP, PARTITION, job_tags, tags_from_run_config
 
 pytestmark = pytest.mark.dagster
@@ -118,6 +119,25 @@ def test_a_backfill_over_all_of_them_is_refused(world: World, instance: dg.Dagst
         instance=instance, partition_key="0", tags={BACKFILL: "b"}, raise_on_error=False
     )
     assert not result.success
+    assert world.requests == {}
+
+
+def test_the_form_offers_the_hosts_that_the_chosen_processor_may_go_to(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """The legal ones, with any of them; nothing is asked while more than one is left."""
+    samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
+    job = of_component(fake_job("move_container"), "demo/1", "", {}, samza)
+    offered = job.get_run_config_for_partition_key("0")
+    assert offered == {
+        "ops": {"plan_move_container": {"config": {"destination": "host-2|host-4|ANY_HOST"}}}
+    }
+    assert job.get_run_config_for_partition_key("9") == {}, "one that is gone"
+    keep_current(instance)
+    told = launch(instance, "move_container", "0", destination="host-2|host-4|ANY_HOST")
+    error = told.failure_data_for_node("plan_move_container")
+    assert error is not None
+    assert "delete all but the one that you mean" in str(error.error)
     assert world.requests == {}
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 import yaml
-from fake_placement import WORLDS, FakeSamza, World
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
@@ -21,7 +19,6 @@ from samza_dagster.orchestration.bounds import Within
 from samza_dagster.orchestration.component import TYPE
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
 
 pytestmark = pytest.mark.dagster
@@ -81,25 +78,6 @@ def test_attributes_reach_resources_and_sensor(tmp_path: Path) -> None:
     assert (policies.timeout_s, policies.lag_limit) == (42, 5)
     assert samza.hosts == ["host-1", "host-2"]
     assert definitions.resolve_sensor_def("placement_responses").minimum_interval_seconds == 29
-
-
-def test_an_interval_comes_from_the_environment_within_its_bounds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Pydantic's bounds refused the template itself: a number could never come from outside."""
-    template = "\"{{ env('TEST_INTERVAL', '12') | int }}\""
-    text = YAML.replace("sensor_interval_s: 30", f"sensor_interval_s: {template}")
-    text += f"  auto_failover: {{interval_s: {template}}}\n  lag_slo: {{interval_s: {template}}}\n"
-    watching = ("continuations", "bounce_resume", "auto_failover", "lag_slo")
-    for given, expected in ((None, 12), ("20", 20)):
-        if given is not None:
-            monkeypatch.setenv("TEST_INTERVAL", given)
-        made = dg.build_defs_for_component(component(tmp_path, text))
-        found = {n: made.resolve_sensor_def(n).minimum_interval_seconds for n in watching}
-        assert found == dict.fromkeys(watching, least_seconds(expected))
-    monkeypatch.setenv("TEST_INTERVAL", "3601")
-    with pytest.raises(InvalidInput, match=r"interval_s.*3,601 is out of bounds: from 1 to 3,600"):
-        component(tmp_path, text)
 
 
 SETTINGS = {
@@ -252,106 +230,37 @@ def test_a_defs_folder_holds_several_jobs(tmp_path: Path) -> None:
     assert "rolling_bounce" not in found
 
 
-class Placed(SamzaJobComponent):
-    """The component over a world of the cluster's name."""
-
-    def build_resources(self) -> dict[str, Any]:
-        made = super().build_resources()
-        fake = FakeSamza(
-            bootstrap_servers=self.bootstrap_servers,
-            job_name=str(self.app_name),
-            prefix=self.prefix,
-        )
-        return {**made, "samza": fake}
-
-
-@pytest.fixture
-def three_jobs() -> Iterator[dg.RepositoryDefinition]:
+def three_jobs() -> dg.RepositoryDefinition:
     """Three jobs on three clusters in one code location; one of them has no prefix."""
-    WORLDS.update({name: World.demo() for name in ("east:9092", "west:9092", "north:9092")})
-    made = dg.Definitions.merge(
-        *(
-            dg.build_defs_for_component(
-                Placed(
-                    bootstrap_servers=cluster,
-                    app_name=name,
-                    prefix=prefix,
-                    bounces=[ScheduledBounce(name="nightly", cron="0 2 * * *")],
-                )
-            )
-            for cluster, name, prefix in (
-                ("east:9092", "orders", "orders"),
-                ("west:9092", "billing", "billing"),
-                ("north:9092", "wordcount", ""),
-            )
+    nightly = [ScheduledBounce(name="nightly", cron="0 2 * * *")]
+    made = (
+        SamzaJobComponent(bootstrap_servers=cluster, app_name=name, prefix=prefix, bounces=nightly)
+        for cluster, name, prefix in (
+            ("east:9092", "orders", "orders"),
+            ("west:9092", "billing", "billing"),
+            ("north:9092", "wordcount", ""),
         )
     )
-    yield made.get_repository_def()
-    WORLDS.clear()
+    return dg.Definitions.merge(*map(dg.build_defs_for_component, made)).get_repository_def()
 
 
-def test_several_jobs_live_in_one_code_location(three_jobs: dg.RepositoryDefinition) -> None:
+def test_several_jobs_live_in_one_code_location() -> None:
     """Every name is there three times: plain and behind each prefix."""
+    jobs = three_jobs()
     for names in (
-        {job.name for job in three_jobs.get_all_jobs()} - {"__ASSET_JOB"},
-        {sensor.name for sensor in three_jobs.sensor_defs},
-        {schedule.name for schedule in three_jobs.schedule_defs},
+        {job.name for job in jobs.get_all_jobs()} - {"__ASSET_JOB"},
+        {sensor.name for sensor in jobs.sensor_defs},
+        {schedule.name for schedule in jobs.schedule_defs},
     ):
         plain = {name for name in names if not name.startswith(("orders_", "billing_"))}
         assert plain
         assert names == plain | {f"{p}_{name}" for p in ("orders", "billing") for name in plain}
-    keys = {key.to_user_string() for key in three_jobs.asset_graph.get_all_asset_keys()}
+    keys = {key.to_user_string() for key in jobs.asset_graph.get_all_asset_keys()}
     assert {"placement_history", "orders/placement_history", "billing/changelog_lag"} <= keys
-    launched = {t.job_name for s in three_jobs.sensor_defs for t in s.targets}
+    launched = {t.job_name for s in jobs.sensor_defs for t in s.targets}
     assert {"rolling_bounce", "orders_rolling_bounce", "billing_drain_host"} <= launched
-    schedule = three_jobs.get_schedule_def("orders_bounce_nightly")
+    schedule = jobs.get_schedule_def("orders_bounce_nightly")
     assert schedule.job_name == "orders_rolling_bounce"
-
-
-def test_each_of_several_jobs_acts_on_its_own_cluster(three_jobs: dg.RepositoryDefinition) -> None:
-    """Resources, tags and choices are the job's own."""
-    for cluster, job, prefix in (
-        ("east:9092", "orders", "orders_"),
-        ("west:9092", "billing", "billing_"),
-        ("north:9092", "wordcount", ""),
-    ):
-        config = {"processor": "0", "destination": "host-2"}
-        move = three_jobs.get_job(f"{prefix}move_container")
-        assert move.tags["samza/job"] == (f"{job}/{job}/1" if prefix else f"{job}/1")
-        assert move.tags["samza/action"] == "move_container"
-        untouched = {name: list(w.asked) for name, w in WORLDS.items() if name != cluster}
-        done = move.execute_in_process(
-            run_config={"ops": {"plan_move_container": {"config": config}}}
-        )
-        assert done.success
-        assert WORLDS[cluster].asked == [("0", "host-2")]
-        assert untouched == {n: w.asked for n, w in WORLDS.items() if n != cluster}
-
-
-def test_the_sensor_of_a_prefixed_job_reads_its_own_cluster(
-    three_jobs: dg.RepositoryDefinition, instance: dg.DagsterInstance
-) -> None:
-    """`orders_choices` offers what runs on that job's cluster."""
-    WORLDS["east:9092"].at = {"41": "host-1"}
-    sensor = three_jobs.get_sensor_def("orders_choices")
-    resources = dict(three_jobs.get_top_level_resources())
-    with dg.build_sensor_context(
-        instance=instance, repository_def=three_jobs, resources=resources
-    ) as context:
-        ticked = sensor.evaluate_tick(context)
-    offered = {r.partitions_def_name: r.partition_keys for r in ticked.dynamic_partitions_requests}
-    assert offered["orders/orders/1/processors"] == ["41"]
-
-
-def test_auto_failover_launches_its_own_job_s_audit_and_move(
-    three_jobs: dg.RepositoryDefinition,
-) -> None:
-    """Under a prefix those of that name: Samza's AM takes a failover in two requests alone."""
-    sensor = three_jobs.get_sensor_def("orders_auto_failover")
-    assert {target.job_name for target in sensor.targets} == {
-        "orders_audit_failover",
-        "orders_move_with_standby",
-    }
 
 
 def test_a_prefix_that_is_no_name_is_refused(tmp_path: Path) -> None:

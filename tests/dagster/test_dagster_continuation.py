@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 
 import dagster as dg
@@ -11,11 +10,10 @@ from fake_placement import FakeSamza, World, fake_definitions
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.lag import Heard
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.conditions import Met, Wait, Watched
+from samza_dagster.orchestration.waits.conditions import Met, Wait
 from samza_dagster.orchestration.waits.continuation import (
     MOST_LAUNCHED,
     ContinuationCursor,
@@ -131,26 +129,6 @@ def test_a_new_cursor_launches_nothing_twice(
     assert [r.run_key for r in requested(tick(instance, lost))] == [request.run_key]
     continued(instance, request)
     assert requested(tick(instance, lost)) == []
-
-
-def test_steady_takes_looks_without_a_gap(
-    world: World, instance: dg.DagsterInstance, clock: list[int]
-) -> None:
-    """A missed tick begins the steady time anew; the continuing run believes the sensor."""
-    world.lag_now = {"0-1": [7]}
-    launch(instance, steady_s=100)
-    cursor: str | None = None
-    for step_s, done in ((0, False), (50, False), (61, False), (50, False), (49, False), (1, True)):
-        clock[0] += step_s * 1000
-        result = tick(instance, cursor)
-        assert bool(requested(result)) is done, step_s
-        cursor = result.cursor
-    (request,) = requested(result)
-    seen = Met.read(request.tags[MET])
-    assert seen is not None
-    assert seen.steady_ms == {"0-1": 100_000}
-    assert continued(instance, request).success
-    assert world.at["0"] == "host-4"
 
 
 @pytest.mark.longdagster
@@ -294,17 +272,3 @@ def test_dagster_takes_the_request_as_one_for_a_job_of_the_sensor(
     assert request.job_name == VIA
     assert request.run_key == f"{first.run_id}/1"
     assert request.tags[ROOT] == first.run_id
-
-
-def test_what_was_waited_for_under_a_former_release_stays_waited() -> None:
-    """One release kept no reports: the steady time begins anew there, the wait's own doesn't."""
-    former = {"version": 2, "job": "demo/1", "watched": {"r": [9, 7, {"0-0": 5}]}, "asked": []}
-    without = ContinuationCursor.read(json.dumps({**former, "clock": "c"}), "demo/1")
-    assert without is not None
-    (one,) = without.watched.values()
-    assert (one.waited_ms, one.steady_ms("0-0")) == (7, 0)
-    reporting = {"r": [9, 7, {"0-0": 5}, {"0-0": [3, 8]}]}
-    text = json.dumps({**former, "version": 3, "watched": reporting, "clock": "c"})
-    assert ContinuationCursor.read(text, "demo/1") == ContinuationCursor(
-        "demo/1", {"r": Watched({"0-0": 5}, 9, 7, {"0-0": Heard(3, 8)})}, clock="c"
-    )

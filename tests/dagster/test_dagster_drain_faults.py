@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,12 +13,11 @@ from fake_placement import (
     NOT_STARTED,
     SUCCEEDED,
     FakeClient,
-    Killed,
     Run,
     World,
     fake_drain,
 )
-from test_dagster_jobs import failure, was_cancelled
+from test_dagster_jobs import failure
 from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.client.checkpoints import ProcessorProgress
@@ -29,33 +27,11 @@ from samza_dagster.orchestration.operations import loop
 from samza_dagster.orchestration.operations.control import RunControl
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.plans.several import Limits
-from samza_dagster.orchestration.plans.units import Kind, Step, Unit
+from samza_dagster.orchestration.plans.units import Kind, Limits, Step, Unit
 from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.placement import texts
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize(
-    "where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS, "lag"]
-)
-@pytest.mark.parametrize("times", range(8))
-def test_killed_at_any_boundary_it_goes_on_where_it_stood(
-    world: World, instance: dg.DagsterInstance, where: str, times: int
-) -> None:
-    """Nobody is moved twice, no second standby is started."""
-    world.breaks = {where: Killed()}
-    world.breaks_after[where] = times
-    done, first = execute(instance, job=fake_drain, config=config())
-    assert done is (where in world.breaks)  # it is passed less often than that
-    assert times or not done  # but once at least, or nothing was killed at all
-    if not done:
-        assert from_failure(instance, first, fake_drain, config())
-    assert on(world) == []
-    assert len(world.requests) == 7
-    assert world.starts == {"3-0": 1, "0-0": 1, "0": 1, "2": 1, "1-1": 1, "1": 1}
 
 
 def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
@@ -96,23 +72,6 @@ def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: World, run: 
     assert len(world.requests) == 1
     assert world.cancelled == list(world.requests)
     assert on(world) == ["0", "1", "2", "3-0"]
-
-
-def test_a_drain_cancelled_while_kafka_is_away_is_cancelled_and_says_what_goes_on(
-    world: World, instance: dg.DagsterInstance, run: Run
-) -> None:
-    """Each container of it: Kafka's absence doesn't take the place of the cancellation."""
-    world.slow, world.away_at = True, "wait"
-    world.breaks, world.breaks_after = {"wait": dg.DagsterExecutionInterruptedError()}, {"wait": 3}
-    result = drain(run, at_once=2)
-    assert was_cancelled(result, "drain")
-    warned = [
-        e.user_message for e in instance.all_logs(result.run_id) if e.level == logging.WARNING
-    ]
-    for processor, uuid in zip(("3-0", "0"), world.requests, strict=True):
-        (told,) = [w for w in warned if w.startswith(f"cancelled: {processor}: ")]
-        assert f"request {uuid} goes on" in told
-        assert "no broker answers" in told
 
 
 def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(

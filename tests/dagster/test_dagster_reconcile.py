@@ -8,20 +8,17 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from dagster import serialize_value
 from fake_placement import (
     EXPIRED,
     NOT_STARTED,
-    SUCCEEDED,
     FakeClient,
     Killed,
     World,
     fake_cancel_waiting,
     fake_job,
     fake_move_via,
-    fake_reconcile,
 )
-from test_dagster_jobs import output_metadata, was_cancelled
+from test_dagster_jobs import output_metadata
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import launch, tick
 
@@ -34,7 +31,6 @@ from tests.rig.bounce_world import earlier_restart
 pytestmark = pytest.mark.dagster
 JOB = "reconcile"
 VIA = {"ops": {"plan_move_via_new_standby": {"config": {"processor": "0", "steady_s": 0}}}}
-DONE = (SUCCEEDED, "done")
 
 
 @pytest.fixture
@@ -64,13 +60,6 @@ def failed_text(result: dg.ExecuteInProcessResult, op: str) -> str:
     return str(data.user_failure_data.description)
 
 
-def test_a_job_as_it_should_be_is_asked_nothing(world: World, instance: dg.DagsterInstance) -> None:
-    """The run succeeds with no step."""
-    result = reconcile(instance)
-    assert result.output_for_node("carry_out_reconcile") == 0
-    assert world.requests == {}
-
-
 def test_a_pin_is_brought_about_one_at_a_time_in_a_group(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -82,22 +71,6 @@ def test_a_pin_is_brought_about_one_at_a_time_in_a_group(
     assert world.busiest == 2
     for together in world.together:
         assert len({p[0] for p in together}) == len(together)
-
-
-def test_reconcile_cancelled_while_kafka_is_away_is_cancelled_and_says_what_goes_on(
-    world: World, instance: dg.DagsterInstance
-) -> None:
-    """Of each container: Kafka's absence doesn't take the place of the cancellation."""
-    world.slow, world.away_at = True, "wait"
-    world.breaks, world.breaks_after = {"wait": dg.DagsterExecutionInterruptedError()}, {"wait": 3}
-    result = reconcile(instance, wanted={"0": "host-3", "1": "host-1"}, at_once=4)
-    assert was_cancelled(result, "carry_out_reconcile")
-    told = [e.user_message for e in instance.all_logs(result.run_id)]
-    told = [line for line in told if line.startswith("cancelled: ")]
-    assert len(told) == len(world.requests) > 1
-    for uuid in world.requests:
-        assert [f"request {uuid} goes on" in line for line in told].count(True) == 1
-    assert all("no broker answers" in line for line in told)
 
 
 def test_a_dry_run_shows_steps_and_reasons_and_asks_nothing(
@@ -264,27 +237,6 @@ def test_a_group_for_which_samza_s_am_may_end_the_job_is_left_out_and_the_others
     assert [p for p, _ in world.asked] == ["1-0"]
 
 
-@pytest.mark.longdagster
-@pytest.mark.parametrize("where", ["wait", texts.RESOURCES_REQUESTED, texts.STOP_IN_PROGRESS])
-@pytest.mark.parametrize("times", range(4))
-def test_killed_at_any_boundary_it_goes_on_where_it_stood(
-    world: World, instance: dg.DagsterInstance, where: str, times: int
-) -> None:
-    """A shared host, and a standby that is missing: two requests, whichever run asked."""
-    del world.at["1-0"]
-    world.at["0-0"] = "host-1"
-    config = {"ops": {"plan_reconcile": {"config": {}}}}
-    world.breaks = {where: Killed()}
-    world.breaks_after[where] = times
-    done, first = execute(instance, job=fake_reconcile, config=config)
-    assert done is (where in world.breaks)  # it is passed less often than that
-    assert times or not done  # but once at least, or nothing was killed at all
-    if not done:
-        assert from_failure(instance, first, fake_reconcile, config)
-    assert sorted(kinds(world)) == ["place", "start-standby"]
-    assert world.starts == {"0-0": 1, "1-0": 1}
-
-
 def test_a_step_that_fails_ends_its_group_and_the_others_go_on(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -342,29 +294,6 @@ def test_a_group_that_is_refused_is_told_and_the_others_go_on(
 
 
 @pytest.mark.longdagster
-@pytest.mark.parametrize("dry_run", [False, True])
-def test_a_plan_of_many_hundred_standbys_fits_into_the_metadata(
-    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, dry_run: bool
-) -> None:
-    """No event has more than 300 kB; the run goes on with all of the plan."""
-    world.at = {str(n): f"host-{1 + n % 4}" for n in range(700)}
-    view = world.view()
-    monkeypatch.setattr(world, "view", lambda: view)
-    result = fake_job(JOB).execute_in_process(
-        run_config={"ops": {"plan_reconcile": {"config": {"standbys": 1, "dry_run": dry_run}}}},
-        instance=instance,
-        op_selection=["plan_reconcile"],
-    )
-    for entry in instance.all_logs(result.run_id):
-        assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]
-    shown = output_metadata(result, "plan_reconcile")
-    assert shown["containers"] == 700
-    assert "more" in str(shown["plan_table"].records[-1].data["what"])
-    if not dry_run:
-        assert len(result.output_for_node("plan_reconcile", "plan").units) == 700
-
-
-@pytest.mark.longdagster
 @pytest.mark.parametrize(
     "config", [{"only": ["1-0"]}, {"only": ["host-2"]}, {"skip": ["0"]}, {"skip": ["host-1"]}]
 )
@@ -375,26 +304,6 @@ def test_only_the_groups_that_are_named_are_reconciled(
     world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
     assert reconcile(instance, **config).success
     assert [p for p, _ in world.asked] == ["1-0"]
-
-
-def test_a_name_that_is_not_there_is_refused(world: World, instance: dg.DagsterInstance) -> None:
-    """A slip would leave out a group that was meant."""
-    text = failed_text(reconcile(instance, only=["7"]), "plan_reconcile")
-    assert "only or skip 7" in text
-    assert world.requests == {}
-
-
-def test_a_failed_step_is_asked_again_by_a_re_execution(
-    world: World, instance: dg.DagsterInstance
-) -> None:
-    """As a second attempt of the same plan."""
-    world.at["0-0"] = "host-1"
-    world.ends = [NOT_STARTED]
-    config = {"ops": {"plan_reconcile": {"config": {}}}}
-    done, first = execute(instance, job=fake_reconcile, config=config)
-    assert not done
-    assert from_failure(instance, first, fake_reconcile, config)
-    assert world.at["0-0"] != "host-1"
 
 
 def test_a_waiting_run_is_given_up_and_its_standby_removed(

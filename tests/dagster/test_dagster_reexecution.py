@@ -132,23 +132,6 @@ def test_a_run_killed_at_any_op_is_gone_on_with(
     assert world.at["0"] == "host-2"
 
 
-@pytest.mark.longdagster
-@pytest.mark.parametrize(
-    "where",
-    ["wait", texts.RESOURCES_REQUESTED, texts.STANDBY_STOP_IN_PROGRESS, texts.STOP_IN_PROGRESS],
-)
-def test_a_move_with_standby_killed_at_any_stage_is_gone_on_with(
-    world: World, instance: dg.DagsterInstance, where: str
-) -> None:
-    """The one request is found again, whichever op it was at."""
-    world.breaks = {where: Killed()}
-    done, first = execute(instance)
-    assert not done
-    assert from_failure(instance, first)
-    assert world.asked == [("0", "STANDBY")]
-    assert world.starts == {"0": 1, "0-0": 1}
-
-
 def test_a_hold_that_was_let_go_is_reserved_anew(
     world: World, instance: dg.DagsterInstance
 ) -> None:
@@ -190,13 +173,6 @@ def test_each_failure_that_was_read_is_one_more_attempt(
     assert from_failure(instance, second)
     assert [p for p, _ in world.asked] == ["0-0", "0", "0", "0"]
     assert len(world.requests) == 4
-
-
-def test_a_new_run_asks_anew(world: World, instance: dg.DagsterInstance) -> None:
-    """Two runs of the same config are two actions."""
-    execute(instance, job=fake_move_container, config=CONTAINER)
-    execute(instance, job=fake_move_container, config=CONTAINER)
-    assert world.asked == [("0", "host-2"), ("0", "host-2")]
 
 
 @pytest.mark.longdagster

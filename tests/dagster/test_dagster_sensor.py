@@ -10,7 +10,6 @@ import dagster as dg
 import pytest
 from history_stream import STATE, STORES, MemorySamza, Stream, response, under_samza
 
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import ResponseDetails, StatusCode
 from samza_dagster.orchestration.history import events
@@ -25,6 +24,7 @@ from samza_dagster.orchestration.history.open_requests import OpenRequest
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
 from samza_dagster.orchestration.history.tick import no_end_event
 from samza_dagster.placement import texts
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.dagster
 
@@ -36,14 +36,6 @@ def stream() -> Iterator[Stream]:
     with dg.DagsterInstance.ephemeral() as instance:
         yield Stream(STORES["here"], instance)
     STORES.clear()
-
-
-def test_a_fresh_cursor_starts_from_now(stream: Stream) -> None:
-    """History isn't replayed as news."""
-    stream.respond(1)
-    assert stream.tick() == []
-    stream.respond(2)
-    assert stream.tick() == [2]
 
 
 def test_only_outcomes_become_events(stream: Stream) -> None:
@@ -262,28 +254,6 @@ def test_an_event_has_the_whole_timeline_of_its_request(stream: Stream) -> None:
     assert list(cursor.flight.requests) == [str(UUID(int=2))]
 
 
-FAILOVER = (
-    (StatusCode.IN_PROGRESS, 0),
-    (StatusCode.IN_PROGRESS, 500),
-    (StatusCode.SUCCEEDED, 4_000),
-)
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-def test_a_failover_has_its_statuses_and_its_seconds(stream: Stream, *, at_once: bool) -> None:
-    """Between two ticks or over several: each answer overwrites the one before, and is in the topic."""
-    stream.tick()
-    for status, after_ms in FAILOVER:
-        STATE.respond(2, status, f"after {after_ms}", after_ms=after_ms)
-        if status is StatusCode.SUCCEEDED or not at_once:
-            recorded = stream.tick()
-    assert recorded == [2]
-    (event,) = stream.events
-    assert timeline(event) == ["IN_PROGRESS", "IN_PROGRESS", "SUCCEEDED"]
-    assert event.metadata["seconds"].value == 4.0
-    assert stream.tick() == []
-
-
 @pytest.mark.parametrize("own", [True, False])
 @pytest.mark.parametrize(
     ("status", "seconds"),
@@ -341,18 +311,6 @@ def test_a_reset_cursor_loses_none_in_a_topic_of_which_none_is_recorded(stream: 
     assert stream.tick() == [6]
 
 
-def test_a_reset_cursor_on_a_stream_made_anew_starts_from_now(stream: Stream) -> None:
-    """The position that was recorded is beyond its end."""
-    stream.tick()
-    for number in range(5):
-        stream.respond(number)
-    stream.tick()
-    STORES["here"] = MemoryMetadataStore()
-    stream.cursor = None
-    assert stream.tick() == []
-    assert "made anew" in stream.said
-
-
 def test_the_history_of_another_job_is_no_reason_to_begin_before_now(stream: Stream) -> None:
     """One asset may have had the events of a job of another name."""
     other = history_event("other/1", 0, response(1, StatusCode.SUCCEEDED))
@@ -385,21 +343,6 @@ def test_a_request_without_an_end_is_named_once_after_its_time(stream: Stream) -
     assert stream.tick() == []
     stream.respond(5)
     assert stream.tick() == [5]
-
-
-@pytest.mark.longdagster
-def test_a_thousand_requests_without_an_end_are_each_named_once(stream: Stream) -> None:
-    """Also by a sensor whose cursor is lost in between; those that were named leave room."""
-    under_samza(stream)
-    for number in range(1000):
-        stream.respond(number, StatusCode.IN_PROGRESS)
-    stream.tick()
-    stream.now_ms += 700_000
-    named = [n for _ in range(6) for n in stream.tick()]
-    assert sorted(named) == list(range(1000))
-    assert len(stream.cursor or "") < 150_000
-    stream.cursor = None
-    assert [n for _ in range(4) for n in stream.tick()] == []
 
 
 def test_a_request_with_a_time_out_of_its_own_is_named_after_that(stream: Stream) -> None:

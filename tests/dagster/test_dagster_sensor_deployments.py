@@ -12,10 +12,10 @@ import dagster as dg
 import pytest
 from history_stream import STATE, STORES, Stream, deploy, response, under_samza
 
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.history import events
 from samza_dagster.orchestration.history.events import MOST_IN_A_TICK, HistoryCursor
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.dagster
 BEGIN_MS = response(0, StatusCode.ACCEPTED).timestamp

@@ -15,6 +15,7 @@ from fake_lookout import LOOKOUTS, Lookout, LookoutClient
 from fake_placement import WORLDS, FakeClient, World
 
 from samza_dagster import SamzaJobComponent
+from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.orchestration import job_sensor
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
@@ -169,6 +170,19 @@ def test_choices_name_job_and_processor(instance: dg.DagsterInstance) -> None:
     assert instance.get_dynamic_partitions("*/jobs") == ["orders/1"]
 
 
+def test_the_form_offers_the_hosts_of_the_chosen_processors_job(
+    instance: dg.DagsterInstance,
+) -> None:
+    """Each job has hosts of its own."""
+    WORLDS["billing/2"].hosts = {
+        "here": HostView("here", "alive"),
+        "there": HostView("there", "alive"),
+    }
+    WORLDS["billing/2"].at = {"0": "here"}
+    made = loaded().get_job("move_container").get_run_config_for_partition_key("billing/2/0")
+    assert made["ops"]["plan_move_container"]["config"]["destination"] == "there|ANY_HOST"
+
+
 def test_a_run_is_about_the_job_of_its_partition(instance: dg.DagsterInstance) -> None:
     """It asks that job alone, and is tagged as a run of a component of that job is."""
     several = loaded()
@@ -227,28 +241,6 @@ def test_jobs_of_a_pattern_are_those_that_kafka_has_now(instance: dg.DagsterInst
     WORLDS["orders-eu/3"] = World.demo()
     tick(instance, several, "choices")
     assert set(instance.get_dynamic_partitions("*/jobs")) == {"orders/1", "orders-eu/3"}
-
-
-def test_a_check_is_told_of_each_job_and_each_has_its_own_memory(
-    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A second tick has nothing new."""
-    now_ms = Lookout().now_ms
-    monkeypatch.setattr(check_tick.time, "time_ns", lambda: now_ms * 1_000_000)
-    monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", now_ms))
-    several = loaded(bootstrap_servers="watched")
-    for job in ("orders/1", "billing/2"):
-        LOOKOUTS[job] = Lookout()
-        LOOKOUTS[job].alive()
-    result = tick(instance, several, "invariants")
-    assert {event.metadata["job"].value for event in result.asset_events} == {
-        "orders/1",
-        "billing/2",
-    }
-    kept = JobCursors.read(result.cursor)
-    assert kept is not None
-    assert set(kept.cursors) == {"orders/1", "billing/2"}
-    assert not tick(instance, several, "invariants", result.cursor).asset_events
 
 
 def test_a_check_passes_when_it_does_for_each_job(instance: dg.DagsterInstance) -> None:

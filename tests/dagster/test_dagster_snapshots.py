@@ -15,8 +15,6 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import resource_manager as resource_managers
 from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
 from samza_dagster.orchestration.assets.datasets import (
-    DATASETS,
-    FED_BY,
     described,
     late_pyspark,
     snapshot_assets,
@@ -25,6 +23,7 @@ from samza_dagster.orchestration.assets.datasets import (
     tidy_job,
 )
 from samza_dagster.orchestration.assets.fleet import fleet_overview
+from samza_dagster.orchestration.assets.names import DATASETS, FED_BY
 from samza_dagster.orchestration.assets.snapshot_run import lines
 from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
@@ -159,7 +158,9 @@ def test_pictures_come_first_of_all_metadata() -> None:
     assert first["host_loss"] == "if_a_host_dies"
 
 
-def test_where_logs_are_files_a_picture_is_told_by_its_address(tmp_path: Path) -> None:
+def test_where_logs_are_files_a_picture_is_told_by_its_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Shorter than what the UI shows in place; the file is where the web server looks for it."""
     with dg.instance_for_test(temp_dir=str(tmp_path)) as instance:
         result = materialize("0-0=30", instance=instance)
@@ -169,6 +170,8 @@ def test_where_logs_are_files_a_picture_is_told_by_its_address(tmp_path: Path) -
         file: Any = instance.compute_log_manager
         newest = "newest-changelog_lag/pictures/lag_over_time"
         assert f"(/logs/{newest}/svg)" in described("", "changelog_lag")
+        monkeypatch.setenv("DAGSTER_WEBSERVER_PATH_PREFIX", "/dagster")
+        assert f"(/dagster/logs/{newest}/svg)" in described("", "changelog_lag")
         assert Path(file.get_captured_local_path(newest.split("/"), "svg")).exists()
         assert (
             Path(file.get_captured_local_path(path.split("/"), "svg"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 from fake_placement import EXPIRED, FakeClient, Run, World
 from test_dagster_jobs import failure, output_metadata
@@ -9,8 +11,8 @@ from test_dagster_jobs import failure, output_metadata
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.requests import request_uuid
-from samza_dagster.orchestration.spinning_up import look_until_warm
-from samza_dagster.orchestration.waits.warm_up import WarmUp
+from samza_dagster.orchestration.via_standby import look_until_warm
+from samza_dagster.orchestration.waits.conditions import WarmUp
 
 pytestmark = pytest.mark.dagster
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
@@ -42,7 +44,8 @@ def test_a_standby_is_started_and_waited_for(world: World, run: Run) -> None:
     shown = output_metadata(result, "wait_until_warm")
     assert (shown["host"], shown["lag_records"]) == ("host-4", 90)
     assert shown["lag"].startswith("![lag](data:image/svg+xml")
-    assert shown["lag_table"].records
+    first = shown["lag_table"].records[0].data
+    assert datetime.fromisoformat(str(first["at"])).year > 2000, "a time that a person reads"
 
 
 def test_a_host_that_a_rule_forbids_is_refused_before_anything_is_asked(

@@ -106,23 +106,6 @@ def test_another_host_is_refused_for_a_standby(
     assert world.requests == {}
 
 
-@pytest.mark.parametrize("host", ["host-2", "host-4"])
-def test_an_active_goes_where_it_is_sent(
-    world: World, request: pytest.FixtureRequest, host: str
-) -> None:
-    """The hosts are for standbys."""
-    assert bound(request, "move_container", processor="0", destination=host).success
-    assert world.at["0"] == host
-
-
-def test_a_standby_may_be_restarted_where_it_is(
-    world: World, request: pytest.FixtureRequest
-) -> None:
-    """It is sent nowhere."""
-    world.at["0-0"] = "host-2"
-    assert bound(request, "restart_container", processor="0-0").success
-
-
 def test_a_move_that_leaves_the_standby_s_host_to_the_coordinator_is_refused(
     world: World, request: pytest.FixtureRequest
 ) -> None:

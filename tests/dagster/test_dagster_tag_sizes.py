@@ -13,9 +13,8 @@ from fake_placement import FakeClient, World
 
 from samza_dagster.orchestration.operations.ops import FAILED_GROUPS, note_failed_groups
 from samza_dagster.orchestration.operations.progress import Progress
-from samza_dagster.orchestration.plans.several import UnitsPlan
-from samza_dagster.orchestration.plans.units import State, Unit
-from samza_dagster.orchestration.reconcile.left_over import left_over
+from samza_dagster.orchestration.plans.units import State, Unit, UnitsPlan
+from samza_dagster.orchestration.reconcile import left_over
 from samza_dagster.orchestration.spun_up import SPINS_UP, SPUN_UP, YES, note_spin_up
 from samza_dagster.orchestration.tags import JOB, MOST_TAG_BYTES
 
@@ -92,7 +91,7 @@ def test_the_groups_that_failed_are_noted_as_far_as_a_tag_takes_them(
     """Of long ids fewer than two hundred fit; those left out aren't done last, no more."""
     run = run_of(instance, {})
     names = [f"{number}_{'n' * 100}" for number in range(200)]
-    failed = [Progress(Unit(name, "", "", ()), State.FAILED) for name in names]
+    failed = [Progress(Unit(name, "", "", (), name), State.FAILED) for name in names]
     context = cast("dg.OpExecutionContext", SimpleNamespace(instance=instance, run=run))
     note_failed_groups(context, cast("UnitsPlan", SimpleNamespace(refused=())), failed)
     known = instance.get_run_by_id(run.run_id)

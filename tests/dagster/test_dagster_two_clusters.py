@@ -21,7 +21,6 @@ from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.tags import GROUP, JOB, tags_from_run_config
 from samza_dagster.orchestration.watch import failover_tick
 from samza_dagster.orchestration.watch.audit import acknowledge_job
 from samza_dagster.orchestration.watch.reported import acknowledgement
@@ -128,19 +127,6 @@ def test_a_resume_is_of_its_own_cluster_s_bounce(
 
 
 @pytest.mark.longdagster
-def test_an_abort_is_of_its_own_cluster_s_bounce(
-    both: dg.RepositoryDefinition, instance: dg.DagsterInstance
-) -> None:
-    """None of east's runs, so there is nothing that east's job could abort."""
-    running = dg.DagsterRunStatus.STARTED
-    west = bounced(instance, both, "west", running, bounce_runs.RUNNING)
-    assert not control(instance, both, "east", "abort")
-    assert told(instance, west) is None
-    assert control(instance, both, "west", "abort")
-    assert told(instance, west) == "abort"
-
-
-@pytest.mark.longdagster
 def test_a_pause_of_one_cluster_s_bounce_skips_no_tick_of_the_other_s(
     both: dg.RepositoryDefinition, instance: dg.DagsterInstance
 ) -> None:
@@ -241,21 +227,6 @@ def test_each_cluster_s_choices_stay_as_they_are(
     offered = both.get_job("east_restart_container").partitions_def
     assert offered is not None
     assert offered.get_partition_keys(dynamic_partitions_store=instance) == ["41"]
-
-
-def test_the_queue_limits_each_cluster_by_itself(both: dg.RepositoryDefinition) -> None:
-    """By job and by container group; the job's own bounce and reconcile as well."""
-    config = {"ops": {"plan_restart_container": {"config": {"processor": "0-0"}}}}
-    for tag in (JOB, GROUP):
-        seen: list[set[str]] = []
-        for prefix in ("east", "west"):
-            tags = [
-                both.get_job(f"{prefix}_{name}").tags
-                for name in ("restart_container", "rolling_bounce", "reconcile")
-            ]
-            implied = tags_from_run_config(config, tags[0])
-            seen.append({(implied | t)[tag] for t in tags if tag in implied | t})
-        assert not seen[0] & seen[1]
 
 
 def test_two_components_of_one_job_under_one_prefix_are_refused_at_load() -> None:

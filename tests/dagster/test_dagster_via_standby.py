@@ -85,17 +85,6 @@ def test_a_dry_run_prints_every_step_and_asks_nothing(world: World, run: Run) ->
     assert world.requests == {}
 
 
-def test_samza_s_am_refuses_before_anything_is_written(world: World, run: Run) -> None:
-    """Its wire has no standby on request; the refusal says what has."""
-    world.coordinator = "samza"
-    result = run(JOB, **ASK)
-    text, metadata = failure(result, f"plan_{JOB}")
-    assert "only samza_dagster's coordinator" in text
-    assert "job.standbytasks.replication.factor" in text
-    assert world.requests == {}
-    assert metadata["error"] == "Refused"
-
-
 @pytest.mark.parametrize("destination", ["ANY_HOST", "STANDBY"])
 def test_one_of_samza_s_words_is_no_destination(world: World, run: Run, destination: str) -> None:
     """The host must be known before the standby is started there."""
@@ -154,38 +143,6 @@ def test_cancelled_while_kafka_is_away_it_is_cancelled(
     assert was_cancelled(result, op)
     told = [entry.user_message for entry in instance.all_logs(result.run_id)]
     assert any("no broker answers" in line for line in told)
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize(
-    "where",
-    [
-        "wait",
-        texts.RESOURCES_REQUESTED,
-        texts.STOP_IN_PROGRESS,
-        "held",
-        "commit",
-    ],
-)
-@pytest.mark.parametrize("times", [0, 1, 2])
-def test_killed_at_any_boundary_it_goes_on_where_it_stood(
-    world: World, instance: dg.DagsterInstance, where: str, times: int
-) -> None:
-    """One standby started, one stopped, one move, whichever boundary the worker died at.
-
-    `times` is how often the boundary is passed before.
-    """
-    world.breaks = {where: Killed()}
-    world.breaks_after[where] = times
-    done, first = execute(instance, job=fake_move_via, config=CONFIG)
-    assert done is (where in world.breaks)  # it is passed less often than that
-    assert times or not done  # but once at least, or nothing was killed at all
-    if not done:
-        assert from_failure(instance, first, fake_move_via, CONFIG)
-    assert kinds(world) == ["start-standby", "stop-standby", "hold"]
-    assert len(world.committed) == 1
-    assert world.starts == {"0-1": 1, "0": 1}
-    assert world.at == {"0": "host-4", "0-0": "host-3", "1": "host-2", "1-0": "host-4"}
 
 
 def test_a_failed_start_is_asked_again_by_a_re_execution(

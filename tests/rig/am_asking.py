@@ -19,7 +19,7 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.planning import PLAN
-from samza_dagster.orchestration.plans.several import UnitsPlan
+from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.chaos.am_judge import LOOK_MS, Claim, Fault, Outcome, Process, Rest, Stream, Word
@@ -234,7 +234,7 @@ def _claims(
     if ask.kind == "reconcile":
         # Groups in which an action is under way are left alone, and told of as that.
         plan: UnitsPlan = result.output_for_node("plan_reconcile", PLAN)
-        groups = {unit.group for unit in plan.units}
+        groups = {unit.group_id for unit in plan.units}
         pins = wanted(ask, actives=actives, hosts=hosts)
         return tuple(Claim(p, h, anew=False) for p, h in pins.items() if group_of(p) in groups)
     if ask.kind == "rolling_bounce":

@@ -7,9 +7,9 @@ import uuid as uuid_module
 from typing import Any
 
 from samza_dagster.client.placement_client import PlacementClient
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.resource_manager import ResourceManager
 from tests.rig.am_rules import JOB, NAMESPACE, REQUEST, RESPONSE, RecordedAm
+from tests.rig.memory_store import MemoryMetadataStore
 
 
 class AmInMemory:

@@ -170,7 +170,7 @@ class Cockpit:
         """Code location loaded, and daemons that have told so since then (s since the epoch)."""
 
         def ready() -> bool:
-            data = self.ask(graphql.READY)
+            data = graphql.run(self.stack.url, "Ready")
             beats = data["instance"]["daemonHealth"]["allDaemonStatuses"]
             fresh = all((b["lastHeartbeatTime"] or 0) >= since for b in beats if b["required"])
             return fresh and not graphql.not_ready(data)
@@ -243,7 +243,7 @@ class Cockpit:
     @contextmanager
     def schedule(self, name: str) -> Generator[Ticking]:
         """The schedule is on while the block runs."""
-        repository = graphql.repository(self.ask(graphql.READY))
+        repository = graphql.repository(graphql.run(self.stack.url, "Ready"))
         ticking = Ticking(
             self.ask,
             {

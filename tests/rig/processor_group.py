@@ -20,7 +20,7 @@ from samza_dagster.model import naming
 from samza_dagster.sandbox import broker_log, demo_job, process
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.hosts import SimulatedHost, stop_hosts
-from samza_dagster.sandbox.launch import container_template
+from samza_dagster.sandbox.launch import config_and_template
 from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.standalone import SESSION_MS, TIMES, ProcessorFiles
@@ -56,7 +56,7 @@ class ProcessorGroup:
         }
         self.paths = GroupPaths.of(config)
         self.files = ProcessorFiles(directory, logins)
-        self.files.write(config, container_template())
+        self.files.write(*config_and_template(config))
         self.session: ZooKeeper = connect(ZooKeeperAddress(server.hosts))
         self._group = ZooKeeperGroup(self.session, self.paths, lambda: None)
         self.processes: dict[str, ProcessRecord] = {}

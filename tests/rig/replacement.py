@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 
-from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
+from samza_dagster.sandbox import demo_job, kafka_client
 from samza_dagster.sandbox.judge import Judge
+from samza_dagster.sandbox.readiness import applied_offset
 from tests.rig.at_rest import Processors
 from tests.rig.job import runs
 from tests.rig.pace import PACE
@@ -38,7 +39,7 @@ def works(job: SandboxJob, processor: str, now: Processors, ends: tuple[int, ...
         return all(written[p] > ends[p] for p in partitions_of(group, job.actives))
     state = job.simulated(now[processor]["host"]).state_directory
     return all(
-        (standby_lag.applied_offset(state, f"Partition {p}") or 0) >= ends[p] - 1
+        (applied_offset(state, f"Partition {p}") or 0) >= ends[p] - 1
         for p in partitions_of(group, job.actives)
     )
 

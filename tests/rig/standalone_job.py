@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from samza_dagster.client.access import JobAccess
 from samza_dagster.client.group import GroupReader
 from samza_dagster.metadata.job_topics import JobTopics, OffsetRange
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import (
@@ -32,6 +31,7 @@ from samza_dagster.model.naming import (
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST, parse_request
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Pin, Running
 from samza_dagster.standalone.job_config import publish_config
+from tests.rig.memory_store import MemoryMetadataStore
 
 CONFIG = {
     "job.name": "j",

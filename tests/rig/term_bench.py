@@ -203,7 +203,7 @@ def all_allocated(bench: Bench) -> tuple[ClusterEvents, list[tuple[Any, ...]]]:
     events, asked = bench.cluster.callbacks, bench.cluster.named("request_resource")
     assert events is not None
     for call, host in zip(asked, HOSTS, strict=False):
-        events.on_resource_allocated(call[1], host)
+        events.on_resource_allocated(call[1].request_id, host)
     return events, asked
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
 
-from samza_dagster.metadata import Connection
+from samza_dagster.lag import Published, newest_readiness
+from samza_dagster.metadata import Connection, KafkaCluster
+from samza_dagster.metadata.job_topics import KafkaJobTopics
+from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.model.naming import lag_topic
 from samza_dagster.snapshots import FleetSnapshot, Tables, fleet, take_fleet
 from tests.rig.fleets import Answer, Fault, Fleet, Report, Shape, answers, reports, spoiled
 from tests.rig.fleets.fleet import BEGAN_MS, STORE
@@ -148,6 +153,30 @@ def test_readers_see_whole_snapshots_alone(story: Story) -> None:
     assert newest.num_rows == story.second.counts["task_locality"]
     of_one = story.tables.last("task_locality", [(JOBS[0], "1")])
     assert set(of_one["job_name"].to_pylist()) == {JOBS[0]}
+
+
+def test_the_newest_readiness_of_each_standby_is_published(story: Story) -> None:
+    """For waits, bounces, drains and `explain`, which read no table; nothing else is in the topics."""
+    cluster = KafkaCluster.of(story.jobs[0])
+    found: dict[tuple[str, str], Published] = {}
+    with closing(KafkaJobTopics(cluster)) as topics:
+        for job in JOBS:
+            told = [one for one in topics.tail(lag_topic(job, "1")) if isinstance(one, TopicRecord)]
+            newest = newest_readiness([(one.key or b"", one.value) for one in told], 0)
+            assert not newest.unused
+            found |= {(job, standby): one for standby, one in newest.standbys.items()}
+    assert story.second.unpublished == story.whole.unpublished == {}
+    rows = {(r["job_name"], r["processor_id"]): r for r in story.whole.rows("standby_readiness")}
+    assert found.keys() == rows.keys()
+    assert all(
+        found[at].stand == row["stand"] and found[at].why == row["why"] for at, row in rows.items()
+    )
+    paced = {at for at, one in found.items() if one.paces}
+    assert paced == {
+        (r["job_name"], r["processor_id"])
+        for r in story.whole.rows("changelog_lag")
+        if r["apply_per_s"] is not None
+    }
 
 
 def test_what_is_no_snapshot_is_kept_aside_with_its_offset(story: Story) -> None:

@@ -57,7 +57,7 @@ def find(
     names = Names(connection.job_name, connection.job_id)
     if not connection.zookeeper:
         require_own_topics(connection)
-    with closing(_authorizer(connection)) as authorizer:
+    with closing(Authorizer(KafkaCluster.of(connection))) as authorizer:
         _require(authorizer)
         found = present(names, authorizer)
     # After that: whoever was let in before is in the state by now, or registered.
@@ -87,7 +87,7 @@ def remove(connection: Connection, logins: Iterable[ContainerLogin]) -> None:
     dead = [login for login in logins if login.dead]
     if not dead:
         return
-    with closing(_authorizer(connection)) as authorizer:
+    with closing(Authorizer(KafkaCluster.of(connection))) as authorizer:
         authorizer.remove_rules_of(login.principal for login in dead)
         for mechanism in MECHANISMS:  # whichever it was: the config may not say it any more
             authorizer.remove_logins((names.user(login.execution_id) for login in dead), mechanism)
@@ -107,10 +107,6 @@ def _registered(connection: Connection) -> Set[str]:
         session.close()
 
 
-def _authorizer(connection: Connection) -> Authorizer:
-    return Authorizer(KafkaCluster.of(connection))
-
-
 def _require(authorizer: Authorizer) -> None:
     missing = sorted({"ALTER", "DESCRIBE"} - authorizer.own_operations())
     if missing:
@@ -126,10 +122,9 @@ def _state(connection: Connection) -> JobState:
     fix = "start the job's coordinator, or remove them by kafka-acls.sh and kafka-configs.sh"
     with closing(StateReader.of(connection)) as reader:
         try:
-            snapshot = reader.snapshot()
+            records = reader.snapshot().values
         except InvalidInput as error:
             raise Refused(_ASKED, seen=error.seen, fix=fix) from error
-    records = {key: r.value for key, r in snapshot.records.items() if r.value is not None}
     if JOB not in records:
         raise Refused(_ASKED, seen=f"no job in topic {connection.state_topic}", fix=fix)
     return restore(records, connection.own_name)

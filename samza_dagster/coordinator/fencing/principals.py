@@ -25,6 +25,9 @@ from samza_dagster.placement.state import Fencing
 SECRET_FILE = f"{FENCING}.secret.file"
 RIGHTS_OF = f"{FENCING}.rights.of"
 KAFKA_FACTORY = "org.apache.samza.system.kafka.KafkaSystemFactory"
+PROMPT_KAFKA_FACTORY = "samza_dagster.PromptKafkaSystemFactory"
+"""The same but for consumers that stop at once; see `samza_dagster/java/`."""
+_KAFKA_FACTORIES = (KAFKA_FACTORY, PROMPT_KAFKA_FACTORY)
 LOGIN_FILE = "kafka-login.properties"
 """In an incarnation's work directory. Samza logs its clients' settings in clear, so the
 password isn't one of them: Kafka's clients (2.4 and later) read it from this file."""
@@ -92,7 +95,7 @@ class Principals(Names):
             return None
         home = config.get("job.coordinator.system") or config.get("job.default.system", "")
         servers = _bootstrap_servers(config, home)
-        if config.get(f"systems.{home}.samza.factory", KAFKA_FACTORY) != KAFKA_FACTORY or (
+        if config.get(f"systems.{home}.samza.factory", KAFKA_FACTORY) not in _KAFKA_FACTORIES or (
             not servers
         ):
             raise _refusal(
@@ -189,7 +192,7 @@ def systems_apart(config: Mapping[str, str], principals: Principals) -> tuple[st
             name
             for name in _systems(config)
             if name not in principals.systems
-            and config[f"systems.{name}.samza.factory"] == KAFKA_FACTORY
+            and config[f"systems.{name}.samza.factory"] in _KAFKA_FACTORIES
         )
     )
 
@@ -207,7 +210,7 @@ def _kafka_systems(config: Mapping[str, str], servers: str) -> list[str]:
     return [
         name
         for name in _systems(config)
-        if config[f"systems.{name}.samza.factory"] == KAFKA_FACTORY
+        if config[f"systems.{name}.samza.factory"] in _KAFKA_FACTORIES
         and wanted & {s.strip() for s in _bootstrap_servers(config, name).split(",")}
     ]
 

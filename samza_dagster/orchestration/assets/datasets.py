@@ -5,55 +5,28 @@ What their run does is in `snapshot_run`, which only those runs import.
 
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
 import dagster as dg
 
 from samza_dagster.orchestration.assets.fleet import OVERVIEW
+from samza_dagster.orchestration.assets.names import (
+    CHANGELOG_LAG,
+    DATASETS,
+    FED_BY,
+    LAG_CHECK,
+    PICTURES,
+    owner_of,
+)
 from samza_dagster.orchestration.assets.snapshot_settings import TIDY_CRON, Snapshots
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP, HISTORY
-from samza_dagster.orchestration.names import asset_key, named
+from samza_dagster.orchestration.names import asset_key, named, shown_at
 from samza_dagster.orchestration.tags import job_tags
 
-LOCALITY = "container_locality"
-TASKS = "task_locality"
-CHANGELOG_LAG = "changelog_lag"
-READINESS = "standby_readiness"
-FORECAST = "restore_forecast"
-LOSS = "host_loss"
-VIOLATIONS = "violations"
 SNAPSHOT_JOB, TIDY_JOB = "snapshot_assets", "tidy_snapshots"
-DATASETS: Mapping[str, str] = {
-    LOCALITY: "Where each container runs, as the coordinator stream tells it; where the address of"
-    " YARN's ResourceManager is given, held against that one and the Application Master: each"
-    " difference is named.",
-    TASKS: "Where each task runs, by the processor it is assigned to.",
-    CHANGELOG_LAG: "How far each replica of a store is behind its changelog: records, bytes, seconds.",
-    READINESS: "When each standby is ready, with an interval, and why it isn't.",
-    FORECAST: "How long each active would take to process again on each host: warm, or cold.",
-    LOSS: "What it would cost if a host died now: its containers, their downtime, and which of"
-    " them have no standby.",
-    VIOLATIONS: "What breaks a rule: containers that share a host, that have none, or no standby.",
-}
-FED_BY: Mapping[str, Sequence[str]] = {
-    TASKS: (LOCALITY,),
-    CHANGELOG_LAG: (TASKS,),
-    READINESS: (CHANGELOG_LAG,),
-    FORECAST: (LOCALITY, CHANGELOG_LAG),
-    LOSS: (FORECAST, READINESS),
-    VIOLATIONS: (LOCALITY, TASKS),
-}
-PICTURES: Mapping[str, str] = {
-    LOCALITY: "map",
-    CHANGELOG_LAG: "lag_over_time",
-    FORECAST: "minutes_to_recover",
-    LOSS: "if_a_host_dies",
-}
-"""What is drawn of a dataset: among the metadata of each snapshot, and of the newest in the description."""
-LAG_CHECK = "standby_lag_within_limit"
 
 
 def snapshot_assets(prefix: str = "", settings: Snapshots | None = None) -> dg.AssetsDefinition:
@@ -105,14 +78,8 @@ def described(prefix: str, dataset: str) -> str:
     name = PICTURES.get(dataset)
     if name is None:
         return text
-    # Not by the gallery's module: it draws, and most runs have nothing to draw.
-    address = f"/logs/{owner_of(prefix, dataset)}/pictures/{name}/svg"
-    return f"![No picture of it here yet: it comes with a snapshot]({address})\n\n{text}"
-
-
-def owner_of(prefix: str, dataset: str) -> str:
-    """Whose the newest picture of a dataset is."""
-    return "-".join(("newest", *asset_key(prefix, dataset).path))
+    said = "No picture of it here yet: it comes with a snapshot"
+    return f"{shown_at(owner_of(prefix, dataset), name, said)}\n\n{text}"
 
 
 def late_pyspark(settings: Snapshots) -> dg.ResourceDefinition:

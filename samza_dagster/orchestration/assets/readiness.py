@@ -60,7 +60,8 @@ def readiness_now(prefix: str = "", partitions: Partitions = None) -> dg.AssetsD
         """Looks a few times and forecasts. Changes nothing in the job."""
         from samza_dagster.orchestration.assets.readiness_now import forecast_now
 
-        return forecast_now(context, config, getattr(context.resources, samza))
+        asked = getattr(context.resources, samza)
+        return forecast_now(context, asked, config.samples, config.every_s)
 
     return forecast
 

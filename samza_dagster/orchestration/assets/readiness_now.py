@@ -54,7 +54,6 @@ from samza_dagster.orchestration.watch.settings import LagSlo
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ReplicaLag
-    from samza_dagster.orchestration.assets.readiness import ReadinessConfig
 
 NOT_SEEN = CheckFinding("", "not known from one look", "sensor invariants follows them", NOTE)
 SHOWN_ROWS = 1_000
@@ -73,29 +72,32 @@ COLUMNS: Mapping[str, str] = {
     "latest_s": "one of twenty is ready later; empty: it may make no headway",
     "why": "why it stands so",
 }
-PUBLISHED_FOR_MS = 900_000
-"""Rates of so many minutes ago are still used: by the job's newest report, no clock is asked."""
 
 
 def forecast_now(
-    context: dg.AssetExecutionContext, config: ReadinessConfig, samza: SamzaClientResource
+    context: dg.AssetExecutionContext,
+    samza: SamzaClientResource,
+    samples: int,
+    every_s: float | None,
 ) -> dg.MaterializeResult[Any]:
-    """The asset's materialization: looks a few times and forecasts. Changes nothing in the job."""
+    """The asset's materialization: looks `samples` times and forecasts. Changes nothing in the job.
+
+    `every_s` None: the interval of the job's metrics reporter, and `LEAST_S` at least.
+    """
     with errors_as_failures():
         client = samza.open_client()
         try:
             looks: list[tuple[int, Sequence[ReplicaLag]]] = []
             report_s = client.view().report_every_s or 0
-            every_s = config.every_s
             if every_s is None:
                 every_s = float(max(LEAST_S, report_s))
-            for number in range(config.samples):
+            for number in range(samples):
                 if number:
-                    _pause(every_s, f"look {number + 1} of {config.samples}", context)
+                    _pause(every_s, f"look {number + 1} of {samples}", context)
                 lags = _lags_or_raise(client)
                 at_ms = time.time_ns() // 1_000_000
                 looks.append((at_ms, lags))
-                context.log.info(f"look {number + 1} of {config.samples}: {len(lags)} replicas")
+                context.log.info(f"look {number + 1} of {samples}: {len(lags)} replicas")
         finally:
             client.close()
     standbys = readiness_of([lags for _, lags in looks], Bounds(report_s=report_s or LEAST_S))
@@ -128,7 +130,7 @@ def _publish(
     from samza_dagster.metadata.lag_topic import publish
 
     try:
-        publish(samza.connection(), published(standbys, as_of_ms, PUBLISHED_FOR_MS))
+        publish(samza.connection(), published(standbys, as_of_ms))
     except SamzaDagsterError as error:
         context.log.warning(f"what was seen isn't published: {error}")
 

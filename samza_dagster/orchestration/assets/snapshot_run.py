@@ -9,7 +9,8 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.assets.datasets import (
+from samza_dagster.lag import PastError
+from samza_dagster.orchestration.assets.names import (
     CHANGELOG_LAG,
     DATASETS,
     FORECAST,
@@ -88,6 +89,8 @@ def taken_now(
         taken = store.take(samza, spark_config)
     for what, why in taken.unread.items():
         context.log.warning(f"{what} isn't known: {why}")
+    for job, why in taken.unpublished.items():
+        context.log.warning(f"{job}: the readiness of its standbys isn't published: {why}")
     limit = policies.lag_limit
     history = lag_history(context.instance, samza.asset_key(CHANGELOG_LAG))
     history.append((taken.at, standby_lags(taken.rows[CHANGELOG_LAG])))
@@ -109,6 +112,7 @@ def taken_now(
             metadata={
                 **pictures(dataset, rows, history, limit, hang),
                 **figures(dataset, rows),
+                **(past_error(taken.past) if dataset == READINESS else {}),
                 **shown(taken, dataset, several=samza.is_several),
                 **by_yarn,
             },
@@ -164,6 +168,19 @@ def figures(dataset: str, rows: Rows) -> dict[str, Any]:
             "without_standby": sum(not row["has_standby"] for row in rows),
         }
     return {"violations": len(rows)} if dataset == VIOLATIONS else {}
+
+
+def past_error(past: PastError | None) -> dict[str, Any]:
+    """How good the forecasts of the last day were, of those of which it can be told by now."""
+    if past is None:
+        return {}
+    told = {"forecasts_judged": past.judged}
+    shares = {
+        "forecasts_within_interval": past.within,
+        "forecasts_off_by": past.off,
+        "forecasts_late": past.late,
+    }
+    return {**told, **{name: round(one, 3) for name, one in shares.items() if one is not None}}
 
 
 History = Sequence[tuple[datetime, Mapping[str, int]]]

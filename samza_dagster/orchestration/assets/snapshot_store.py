@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.directories import data_directory
 from samza_dagster.orchestration.resource import SamzaClientResource, settings_with_secrets
 
 if TYPE_CHECKING:
+    from samza_dagster.lag import PastError
     from samza_dagster.snapshots import Tables
 
 Rows = Sequence[Mapping[str, Any]]
@@ -29,7 +27,8 @@ class TakenSnapshot:
     """The rows of a snapshot by dataset, where each table is, and what it cost in seconds.
 
     `counts` are the rows in the tables, which may be more than `rows`. `unread` names what couldn't
-    be reached, and why.
+    be reached, and why, `unpublished` the jobs whose standbys' readiness couldn't be published. `past` is the
+    error of former forecasts.
     """
 
     at: datetime
@@ -39,6 +38,8 @@ class TakenSnapshot:
     seconds: Mapping[str, float]
     unreadable: int = 0
     unread: Mapping[str, str] = field(default_factory=dict[str, str])
+    unpublished: Mapping[str, str] = field(default_factory=dict[str, str])
+    past: PastError | None = None
 
 
 class SnapshotStore(dg.ConfigurableResource[object]):
@@ -53,11 +54,12 @@ class SnapshotStore(dg.ConfigurableResource[object]):
     def tables(self) -> Tables:
         """The tables. Raises `InvalidInput` for an option whose variable isn't set."""
         from samza_dagster.snapshots import Tables
+        from samza_dagster.snapshots.tables import default_uri
 
-        home = os.environ.get("DAGSTER_HOME")
-        base = Path(home) if home else data_directory()
-        uri = self.uri or str(base / "snapshots")
-        return Tables(uri, settings_with_secrets("storage_options", {}, self.storage_options_env))
+        return Tables(
+            self.uri or default_uri(),
+            settings_with_secrets("storage_options", {}, self.storage_options_env),
+        )
 
     def take(
         self, samza: SamzaClientResource, spark_config: Mapping[str, Any] | None = None
@@ -86,6 +88,8 @@ class SnapshotStore(dg.ConfigurableResource[object]):
                 seconds={"session": round(session_s, 3), **snapshot.seconds},
                 unreadable=snapshot.unreadable,
                 unread=dict(snapshot.unread),
+                unpublished=dict(snapshot.unpublished),
+                past=snapshot.past,
             )
         finally:
             spark.stop()

@@ -23,6 +23,7 @@ from samza_dagster.orchestration.operations.control import (
     chain,
     is_dry_run,
     paused,
+    retried_by,
     root_of,
     state_of,
 )
@@ -34,12 +35,7 @@ _RETRY_S = 300.0
 
 def asked_for(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
     """What a person or a clock launched, where `run` is a retry that Dagster made by itself."""
-    while RETRY_NUMBER in run.tags and run.parent_run_id is not None:
-        parent = instance.get_run_by_id(run.parent_run_id)
-        if parent is None:
-            break
-        run = parent
-    return run
+    return [run, *retried_by(instance, run)][-1]
 
 
 def is_by_clock(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:

@@ -1,4 +1,4 @@
-"""Those that a bounce has seen back: whether each is still that process, and if not, who asked.
+"""What becomes of those that a bounce has restarted: who was back and isn't the same process, who failed.
 
 Our coordinator tells what runs, and as which incarnation. Samza's AM doesn't: under it
 nobody tells that a container died after it was back.
@@ -15,6 +15,7 @@ from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.plans.bounce import ACTIVE
 from samza_dagster.orchestration.plans.order import not_running
 from samza_dagster.orchestration.requests import details_of
 
@@ -109,13 +110,13 @@ class BackWatch:
                 for action in view.actions
                 if action.uuid not in ours
             )
-            or self._was_asked_for(p, view.group_of(p), row, ours)
+            or self._was_asked_for(p, row, ours)
         )
         if found:
             self._asked_for.add(p)
         return found
 
-    def _was_asked_for(self, p: str, group: str, row: Bounced, ours: Collection[str]) -> bool:
+    def _was_asked_for(self, p: str, row: Bounced, ours: Collection[str]) -> bool:
         """By an answer that is newer than its own restart, and than one that counted before.
 
         The coordinator dates them all. Where the answer of its own restart is cleaned up, all that are
@@ -126,7 +127,7 @@ class BackWatch:
             (
                 response.timestamp
                 for response in self._client.history()
-                if response.uuid not in ours and _has_stopped(response, p, group)
+                if response.uuid not in ours and _has_stopped(response, p)
             ),
             default=0,
         )
@@ -136,11 +137,61 @@ class BackWatch:
         return True
 
 
-def _has_stopped(response: PlacementResponse, p: str, group: str) -> bool:
+def _has_stopped(response: PlacementResponse, p: str) -> bool:
     details = details_of(response)
-    if p == details.started or p in details.stopped:
-        return True
-    if response.details is not None or response.destination_host != STANDBY:
-        return False
-    # An older coordinator doesn't say which standby has given way.
-    return response.processor_id == group != p and bool(details.stopped)
+    return p == details.started or p in details.stopped
+
+
+LOOK_MS = 2_000
+
+
+@dataclass
+class Down:
+    """Those that a bounce has failed to restart, as long as they don't run.
+
+    Our coordinator tells whether a container runs. Samza's AM doesn't: who was stopped and
+    failed to start counts as down until something new of its own is there, a commit or a report,
+    since that was looked at first.
+    """
+
+    client: PlacementClient
+    _works: set[str] = field(default_factory=set[str])
+    _due_ms: int = 0
+    _since: dict[str, int] = field(default_factory=dict[str, int])
+
+    def among(self, view: JobView, rows: Mapping[str, Bounced], now_ms: int) -> dict[str, str]:
+        """Processor → why it counts as down. Raises `Unreachable`."""
+        idle, tells = not_running(view), capabilities(view.coordinator).tells_what_runs
+        down: dict[str, str] = {}
+        untold: dict[str, Bounced] = {}
+        for p, row in rows.items():
+            # Somebody who goes on with a bounce by hand tries again what failed: it waits then.
+            again = row.stand is Stand.WAITING and row.attempt > 0
+            if not again and row.stand is not Stand.FAILED:
+                continue
+            if p in idle:
+                down[p] = idle[p]
+            elif not tells and row.failed_ms is not None and p not in self._works:
+                untold[p] = row
+        if untold and now_ms >= self._due_ms:
+            self._due_ms = now_ms + LOOK_MS
+            self._works |= self._at_work(untold)
+        why = "was stopped and nobody tells that it runs"
+        return down | {p: f"{p} {why}" for p in untold if p not in self._works}
+
+    def _at_work(self, rows: Mapping[str, Bounced]) -> set[str]:
+        lags = self.client.lag() if any(row.mode != ACTIVE for row in rows.values()) else ()
+        reported = {r.processor_id: r.reported_ms for r in lags if r.reported_ms is not None}
+        found: set[str] = set()
+        for p, row in rows.items():
+            if row.mode != ACTIVE:
+                report = reported.get(p, 0)
+                works = report not in (0, self._since.setdefault(p, report))
+            else:
+                since = self._since.get(p)
+                if since is None:
+                    since = self._since[p] = self.client.checkpoints_end()
+                works = self.client.processing(p, since).processing
+            if works:
+                found.add(p)
+        return found

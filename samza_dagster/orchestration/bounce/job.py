@@ -12,7 +12,7 @@ import dagster as dg
 from samza_dagster.errors import Refused
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.bounce import alone
-from samza_dagster.orchestration.bounce.judge import looked_up
+from samza_dagster.orchestration.bounce.canary import looked_up
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.record import (
     RunLedger,
@@ -26,7 +26,7 @@ from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import End
-from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.operations.verify import OwnCommits
 from samza_dagster.orchestration.plan_record import former_plan
 from samza_dagster.orchestration.planning import (
     PLAN,
@@ -34,6 +34,7 @@ from samza_dagster.orchestration.planning import (
     plan_output,
     plan_outs,
     require_commits_readable,
+    tag_run,
 )
 from samza_dagster.orchestration.plans.bounce import (
     ACTIVE,
@@ -49,7 +50,7 @@ from samza_dagster.orchestration.show.bounce import summary, summary_metadata
 from samza_dagster.orchestration.show.map_picture import natural
 from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import hosts_table, map_shown
-from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
+from samza_dagster.orchestration.tags import job_tags
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -89,8 +90,7 @@ def plan_bounce(
     with errors_as_failures():
         state = control.DRY_RUN if config.dry_run else control.PLANNED
         root = control.begin(instance, run, state)
-        tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
-        instance.add_run_tags(run.run_id, tags)
+        tag_run(context)
         if not config.dry_run:
             alone.check_alone(instance, run)
         client = samza.client
@@ -236,8 +236,8 @@ def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Outpu
     with errors_as_failures():
         control.begin(instance, run, control.SKIPPED)
     text = f"skipped: {why}"
-    tags = tags_from_run_config(run.run_config, run.tags, run.run_id)
-    instance.add_run_tags(run.run_id, {**tags, control.PROGRESS: text})
+    tag_run(context)
+    instance.add_run_tags(run.run_id, {control.PROGRESS: text})
     context.log.warning(
         f"{text}; nobody is restarted. {instead}; re-executed or resumed by hand, this run begins"
         " all the same"
@@ -263,7 +263,7 @@ def _check_first(client: "PlacementClient", plan: BouncePlan) -> list[str]:
             )
         notices.update(dict.fromkeys(ruled.notices))
     if ACTIVE in map(plan.mode_of, plan.processors):
-        require_commits_readable(client, plan.patience.verify_s)
+        require_commits_readable(client, plan.patience.verify_timeout_s)
     mine = set(plan.processors)
     lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
     untold = {r.processor_id for r in lags if r.lag is None and not r.reason}

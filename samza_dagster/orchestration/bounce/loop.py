@@ -11,15 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from samza_dagster.orchestration.bounce.back import BackWatch, Since, not_itself
+from samza_dagster.orchestration.bounce.back import BackWatch, Down, Since, not_itself
 from samza_dagster.orchestration.bounce.canary import CanaryWatch
-from samza_dagster.orchestration.bounce.down import Down
 from samza_dagster.orchestration.bounce.progress import ProgressLog
 from samza_dagster.orchestration.bounce.restart import AT_WORK, Restart, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result, planned
 from samza_dagster.orchestration.operations.loop import CanaryVerdict, End, Loop
 from samza_dagster.orchestration.operations.schedule import Next, Position, Stand
-from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.operations.verify import OwnCommits
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.order import busy_groups, not_running, paced
 from samza_dagster.orchestration.requests import StepRequest, standing
@@ -66,7 +65,7 @@ class Bounce:
             plan.units,
             plan.schedule,
             control=ledger.control,
-            patience_s=plan.patience.request_s,
+            patience_s=plan.patience.timeout_s,
             log=ledger.log,
             sleep=sleep,
             now_ms=now_ms,

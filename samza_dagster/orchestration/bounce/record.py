@@ -9,20 +9,13 @@ from typing import Any, cast
 
 import dagster as dg
 
-from samza_dagster.model.naming import is_standby
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.history.names import BOUNCES, GROUP
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.schedule import Stand
-from samza_dagster.orchestration.plan_record import plan_records
-from samza_dagster.orchestration.plans.bounce import (
-    ACTIVE,
-    STANDBY,
-    BounceJudge,
-    BouncePlan,
-    Measured,
-)
+from samza_dagster.orchestration.plan_record import plan_records, read_back
+from samza_dagster.orchestration.plans.bounce import BounceJudge, BouncePlan, Measured
 from samza_dagster.orchestration.show.bounce import bounce_svg
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
@@ -158,16 +151,11 @@ def all_rows(instance: dg.DagsterInstance, runs: Sequence[dg.DagsterRun]) -> dic
             if "hosts" not in record["plan"]:  # a drain's, or a reconciliation's
                 continue
             hosts = cast("dict[str, str]", record["plan"]["hosts"])
-            modes = cast("dict[str, str]", record["plan"].get("modes", {}))
+            modes = cast("dict[str, str]", record["plan"]["modes"])
             order = [p for _, *processors in record["plan"]["units"] for p in processors]
-            planned = {p: Bounced(p, hosts.get(p, ""), modes.get(p) or _named(p)) for p in order}
+            planned = {p: Bounced(p, hosts.get(p, ""), modes[p]) for p in order}
             return {p: newest.get(p, row) for p, row in planned.items()} | newest
     return newest
-
-
-def _named(processor_id: str) -> str:
-    """The mode by the name, as plans of an older release don't tell it."""
-    return STANDBY if is_standby(processor_id) else ACTIVE
 
 
 def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:
@@ -183,13 +171,7 @@ def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str,
     Only a retry that Dagster made by itself has any; who re-executes a run by hand wants
     what failed to be tried again.
     """
-    parents: list[dg.DagsterRun] = []
-    while control.RETRY_NUMBER in run.tags and run.parent_run_id is not None:
-        parent = instance.get_run_by_id(run.parent_run_id)
-        if parent is None:
-            break
-        parents.insert(0, parent)
-        run = parent
+    parents = reversed([*control.retried_by(instance, run)])
     newest = {row.processor: row for row in recorded(instance, parents)}
     return {p: row for p, row in newest.items() if row.stand is Stand.FAILED}
 
@@ -222,6 +204,4 @@ def measured(
 
 
 def _row(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:
-    fields = dict(cast("dict[str, Any]", metadata[ROW].value))
-    fields["stand"] = Stand(fields["stand"])
-    return Bounced(**fields)
+    return read_back(Bounced, metadata[ROW].value)

@@ -23,10 +23,10 @@ from samza_dagster.orchestration.operations.verify import (
     Expected,
     LagSeen,
     NewReports,
+    OwnCommits,
     Verification,
     not_running,
 )
-from samza_dagster.orchestration.own_commits import OwnCommits
 from samza_dagster.orchestration.plans.bounce import ACTIVE, Patience
 from samza_dagster.orchestration.requests import (
     HELD,
@@ -146,7 +146,7 @@ class Restart:
                 self.row.processor,
                 LAST_SEEN,
                 uuid=asked.uuid,
-                expiry_s=self._patience.expiry_s,
+                expiry_s=self._patience.request_expiry_s,
                 hold=self._hold,
             )
             self.row = replace(self.row, asked_ms=made.timestamp)
@@ -211,7 +211,7 @@ class Restart:
         )
         if over:
             self._fail(f"{over}: a new coordinator knows nothing of it; last: {self.row.why}")
-        elif now_ms - self._began_ms > self._patience.request_s * 1000:
+        elif now_ms - self._began_ms > self._patience.timeout_s * 1000:
             self._too_late()
 
     def _see(self, response: PlacementResponse, now_ms: int) -> None:
@@ -254,7 +254,7 @@ class Restart:
         self.row = replace(self.row, stop_ms=at_ms, why="committed")
 
     def _too_late(self) -> None:
-        limit = f"within {self._patience.request_s:g} s"
+        limit = f"within {self._patience.timeout_s:g} s"
         if self.is_held_only:
             told = self.give_back()
             self._fail(f"not reserved {limit}, so it runs on untouched; {told}")
@@ -290,7 +290,7 @@ class Restart:
             return
         limit = lacks.within_s
         if self._again and not_running(found, self._former):
-            limit = max(limit, patience.request_s)
+            limit = max(limit, patience.timeout_s)
         if now_ms - self._began_ms > max(limit, 1.0) * 1000:
             since = "since it is looked at again" if self._again else "after it has checked in"
             self._fail(f"{lacks.seen}, {limit:g} s {since}")
@@ -302,7 +302,11 @@ class Restart:
         if self._looked_at is None:
             pid, patience = self.row.processor, self._patience
             expected = Expected(
-                pid, self.row.mode == ACTIVE, patience.verify_s, self._former, lag_s=patience.lag_s
+                pid,
+                self.row.mode == ACTIVE,
+                patience.verify_timeout_s,
+                self._former,
+                lag_s=patience.lag_s,
             )
             self._looked_at = Verification(self._client, expected, self._own_commits_since)
         return self._looked_at
@@ -331,7 +335,9 @@ class Restart:
         parts = ["it runs"]
         if self.row.mode == ACTIVE:
             parts.append(
-                "and processes" if self._patience.verify_s else "(processing not waited for)"
+                "and processes"
+                if self._patience.verify_timeout_s
+                else "(processing not waited for)"
             )
         if lag is not None:
             parts.append(f"with a lag of {lag:,}")

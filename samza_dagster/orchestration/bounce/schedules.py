@@ -11,13 +11,13 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 from pydantic import Field, field_validator
 
+from samza_dagster.model.naming import with_ids
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.job import present
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.plans import blackout
 from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
-from samza_dagster.orchestration.resource import with_ids
 from samza_dagster.orchestration.tags import is_of_all, job_tags
 
 PREFIX = "bounce_"
@@ -96,7 +96,7 @@ def _schedule(
         "requested_by": "schedule",
         **bounce.settings,
         # The run asks again when it begins: it may have waited in the queue.
-        "blackouts": [window.settings() for window in windows],
+        "blackouts": [made.model_dump() for made in bounce.blackouts],
         "timezone": bounce.timezone,
     }
 

@@ -169,7 +169,7 @@ def no_end_event(
             "asked_at": dg.MetadataValue.timestamp(action.since_ms / 1000),
             "seconds": seconds,
             "what_to_do": what_to_do,
-            "at_ms": at_ms,
+            "told_at": dg.MetadataValue.timestamp(at_ms / 1000),
         },
         tags={EVENT: NO_END},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -161,6 +161,16 @@ def _is_copied(tags: Mapping[str, str], parents: Mapping[str, str]) -> bool:
     return tags.get(CONTROL) == parents.get(CONTROL) and (
         not newest or newest[0] in steerings(parents)
     )
+
+
+def retried_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> Iterator[dg.DagsterRun]:
+    """The runs, newest first, that Dagster has retried by itself one after the other, up to `run`."""
+    while RETRY_NUMBER in run.tags and run.parent_run_id is not None:
+        parent = instance.get_run_by_id(run.parent_run_id)
+        if parent is None:
+            return
+        yield parent
+        run = parent
 
 
 def goes_on_with_another(run: dg.DagsterRun) -> bool:

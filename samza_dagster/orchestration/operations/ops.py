@@ -3,7 +3,8 @@
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -14,6 +15,7 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.follow import (
     Metadata,
+    errors_as_failures,
     map_after_failure,
     map_metadata,
     root_run_id,
@@ -28,8 +30,8 @@ from samza_dagster.orchestration.planning import (
     plan_outs,
     require_commits_readable,
 )
-from samza_dagster.orchestration.plans.several import UnitsPlan
-from samza_dagster.orchestration.plans.units import Kind, State, Step, Unit
+from samza_dagster.orchestration.plans.units import Kind, State, Step, Unit, UnitsPlan
+from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.show.units import (
     failures_text,
@@ -68,7 +70,7 @@ def told_plan(
         plan_markdown(plan),
         metadata,
         asked=asked,
-        record=plan.to_json(),
+        record=asdict(plan),
         dry_run=dry_run,
         stops_active=any(unit.stops_active for unit in plan.units),
     )
@@ -191,11 +193,32 @@ def carry_out_units(
     return runner.progress
 
 
+def carried_out(
+    context: dg.OpExecutionContext,
+    client: "PlacementClient",
+    plan: UnitsPlan,
+    then: Callable[[], dict[str, Any]],
+) -> Iterator[dg.Output[Any]]:
+    """The output of the op that carries the plan out; none while it waits, or is paused.
+
+    `then` looks at what has come of it, and gives more metadata.
+    """
+    with errors_as_failures():
+        progress = carry_out_units(context, client, plan)
+        if progress is None:
+            return
+        more = then()
+        metadata = {**outcome_metadata(client, plan, progress), **more}
+        after = host_map(client.view())
+    yield dg.Output(len(progress), metadata=metadata)
+    context.log.info(plain_maps(plan.before, after))
+
+
 def note_failed_groups(
     context: dg.OpExecutionContext, plan: UnitsPlan, progress: Iterable[Progress]
 ) -> None:
     """Tags the run with the groups that it couldn't do, so that the next one does them last."""
-    failed = {one.unit.group for one in progress if one.state is State.FAILED}
+    failed = {one.unit.group_id for one in progress if one.state is State.FAILED}
     failed |= {group_of(line.partition(":")[0]) for line in plan.refused}
     named = names_within(sorted(failed))
     context.instance.add_run_tags(context.run.run_id, {FAILED_GROUPS: named})

@@ -12,8 +12,7 @@ from samza_dagster.orchestration.operations.verify import Verification
 from samza_dagster.orchestration.plans.units import NEW, Kind, State, Step, Unit
 from samza_dagster.orchestration.requests import Outcome, StepRequest, standing
 from samza_dagster.orchestration.spun_up import newest_starts, spun_up_there, started_standby
-from samza_dagster.orchestration.waits.conditions import Wait
-from samza_dagster.orchestration.waits.warm_up import WarmUp
+from samza_dagster.orchestration.waits.conditions import Wait, WarmUp
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient

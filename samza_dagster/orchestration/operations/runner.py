@@ -35,18 +35,15 @@ from samza_dagster.orchestration.operations.schedule import (
     Position,
     Stand,
 )
-from samza_dagster.orchestration.operations.verify import Expected, Verification
-from samza_dagster.orchestration.own_commits import OwnCommits
+from samza_dagster.orchestration.operations.verify import Expected, OwnCommits, Verification
 from samza_dagster.orchestration.plans.order import Batch, Schedule
-from samza_dagster.orchestration.plans.several import Limits
-from samza_dagster.orchestration.plans.units import NEW, Kind, State, Step, Unit
+from samza_dagster.orchestration.plans.units import NEW, Kind, Limits, State, Step, Unit
 from samza_dagster.orchestration.requests import STOPPING, Outcome, details_of
 from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.conditions import Met, Reported, Wait
+from samza_dagster.orchestration.waits.conditions import Met, Reported, Wait, WarmUp
 from samza_dagster.orchestration.waits.continuation import seen_before
 from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
-from samza_dagster.orchestration.waits.warm_up import WarmUp
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
@@ -133,7 +130,7 @@ class Runner:
         """Where each unit stands."""
         return Position(
             {str(n): _STANDS[one.state] for n, one in enumerate(self.progress)},
-            group=lambda key: self.progress[int(key)].unit.group,
+            group=lambda key: self.progress[int(key)].unit.group_id,
         )
 
     def judge(self, now_ms: int) -> CanaryVerdict:
@@ -310,8 +307,7 @@ class Runner:
             return True
         warm = one.warm_up or WarmUp.of(standby, limits, self._seen, is_new=step.processor == NEW)
         one.warm_up = warm
-        warm.look(self._look(now_ms), now_ms)
-        if warm.is_warm:
+        if warm.look(self._look(now_ms), now_ms):
             one.end(step, now_ms, "warm", warm.line)
             one.at, one.warm_up = one.at + 1, None
         elif standby not in self._client.view().processors:

@@ -1,20 +1,87 @@
 """Whether a container that was started works: one judge for moves, drains, reconciliations and bounces.
 
-`missing` is pure; `Verification` reads what is judged. How often, and for how long, is up to
-whoever asks.
+`missing` is pure; `Verification` reads what is judged, `OwnCommits` keeps where a process's commits
+begin. How often, and for how long, is up to whoever asks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
+
+import dagster as dg
 
 from samza_dagster.errors import ActionFailed
+from samza_dagster.orchestration.follow import others_of_chain
 from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView, ReplicaLag
+
+SINCE = "samza/since"
+MOST_KEPT = 40
+"""Requests and their boundaries that fit into a tag (`MOST_TAG_BYTES`)."""
+
+
+class OwnCommits:
+    """Request → offset of the checkpoint topic when it was first known to have succeeded.
+
+    `tags` reads what runs of the chain have kept, at the first look; `keep` gets the new text.
+    """
+
+    def __init__(
+        self,
+        tags: Callable[[], Iterable[str | None]] = tuple,
+        keep: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        self._tags = tags
+        self._keep = keep
+        self._since: dict[str, int] | None = None
+
+    @classmethod
+    def of_run(
+        cls,
+        context: dg.OpExecutionContext,
+        chain: Callable[[], Iterable[dg.DagsterRun]] | None = None,
+    ) -> OwnCommits:
+        """Kept in the tags of this run; `chain` are the other runs of its chain."""
+
+        def tags() -> list[str | None]:
+            others = others_of_chain(context) if chain is None else chain()
+            return [one.tags.get(SINCE) for one in (*others, context.run)]
+
+        def keep(text: str) -> None:
+            context.instance.add_run_tags(context.run.run_id, {SINCE: text})
+
+        return cls(tags, keep)
+
+    def since(self, uuid: str, end: Callable[[], int]) -> int:
+        """Where they begin of the container that request `uuid` has started.
+
+        `end` tells where the topic ends now. It is kept before it is gone by.
+        """
+        if self._since is None:
+            self._since = {}
+            for text in self._tags():
+                for one, offset in _read(text).items():
+                    self._since[one] = min(offset, self._since.get(one, offset))
+        if uuid not in self._since:
+            self._since[uuid] = end()
+            newest = list(self._since.items())[-MOST_KEPT:]
+            self._keep(json.dumps(dict(newest), separators=(",", ":")))
+        return self._since[uuid]
+
+
+def _read(text: str | None) -> dict[str, int]:
+    try:
+        data: object = json.loads(text) if text else {}
+        known = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
+        return {uuid: int(offset) for uuid, offset in known.items()}
+    except (ValueError, TypeError):
+        return {}
+
 
 NO_PROGRESS = "no input offset grew in a commit since then"
 

@@ -59,16 +59,6 @@ class Window:
             for n in range(min((last - first).days, 6) + 1)
         )
 
-    def settings(self) -> dict[str, str | list[str]]:
-        """As text: what `window` makes this one of."""
-        return {
-            "weekdays": [WEEKDAYS[n] for n in sorted(self.weekdays)],
-            "dates": [f"{first}..{last}" for first, last in self.dates],
-            "start": _clock(self.start),
-            "end": _clock(self.end),
-            "why": self.why,
-        }
-
     def __str__(self) -> str:
         days = ", ".join(WEEKDAYS[n] for n in sorted(self.weekdays)) or "every day"
         dates = ", ".join(

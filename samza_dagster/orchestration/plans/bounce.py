@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.moves import HostRow, host_map
+from samza_dagster.orchestration.plan_record import read_back
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.plans.order import Batch, Schedule, order_of, paced
-from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 from samza_dagster.orchestration.show.pictures import in_words
 
 if TYPE_CHECKING:
@@ -27,20 +28,20 @@ NOT_MEASURED = "not measured yet"
 class Patience:
     """Seconds that a restart may take, and the lag in records that it must come back to.
 
-    `verify_s` 0 doesn't wait for processing, `lag_s` 0 not for lag. `lag_limit_s`: or as many records
+    `verify_timeout_s` 0 doesn't wait for processing, `lag_s` 0 not for lag. `lag_limit_s`: or as many records
     as a standby applies in so many seconds, if that is more and known.
     """
 
-    expiry_s: float
-    request_s: float
-    verify_s: float
+    request_expiry_s: float
+    timeout_s: float
+    verify_timeout_s: float
     lag_s: float
     lag_limit: int
     lag_limit_s: float = 0.0
 
     def is_told_by_work(self, mode: str) -> bool:
         """Whether the lag needs no report: an active processes only with its stores restored."""
-        return self.verify_s > 0 and mode == ACTIVE
+        return self.verify_timeout_s > 0 and mode == ACTIVE
 
 
 @dataclass(frozen=True)
@@ -77,8 +78,8 @@ class BouncePlan:
     measured: Measured = Measured()
     waits_s: Mapping[str, float] = field(default_factory=dict[str, float])
     """Who waits because Samza's AM counts its stops of late, and how long."""
-    standbys: frozenset[str] | None = None
-    """Those of them that are standbys; None of an older release, whose names tell."""
+    standbys: frozenset[str] = frozenset()
+    """Those of them that are standbys."""
 
     @property
     def processors(self) -> tuple[str, ...]:
@@ -87,9 +88,7 @@ class BouncePlan:
 
     def mode_of(self, processor_id: str) -> str:
         """`active` or `standby`."""
-        standbys = self.standbys
-        standby = is_standby(processor_id) if standbys is None else processor_id in standbys
-        return STANDBY if standby else ACTIVE
+        return STANDBY if processor_id in self.standbys else ACTIVE
 
     def record(self) -> dict[str, Any]:
         """What a later run of the chain needs of it, as JSON."""
@@ -122,9 +121,7 @@ def make_plan(
         executions = {p.processor_id: p.execution_id for p in mine if p.execution_id is not None}
     else:
         units = tuple(Batch(name, tuple(processors)) for name, *processors in former["units"])
-        before = tuple(
-            HostRow(r["host"], r["state"], tuple(r["containers"])) for r in former["before"]
-        )
+        before = read_back(tuple[HostRow, ...], former["before"])
         hosts, executions = former["hosts"], former["executions"]
     judge = (
         BounceJudge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
@@ -144,9 +141,7 @@ def make_plan(
             stop_after=config.stop_after_failures,
         ),
         patience=Patience(
-            expiry_s=given(config.request_expiry_s, policies.request_expiry_s),
-            request_s=given(config.timeout_s, policies.timeout_s),
-            verify_s=given(config.verify_timeout_s, policies.verify_timeout_s),
+            **bounds(config, policies),
             lag_s=float(config.lag_timeout_s),
             lag_limit=round(given(config.lag_limit, policies.lag_limit)),
             lag_limit_s=policies.lag_limit_s if config.lag_limit is None else 0.0,
@@ -231,8 +226,8 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         " by its answer, that it works by its commits and metrics"
     )
     verify = (
-        f"it runs anew; an active processes (within {patience.verify_s:g} s)"
-        if patience.verify_s
+        f"it runs anew; an active processes (within {patience.verify_timeout_s:g} s)"
+        if patience.verify_timeout_s
         else "it runs anew (processing isn't waited for)"
     )
     lag = (
@@ -258,7 +253,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         f" {'host(s)' if schedule.unit == 'hosts' else 'unit(s)'}, at most {schedule.at_once} at once,"
         " never two of a group",
         "",
-        f"1. each: {way} (within {patience.request_s:g} s)",
+        f"1. each: {way} (within {patience.timeout_s:g} s)",
         f"2. its place is free again when {verify}{lag}",
         f"3. first {schedule.canaries} unit(s) alone, {schedule.bake_ms / 1000:g} s of bake, then the judge:"
         f" {judge}"

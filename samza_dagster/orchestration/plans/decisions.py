@@ -20,6 +20,7 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.config import (
     FailOverConfig,
     MoveContainerConfig,
+    MoveViaNewStandbyConfig,
     MoveWithStandbyConfig,
     PlacementConfig,
     RelocateStandbyConfig,
@@ -28,7 +29,6 @@ from samza_dagster.orchestration.config import (
     SpinUpStandbyConfig,
     ToHostConfig,
     ToLegalHostConfig,
-    given,
 )
 from samza_dagster.orchestration.moves import (
     FAIL_OVER,
@@ -42,12 +42,13 @@ from samza_dagster.orchestration.moves import (
     standby_for,
     standbys_of,
 )
-from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
 
 Config = TypeVar("Config", bound=PlacementConfig)
+_NOT_AWAITED = "samza-dagster control-standby start doesn't wait"
 
 
 @dataclass(frozen=True)
@@ -147,11 +148,40 @@ def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[
     """
     active, destination = find_processor(view, config.processor), config.destination
     require_standbys_on_request(view, "spin_up_standby")
-    require_told_lag(view, "spin_up_standby", "samza-dagster control-standby start doesn't wait")
+    require_told_lag(view, "spin_up_standby", _NOT_AWAITED)
     require_among_hosts("spin_up_standby", destination, hosts)
     if destination == ANY_HOST and hosts:
-        new, source = one_more_of(active.processor_id), active.host or ""
-        destination = host_for_standby(view, new, source, source, hosts)
+        destination = _host_for_one_more(view, active, hosts)
+    return Choice(destination, kind=START_STANDBY)
+
+
+@_decides
+def move_via_new_standby(
+    view: JobView, config: MoveViaNewStandbyConfig, hosts: Sequence[str]
+) -> Choice:
+    """A standby of the active is started at the destination, whose place it then takes.
+
+    The host is named now: what the coordinator would choose later isn't known. Raises
+    `Refused` for a standby, for one of Samza's words as the destination, and when no host is legal.
+    """
+    action = "move_via_new_standby"
+    active, destination = find_processor(view, config.processor), config.destination
+    require_standbys_on_request(view, action)
+    if view.is_standby(active.processor_id):
+        raise Refused(
+            f"{action} moves an active",
+            seen=f"{active.processor_id} is a standby",
+            fix="relocate_standby",
+        )
+    if destination in DESTINATION_WORDS:
+        raise Refused(
+            f"{action} to a host",
+            seen=destination,
+            fix="a host's name, or nothing: the legal host with most free memory",
+        )
+    destination = destination or _host_for_one_more(view, active, hosts)
+    require_among_hosts(action, destination, hosts)
+    require_told_lag(view, action, _NOT_AWAITED)
     return Choice(destination, kind=START_STANDBY)
 
 
@@ -271,6 +301,11 @@ def _permitted(
     return chosen
 
 
+def _host_for_one_more(view: JobView, active: ProcessorView, hosts: Sequence[str]) -> str:
+    source = active.host or ""
+    return host_for_standby(view, one_more_of(active.processor_id), source, source, hosts)
+
+
 def _legal_host(view: JobView, processor: ProcessorView, hosts: Sequence[str]) -> str:
     pid, here = processor.processor_id, processor.host or ""
     if not view.is_standby(pid):
@@ -302,15 +337,15 @@ def _bounds(
     config: PlacementConfig, policies: PlacementPolicies, hosts: Sequence[str]
 ) -> dict[str, Any]:
     """What the config says beside the choice of hosts and standbys, else the policy."""
-    bounds: dict[str, Any] = {
-        "request_expiry_s": given(config.request_expiry_s, policies.request_expiry_s),
-        "timeout_s": given(config.timeout_s, policies.timeout_s),
-        "verify_timeout_s": given(config.verify_timeout_s, policies.verify_timeout_s),
+    found: dict[str, Any] = {
+        **bounds(config, policies),
         "allowed_hosts": tuple(hosts),
         "allow_unknown_host": isinstance(config, ToHostConfig) and config.allow_unknown_host,
     }
     if isinstance(config, SingleConfig):
-        bounds["beyond_budget"] = config.beyond_budget
+        found["beyond_budget"] = config.beyond_budget
     if isinstance(config, SpinUpStandbyConfig):
-        bounds["catch_up"] = config.catch_up(policies.lag_limit, policies.lag_limit_s)
-    return bounds
+        found["catch_up"] = config.catch_up(policies.lag_limit, policies.lag_limit_s)
+    if isinstance(config, MoveViaNewStandbyConfig):
+        found |= {"keep_standby": config.keep_standby, "if_it_fails": config.if_it_fails}
+    return found

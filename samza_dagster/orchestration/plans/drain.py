@@ -238,21 +238,13 @@ def _destinations(
     Augmenting paths: whoever has a choice makes room for who has none.
     """
     room = _room(view, host)
-    members = {
-        pid: {
-            p.host
-            for p in view.processors.values()
-            if view.group_of(p.processor_id) == view.group_of(pid)
-        }
-        for pid in how
-    }
     why_not: dict[str, str] = {}
     options: dict[str, list[str]] = {}
     for pid in how:
         reasons: list[str] = []
         options[pid] = []
         for name in sorted(view.hosts):
-            reason = _why_not(view, name, host, members[pid], rules)
+            reason = _why_not(view, name, host, rules)
             if reason is None and how[pid].what != MOVE and not rules.takes_standbys(name):
                 reason = f"{name} isn't among the component's hosts, the only ones for standbys"
             # A standby beside all of its group before the active moves, and after it.
@@ -350,17 +342,13 @@ def _room(view: JobView, drained: str) -> dict[str, int | None]:
     return room
 
 
-def _why_not(
-    view: JobView, name: str, drained: str, members: Collection[str | None], rules: DrainRules
-) -> str | None:
+def _why_not(view: JobView, name: str, drained: str, rules: DrainRules) -> str | None:
     if name == drained:
         return f"{name} is being drained"
     if view.hosts[name].state == LOST:
         return f"{name} is lost"
     if name in rules.drained:
         return f"{name} is being drained by run {rules.drained[name]}"
-    if name in members:
-        return f"{name} has a container of the same group"
     if not _is_allowed(name, rules):
         return f"{name} isn't among the hosts to go to"
     return None

@@ -1,4 +1,4 @@
-"""Work on several containers, as units of steps. Pure.
+"""Work on several containers as it is asked for, and the plan that is made of it: units of steps. Pure.
 
 A unit is what is done for one container; its steps come one after the other, each a
 request of its own or a wait. Units of one group never run at the same time.
@@ -6,18 +6,22 @@ request of its own or a wait. Units of one group never run at the same time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import Field
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.config import CatchUpConfig, RunConfig
+from samza_dagster.orchestration.moves import CatchUp, HostRow
+from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
 
 NEW = "the new standby"
+MOST_AT_ONCE = 64
 
 
 class Kind(StrEnum):
@@ -72,21 +76,16 @@ class Step:
 class Unit:
     """What is done for one container, and why.
 
-    `group_id` is its container group; empty in a plan of an older release, where the name tells it.
-    `stops_active`: an active is down for a while.
+    `group_id` is its container group, which nothing else may touch meanwhile. `stops_active`: an
+    active is down for a while.
     """
 
     processor: str
     what: str
     why: str
     steps: tuple[Step, ...]
-    group_id: str = ""
+    group_id: str
     stops_active: bool = False
-
-    @property
-    def group(self) -> str:
-        """The container group that nothing else may touch meanwhile."""
-        return self.group_id or group_of(self.processor)
 
     @classmethod
     def of(cls, view: JobView, processor: str, what: str, why: str, *steps: Step) -> Unit:
@@ -101,17 +100,6 @@ class Unit:
         kinds = {step.kind for step in self.steps}
         return {Kind.START_STANDBY, Kind.STOP_STANDBY} <= kinds
 
-    def to_json(self) -> dict[str, Any]:
-        """As the record of a plan keeps it."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Unit:
-        """The unit of a record."""
-        steps = tuple(Step(**{**step, "kind": Kind(step["kind"])}) for step in data["steps"])
-        fields: dict[str, Any] = {**data, "steps": steps}
-        return cls(**fields)
-
 
 def standby_placed(view: JobView, step: Step) -> tuple[Step, ...]:
     """The step that places a standby, with what tells that it runs there.
@@ -122,3 +110,56 @@ def standby_placed(view: JobView, step: Step) -> tuple[Step, ...]:
         return (step,)
     name = f"{step.name}_reports"
     return step, Step(name, Kind.WAIT_REPORT, step.processor, step.destination)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of the work, in seconds; `in_run_s` is how long a run waits before it ends."""
+
+    request_expiry_s: float
+    timeout_s: float
+    verify_timeout_s: float
+    catch_up: CatchUp
+    in_run_s: float
+
+
+class SeveralConfig(CatchUpConfig, RunConfig):
+    """What work on several containers is told."""
+
+    at_once: int = Field(
+        default=1,
+        ge=1,
+        le=MOST_AT_ONCE,
+        description="Containers that are worked on at a time. Never two of a group.",
+    )
+
+    def limits(self, policies: PlacementPolicies) -> Limits:
+        """Bounds of the work: what the config says, else the policy's."""
+        return Limits(
+            **bounds(self, policies),
+            catch_up=self.catch_up(policies.lag_limit, policies.lag_limit_s),
+            in_run_s=float(policies.wait_in_run_s),
+        )
+
+
+@dataclass(frozen=True)
+class UnitsPlan:
+    """Units of work on a job, decided before anything is asked.
+
+    `what` names the work; `subject` is the host that is drained, or empty. With `apart` a
+    failure ends the work on its group alone. `refused` says of what was left out of it, and why;
+    `notices` what is to be known before it.
+    """
+
+    what: str
+    subject: str
+    job: str
+    coordinator: str
+    units: tuple[Unit, ...]
+    at_once: int
+    limits: Limits
+    before: tuple[HostRow, ...]
+    if_it_fails: str = "keep"
+    apart: bool = False
+    refused: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import dagster as dg
 
+from samza_dagster.orchestration.names import PICTURES, shown_at
 from samza_dagster.orchestration.show.pictures import picture
 
 IN_PLACE = 1_000
 """Characters of Markdown from which on the UI wants a click."""
-FOLDER = "pictures"
 
 
 Hang = Callable[[str, str], dg.MarkdownMetadataValue]
@@ -27,11 +27,6 @@ Hang = Callable[[str, str], dg.MarkdownMetadataValue]
 def embedded(svg: str, name: str) -> dg.MarkdownMetadataValue:
     """The picture itself as metadata: seen on a click, wherever the instance keeps its logs."""
     return dg.MetadataValue.md(picture(svg, name.replace("_", " ")))
-
-
-def shown_at(owner: str, name: str, said: str) -> str:
-    """Markdown of an owner's picture; what is `said` is seen while there is none."""
-    return f"![{said}](/logs/{owner}/{FOLDER}/{name}/svg)"
 
 
 class Gallery:
@@ -47,7 +42,7 @@ class Gallery:
         """The picture as metadata; `name` has letters, digits, `_` and `-` alone."""
         if self._file_of is None:
             return embedded(svg, name)
-        file = Path(self._file_of([self._owner, FOLDER, name], "svg"))
+        file = Path(self._file_of([self._owner, PICTURES, name], "svg"))
         file.parent.mkdir(parents=True, exist_ok=True)
         draft = file.with_suffix(".draft")
         draft.write_text(svg, encoding="utf-8")

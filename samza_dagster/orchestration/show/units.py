@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.orchestration.operations.progress import Progress
-from samza_dagster.orchestration.plans.several import UnitsPlan
-from samza_dagster.orchestration.plans.units import Kind, State
+from samza_dagster.orchestration.plans.units import Kind, State, UnitsPlan
 from samza_dagster.orchestration.show.pictures import clock, picture
 from samza_dagster.orchestration.show.tables import lines_within, map_markdown, table_within
 from samza_dagster.orchestration.show.timeline import (

@@ -98,20 +98,6 @@ def seen_before(context: dg.OpExecutionContext) -> Met | None:
     return Met.read(context.run.tags.get(MET))
 
 
-def _of_rows(data: dict[str, Any]) -> dict[str, Any]:
-    """Each wait was a row; in the first of these versions without reports."""
-    watched: dict[str, Any] = {}
-    for root, (at_ms, waited_ms, since_ms, *reports) in data["watched"].items():
-        known = reports[0].items() if reports else ()
-        watched[root] = {
-            "since_ms": since_ms,
-            "at_ms": at_ms,
-            "waited_ms": waited_ms,
-            "reports": {name: {"mark": mark, "at_ms": new_ms} for name, (mark, new_ms) in known},
-        }
-    return {**data, "watched": watched}
-
-
 @dataclass(frozen=True)
 class ContinuationCursor(Versioned):
     """By root: since when the replicas of its wait have been steady; `asked`: to be launched.
@@ -120,7 +106,6 @@ class ContinuationCursor(Versioned):
     """
 
     VERSION: ClassVar[int] = 4
-    FORMER: ClassVar = {2: _of_rows, 3: _of_rows}
 
     job: str
     watched: Mapping[str, Watched]

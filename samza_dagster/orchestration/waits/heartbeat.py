@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
-from samza_dagster.model import PlacementResponse
+from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.conditions import behind, lags_by_processor, reasons_unknown
 
 if TYPE_CHECKING:
@@ -74,57 +75,19 @@ def wait_for(
     true: Callable[[], bool],
     *,
     timeout_s: float,
-    beat: Callable[[float], None] = lambda _: None,
-    sleep: Callable[[float], None] = time.sleep,
-    monotonic: Callable[[], float] = time.monotonic,
+    log: Callable[[str], None] = lambda _: None,
+    line: Callable[[float], str] = time_left,
 ) -> bool:
-    """Whether the condition came true within `timeout_s`; `beat` gets the seconds left at each look."""
-    deadline = monotonic() + timeout_s
-    while not true():
-        now = monotonic()
-        if now >= deadline:
-            return False
-        beat(deadline - now)
-        sleep(POLL_S)
-    return True
+    """Whether the condition came true within `timeout_s`.
 
-
-def wait_for_answer(
-    client: PlacementClient,
-    uuid: str,
-    *,
-    timeout_s: float,
-    on_response: Callable[[PlacementResponse], None],
-    until: Callable[[PlacementResponse], bool],
-    beat: Callable[[float], None],
-    on_notice: Callable[[str], object] = lambda _: None,
-    monotonic: Callable[[], float] = time.monotonic,
-) -> PlacementResponse:
-    """The client's wait, in slices of half a minute; after each `beat` gets the seconds left.
-
-    A status may be shown to `on_response` again by the next slice. Raises `DeadlineExceeded`
-    as the client does: after `timeout_s`, or before it when the client gives up by itself.
+    Each half minute `log` gets the `line` that is made of the seconds left.
     """
-    deadline = monotonic() + timeout_s
-    while True:
-        began = monotonic()
-        slice_s = min(EVERY_S, max(0.0, deadline - began))
-        try:
-            return client.wait(
-                uuid,
-                timeout_s=slice_s,
-                on_response=on_response,
-                until=until,
-                on_notice=on_notice,
-            )
-        except DeadlineExceeded as error:
-            now = monotonic()
-            if now >= deadline and timeout_s > EVERY_S:
-                raise DeadlineExceeded(
-                    f"the outcome of request {uuid} within {timeout_s:g} s",
-                    seen=error.seen,
-                    fix=error.fix,
-                ) from error
-            if now < began + slice_s or now >= deadline:
-                raise
-            beat(deadline - now)
+    deadline, beat = time.monotonic() + timeout_s, Heartbeat(log, elapsed_ms)
+    beat.begin("")
+    while not true():
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            return False
+        beat("", partial(line, left_s))
+        time.sleep(POLL_S)
+    return True

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.errors import DeadlineExceeded, SamzaDagsterError
+from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.config import (
     DAY_S,
@@ -27,14 +27,14 @@ from samza_dagster.orchestration.config import (
 from samza_dagster.orchestration.follow import (
     errors_as_failures,
     failed,
-    log_moment,
+    followed,
     map_metadata,
     outcome_metadata,
 )
 from samza_dagster.orchestration.history.names import HISTORY
 from samza_dagster.orchestration.moves import FAIL_OVER, find_processor, host_map
 from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.requests import ENDED, Outcome, follow
+from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import GROUP, WHO, WHY, job_tags
@@ -48,7 +48,6 @@ JOB = "audit_failover"
 ACKNOWLEDGE = "acknowledge_failover"
 MOVE_JOB = "move_with_standby"
 WHO_ASKS = "auto_failover"
-HEARTBEAT_S = 30.0
 
 
 class AuditConfig(OpConfig):
@@ -180,7 +179,6 @@ def watch_request(
 def _followed(
     context: dg.OpExecutionContext, config: AuditConfig, client: "PlacementClient"
 ) -> Outcome:
-    """Slices of the wait, so that a line says each half minute that it goes on."""
     response = client.response(config.request)
     outcome = Outcome(
         step=config.action.replace("-", "_"),
@@ -190,21 +188,7 @@ def _followed(
         message="",
         destination=response.destination_host if response else "STANDBY",
     )
-    deadline = time.monotonic() + config.timeout_s
-    while True:
-        left = deadline - time.monotonic()
-        try:
-            return follow(
-                client,
-                outcome,
-                until=ENDED,
-                timeout_s=max(0.1, min(HEARTBEAT_S, left)),
-                on_moment=lambda moment: log_moment(context, context.op.name, moment),
-            )
-        except DeadlineExceeded as error:
-            if left <= HEARTBEAT_S:
-                raise
-            context.log.info(f"waiting on, {left - HEARTBEAT_S:.0f} s left: {error.seen}")
+    return followed(context, client, config.processor, outcome, timeout_s=config.timeout_s)
 
 
 def _verdicts(client: "PlacementClient", config: AuditConfig) -> dg.TableMetadataValue:

@@ -18,9 +18,9 @@ from samza_dagster.orchestration.watch.findings import (
     TrackedFinding,
     is_due,
 )
+from samza_dagster.orchestration.watch.reported import TOLD_AT, time_ms
 
 SHOWN = 100
-TOLD_AT = "told_at"
 _NOT_SEEN = "not seen yet since the sensor began anew"
 
 
@@ -142,8 +142,5 @@ def _told(
     if fields["job"].value != job:
         return None
     subjects = cast("list[str]", json.loads(str(fields["subjects"].value)))
-    if TOLD_AT in fields:
-        at_ms = round(cast("float", fields[TOLD_AT].value) * 1000)
-    else:  # of an older release
-        at_ms = cast("int", fields["at_ms"].value)
+    at_ms = time_ms(fields, TOLD_AT)
     return subjects, LastEvaluation(str(fields["fingerprint"].value), at_ms)

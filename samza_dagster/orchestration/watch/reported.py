@@ -17,6 +17,7 @@ from samza_dagster.orchestration.watch.policy import Decision, FailoverVerdict
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
 ONLY_FOR = "only_for"
+TOLD_AT, DONE_AT, WELL_AT = "told_at", "done_at", "well_at"
 WORDS = {
     FailoverVerdict.ASK: "asked",
     FailoverVerdict.ADOPT: "was asked by a tick that was cut off",
@@ -61,7 +62,7 @@ def decision_event(
             "what_to_do": decision.command,
             "request": case.uuid,
             "bad_since": dg.MetadataValue.timestamp(case.suspect.since_ms / 1000),
-            "at_ms": now_ms,
+            TOLD_AT: dg.MetadataValue.timestamp(now_ms / 1000),
         },
         tags={EVENT: DECIDED},
     )
@@ -87,11 +88,10 @@ def recovered_event(
             "subject": suspect.subject,
             "suspect": suspect.key,
             "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
-            "at_ms": now_ms,
+            TOLD_AT: dg.MetadataValue.timestamp(now_ms / 1000),
             "outcome": outcome.value,
             "done": suspect.became,
-            "done_ms": suspect.became_ms,
-            "well_ms": suspect.well_ms,
+            **_known({DONE_AT: suspect.became_ms, WELL_AT: suspect.well_ms}),
         },
         tags={EVENT: RECOVERED},
     )
@@ -172,7 +172,7 @@ def acknowledgement(
             "container_group": f"{job}/{group}",
             "group": group,
             "acknowledgement": ident or str(uuid4()),
-            "at_ms": at_ms,
+            TOLD_AT: dg.MetadataValue.timestamp(at_ms / 1000),
             "who": who or "-",
             "why": why,
             "ticket": ticket or "-",
@@ -194,7 +194,7 @@ def acknowledged(events: Sequence[dg.AssetObservation], job: str) -> dict[str, s
 def told(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
     """Id of what was reported → when."""
     return {
-        text(event, "event"): number(event, "at_ms")
+        text(event, "event"): time_ms(event.metadata, TOLD_AT)
         for kind in (DECIDED, RECOVERED)
         for event in _of(events, kind, job)
     }
@@ -215,7 +215,7 @@ def still_open(events: Sequence[dg.AssetObservation], job: str) -> dict[str, Sus
                 kind=text(event, "signal"),
                 subject=text(event, "subject"),
                 members=((text(event, "processor"), _incarnation(event)),),
-                since_ms=_since_ms(event),
+                since_ms=time_ms(event.metadata, "bad_since"),
                 why=text(event, "why"),
                 told=True,
             )
@@ -238,7 +238,7 @@ def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
         ):
             processor, uuid = text(event, "processor"), text(event, "request")
             group = text(event, "container_group").removeprefix(f"{job}/")
-            at_ms = number(event, "at_ms")
+            at_ms = time_ms(event.metadata, TOLD_AT)
             acted[uuid] = Acted(uuid, group, processor, at_ms, acks.get(group, ""))
     return Memory(
         job, acted=tuple(acted.values()), told=told(events, job), acks=acknowledged(events, job)
@@ -255,7 +255,7 @@ def is_for_every_one(event: dg.AssetObservation) -> bool:
 
 
 def _acknowledgement(event: dg.AssetObservation) -> str:
-    return text(event, "acknowledgement") or str(number(event, "at_ms"))
+    return text(event, "acknowledgement") or str(time_ms(event.metadata, TOLD_AT))
 
 
 def _incarnation(event: dg.AssetObservation) -> str:
@@ -263,24 +263,17 @@ def _incarnation(event: dg.AssetObservation) -> str:
     return "" if told_as_none else text(event, "incarnation")
 
 
-def _since_ms(event: dg.AssetObservation) -> int:
-    value = _metadata(event).get("bad_since")
-    seconds = value.value if value is not None else 0
-    return round(seconds * 1000) if isinstance(seconds, (int, float)) else 0
-
-
 def text(event: dg.AssetObservation, name: str) -> str:
     """A value of an event's metadata; empty: it has none of that name."""
-    value = _metadata(event).get(name)
+    value = event.metadata.get(name)
     return str(value.value) if value is not None else ""
 
 
-def number(event: dg.AssetObservation, name: str) -> int:
-    """The same of a whole number; 0: it has none."""
-    value = _metadata(event).get(name)
-    found = value.value if value is not None else 0
-    return found if isinstance(found, int) else 0
+def time_ms(metadata: Mapping[str, dg.MetadataValue], name: str) -> int:
+    """A time that an event or an evaluation tells, in ms since the epoch; 0: it tells none."""
+    value = metadata.get(name)
+    return round(value.value * 1000) if isinstance(value, dg.TimestampMetadataValue) else 0
 
 
-def _metadata(event: dg.AssetObservation) -> Mapping[str, dg.MetadataValue]:
-    return event.metadata
+def _known(times_ms: Mapping[str, int]) -> dict[str, dg.MetadataValue]:
+    return {name: dg.MetadataValue.timestamp(ms / 1000) for name, ms in times_ms.items() if ms}

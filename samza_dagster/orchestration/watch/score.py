@@ -21,7 +21,15 @@ from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.watch.cases import NOTHING
 from samza_dagster.orchestration.watch.outcomes import Resolution
 from samza_dagster.orchestration.watch.policy import FailoverVerdict
-from samza_dagster.orchestration.watch.reported import DECIDED, RECOVERED, number, text
+from samza_dagster.orchestration.watch.reported import (
+    DECIDED,
+    DONE_AT,
+    RECOVERED,
+    TOLD_AT,
+    WELL_AT,
+    text,
+    time_ms,
+)
 
 SHOWN = 30
 MOST_OF_TABLE = 30_000
@@ -170,7 +178,7 @@ def _begun(event: dg.AssetObservation) -> Incident:
         action=text(event, "action"),
         verdict=text(event, "verdict"),
         why=text(event, "why"),
-        told_ms=number(event, "at_ms"),
+        told_ms=time_ms(event.metadata, TOLD_AT),
     )
     return _told_again(begun, event)
 
@@ -181,7 +189,7 @@ def _told_again(one: Incident, event: dg.AssetObservation) -> Incident:
     if one.verdict in _ASKED or verdict not in (*_WOULD, *_ASKED):
         return one
     would = verdict in _WOULD and text(event, "action") != NOTHING
-    would_ms = one.would_ms or (number(event, "at_ms") if would else None)
+    would_ms = one.would_ms or (time_ms(event.metadata, TOLD_AT) if would else None)
     return replace(
         one, verdict=verdict, action=text(event, "action"), would_ms=would_ms if would else None
     )
@@ -192,6 +200,6 @@ def _ended(one: Incident, event: dg.AssetObservation) -> Incident:
         one,
         outcome=text(event, "outcome") or Resolution.UNKNOWN.value,
         done=text(event, "done"),
-        done_ms=number(event, "done_ms") or None,
-        over_ms=number(event, "well_ms") or number(event, "at_ms"),
+        done_ms=time_ms(event.metadata, DONE_AT) or None,
+        over_ms=time_ms(event.metadata, WELL_AT) or time_ms(event.metadata, TOLD_AT),
     )

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from samza_dagster.sandbox import kafka_client, standby_lag
+from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.demo_job import CHANGELOG_TOPIC
+from samza_dagster.sandbox.readiness import applied_offset
 
 # `KeyValueStorageEngine` of Samza 1.8.0, at the end of each store's restore.
 _RESTORED = re.compile(r"(\d+) total entries restored for store: .*?/Partition_(\d+)\b")
@@ -48,7 +49,7 @@ class RestoreWatch:
     def standby_left(self) -> None:
         """Notes the store that the standby left behind: what the active won't have to restore."""
         for partition in self._partitions:
-            offset = standby_lag.applied_offset(self._state, f"Partition {partition}")
+            offset = applied_offset(self._state, f"Partition {partition}")
             if offset is not None:
                 self._applied[partition] = offset
 

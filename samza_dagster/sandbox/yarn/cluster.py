@@ -14,6 +14,7 @@ from samza_dagster.sandbox import demo_job, process
 from samza_dagster.sandbox.artifacts import class_path
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.process import ProcessRecord, log_tail
+from samza_dagster.sandbox.properties import filled_in
 from samza_dagster.sandbox.registry import wait_until
 from samza_dagster.sandbox.yarn.namespace import Namespace
 
@@ -183,25 +184,13 @@ class YarnCluster:
         }
 
     def _node_site(self, name: str) -> dict[str, str]:
-        directory = self.directory / name
-        return {
-            "yarn.nodemanager.hostname": name,
-            "yarn.nodemanager.address": f"{name}:8041",
-            "yarn.nodemanager.localizer.address": f"{name}:8040",
-            "yarn.nodemanager.webapp.address": f"{name}:8042",
-            "yarn.nodemanager.collector-service.address": f"{name}:8048",
-            "yarn.nodemanager.local-dirs": str(directory / "local"),
-            "yarn.nodemanager.log-dirs": str(directory / "logs"),
-            "yarn.nodemanager.resource.memory-mb": str(self._memory_mb),
-            "yarn.nodemanager.resource.cpu-vcores": "8",
-            "yarn.nodemanager.vmem-check-enabled": "false",
-            "yarn.nodemanager.pmem-check-enabled": "false",
-            "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
-            "yarn.nodemanager.sleep-delay-before-sigkill.ms": "5000",
-            # The logs of a node that was lost are looked at after the application's end, too.
-            "yarn.nodemanager.log.retain-seconds": str(7 * 24 * 3600),
-            "yarn.nodemanager.env-whitelist": f"HADOOP_CONF_DIR,{NODE_DIRECTORY}",
-        }
+        return filled_in(
+            "nodemanager.properties",
+            name=name,
+            directory=self.directory / name,
+            memory_mb=self._memory_mb,
+            node_directory=NODE_DIRECTORY,
+        )
 
 
 def _write_configuration(directory: Path, sites: Mapping[str, Mapping[str, str]]) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from samza_dagster.agent.procfs import stat_of
 from samza_dagster.errors import Refused
+from samza_dagster.model import naming
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.hosts import SimulatedHost
+from samza_dagster.sandbox.launch import MAIN_CLASS
 from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
 from samza_dagster.sandbox.runner import read_log
-from samza_dagster.sandbox.yarn.cluster import RESOURCE_MANAGER, YarnCluster
-from samza_dagster.sandbox.yarn.containers import containers
+from samza_dagster.sandbox.yarn.cluster import NODE_DIRECTORY, RESOURCE_MANAGER, YarnCluster
 from samza_dagster.sandbox.yarn.job import YarnJob
 from samza_dagster.sandbox.yarn.namespace import HOLDER, RELAY
 
@@ -99,3 +102,52 @@ class YarnRunner:
         mine = [record for record in self._registry.live() if record.role in self.roles]
         # `unshare` heeds no SIGTERM, and each host's processes are killed as it ends.
         process.stop_all(mine, grace_s=0.0)
+
+
+def containers(directory: Path, proc: Path = Path("/proc")) -> dict[str, dict[str, Any]]:
+    """Processor id → host, pid, execution id, mode and state, of the YARN below `directory`.
+
+    Where two processes have one id, the one that was started last; a second owner shows in
+    `pids`, which has all.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for pid, environment in sorted(
+        java_processes(MAIN_CLASS, proc), key=lambda each: _started(each[0])
+    ):
+        host = Path(environment.get(NODE_DIRECTORY, "/"))
+        processor_id = environment.get("SAMZA_CONTAINER_ID", "")
+        if host.parent != directory or not processor_id:
+            continue
+        earlier = found.get(processor_id, {}).get("pids", [])
+        found[processor_id] = {
+            "state": "running",
+            "host": host.name,
+            "pid": pid,
+            "pids": [*earlier, pid],
+            "execution_id": environment.get("CONTAINER_ID", ""),
+            "mode": "Standby" if naming.is_standby(processor_id) else "Active",
+        }
+    return found
+
+
+def _started(pid: int) -> int:
+    seen = stat_of(pid)
+    return 0 if seen is None else seen.start_ticks
+
+
+def java_processes(
+    main_class: str, proc: Path = Path("/proc")
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Process id and environment of each JVM that runs this class."""
+    for entry in proc.iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+            if main_class.encode() not in words or not words[0].endswith(b"java"):
+                continue
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        pairs = (each.decode(errors="replace").partition("=") for each in environment.split(b"\0"))
+        yield int(entry.name), {key: value for key, _, value in pairs if key}

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from samza_dagster.agent import main as agent_main
-from samza_dagster.cluster import ContainerLaunch, HostResources, LocalCluster, ObservedContainer
+from samza_dagster.cluster import (
+    ContainerLaunch,
+    HostResources,
+    LocalCluster,
+    ObservedContainer,
+    ResourceAsk,
+)
+from samza_dagster.cluster.agent_gateway import listening
+from samza_dagster.cluster.interface import ClusterTerm
 from tests.rig import waiting
 from tests.rig.pace import PACE, workers
 
@@ -174,14 +182,18 @@ class Rig:
         url_file: Path | None = None,
         granted_s: float | None = None,
     ) -> tuple[LocalCluster, Recorder]:
-        cluster = LocalCluster(
-            token=TOKEN,
+        term = ClusterTerm(
             epoch=epoch,
             lease_s=lease_s,
-            granted_s=granted_s,
-            host_timeout_s=host_timeout_s,
-            url_file=url_file or self.root / "url",
+            granted_s=lease_s if granted_s is None else granted_s,
+            host_timeout_s=lease_s if host_timeout_s is None else host_timeout_s,
+            lease_source=lambda: lease_s,
+            gather_s=0.0,
+            clock=time.monotonic,
         )
+        listen = listening(("127.0.0.1", 0))
+        url_file = url_file or self.root / "url"
+        cluster = LocalCluster(term, listen=listen, token=TOKEN, url_file=url_file)
         recorder = Recorder(admit=cluster.admit_host)
         self.clusters.append(cluster)
         cluster.start(recorder)  # pyright: ignore[reportArgumentType]
@@ -259,12 +271,14 @@ def start(
     """Reserves and starts on `host`; the pid once the process exists."""
     request_id = f"r-{wanted.execution_id}"
     cluster.request_resource(
-        request_id,
-        host=host,
-        excluded_hosts=(),
-        memory_mb=memory_mb,
-        cores=1,
-        expires_in_s=10 * PACE,
+        ResourceAsk(
+            request_id,
+            host=host,
+            excluded_hosts=(),
+            memory_mb=memory_mb,
+            cores=1,
+            expires_in_s=10 * PACE,
+        )
     )
     assert seen.wait("on_resource_allocated", request_id) == (request_id, host)
     cluster.start_container(request_id, host, wanted)

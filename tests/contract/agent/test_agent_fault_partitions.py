@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from samza_dagster.cluster import LocalCluster
+from samza_dagster.cluster import LocalCluster, ResourceAsk
 from tests.contract.agent.rig import (
     Agent,
     Recorder,
@@ -163,7 +163,9 @@ def zombie_speaks_late(job: Rig) -> None:
 def held_commands(cut: Cut, cluster: LocalCluster, *, stop: str | None, start: str) -> Link:
     """The connection on which a reply with these commands, in one, is on its way to the agent."""
     cluster.request_resource(
-        f"r-{start}", host=HOST, excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=30
+        ResourceAsk(
+            f"r-{start}", host=HOST, excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=30
+        )
     )
     cut.seen.wait("on_resource_allocated", f"r-{start}")
     cut.proxy.delay(REPLIES, b'"start"')

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cluster import LocalCluster
+from samza_dagster.cluster import LocalCluster, ResourceAsk
 from tests.contract.agent.clocked import ClockedPython, clocked_python
 from tests.contract.agent.rig import (
     PACKAGED,
@@ -127,7 +127,9 @@ def host_is_booted_again(job: Rig) -> None:
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1", command=("sleep", "600")))
     cluster.request_resource(
-        "unused", host="host-1", excluded_hosts=(), memory_mb=50, cores=1, expires_in_s=10
+        ResourceAsk(
+            "unused", host="host-1", excluded_hosts=(), memory_mb=50, cores=1, expires_in_s=10
+        )
     )
     seen.wait("on_resource_allocated", "unused")
     warden = agent.warden_pid("e1")

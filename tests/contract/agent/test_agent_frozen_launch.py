@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.agent import main as agent_main
-from samza_dagster.cluster import LocalCluster
+from samza_dagster.cluster import LocalCluster, ResourceAsk
 from tests.contract.agent.rig import (
     Agent,
     Recorder,
@@ -64,7 +64,9 @@ def frozen_launch(
     cluster, seen = job.cluster(lease_s=lease_s)
     agent = job.agent(HOST, program=(str(python), "-I", agent_main.__file__))
     cluster.request_resource(
-        "r1", host=HOST, excluded_hosts=(), memory_mb=100, cores=1, expires_in_s=10 * PACE
+        ResourceAsk(
+            "r1", host=HOST, excluded_hosts=(), memory_mb=100, cores=1, expires_in_s=10 * PACE
+        )
     )
     seen.wait("on_resource_allocated", "r1")
     cluster.start_container("r1", HOST, launch("e1", "works", grace_s=0.5))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.cluster import ResourceAsk
 from tests.contract.agent.rig import Rig, launch, lives, start, until
 from tests.rig.pace import PACE
 
@@ -148,7 +149,7 @@ def test_a_crash_and_a_program_that_is_not_there_are_told_apart(job: Rig) -> Non
     start(cluster, seen, "host-1", launch("e1", "crash"))
     assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", 7)
     cluster.request_resource(
-        "r2", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5
+        ResourceAsk("r2", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5)
     )
     seen.wait("on_resource_allocated", "r2")
     cluster.start_container("r2", "host-1", launch("e2", command=("/no/such/program",)))
@@ -184,12 +185,12 @@ def test_a_start_delivered_twice_runs_once(job: Rig) -> None:
     agent.restart()
     later, seen = job.cluster(epoch=2)
     later.request_resource(
-        "r-e1", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5
+        ResourceAsk("r-e1", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5)
     )
     seen.wait("on_resource_allocated", "r-e1")
     later.start_container("r-e1", "host-1", wanted)
     later.request_resource(
-        "after", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5
+        ResourceAsk("after", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5)
     )
     seen.wait("on_resource_allocated", "after")  # commands are carried out in order
     assert (job.root / "runs").read_text() == "x"
@@ -201,7 +202,7 @@ def test_a_start_for_a_host_that_has_not_registered_is_dropped(job: Rig) -> None
     agent = job.agent("host-1")
     seen.wait("on_host_registered")
     cluster.request_resource(
-        "r-e1", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5
+        ResourceAsk("r-e1", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5)
     )
     seen.wait("on_resource_allocated", "r-e1")
     cluster.close()
@@ -212,7 +213,9 @@ def test_a_start_for_a_host_that_has_not_registered_is_dropped(job: Rig) -> None
     # Held since before; the answer to the second comes behind all that was sent earlier.
     for request_id in ("r-e1", "after"):
         later.request_resource(
-            request_id, host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=30
+            ResourceAsk(
+                request_id, host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=30
+            )
         )
         seen.wait("on_resource_allocated", request_id)
     assert not agent.incarnation("e1").exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cluster import ContainerLaunch, LocalCluster
+from samza_dagster.cluster import ContainerLaunch, LocalCluster, ResourceAsk
 from tests.contract.agent.rig import Agent, Rig, launch, lives, start, until
 from tests.rig.pace import PACE
 
@@ -28,14 +28,16 @@ def reserve(
     """Asks for a resource with the launch of what will start on it; the request's id."""
     request_id = f"r-{wanted.execution_id}"
     cluster.request_resource(
-        request_id,
-        host=host,
-        excluded_hosts=(),
-        memory_mb=memory_mb,
-        cores=1,
-        expires_in_s=20 * PACE,
-        launch=replace(wanted, job_model_json=""),
-        ahead=ahead,
+        ResourceAsk(
+            request_id,
+            host=host,
+            excluded_hosts=(),
+            memory_mb=memory_mb,
+            cores=1,
+            expires_in_s=20 * PACE,
+            launch=replace(wanted, job_model_json=""),
+            ahead=ahead,
+        )
     )
     return request_id
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer  # noqa: TID253 - the outside writer
 
+from samza_dagster.client import PlacementClient, ReplicaLag
 from samza_dagster.lag import Bounds, published
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.lag_topic import publish
 from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.orchestration.assets.readiness_now import readiness_of
+from samza_dagster.orchestration.bounce.row import Lags
+from samza_dagster.orchestration.plans.bounce import Patience
+from samza_dagster.orchestration.plans.drain import KnownLags
+from samza_dagster.orchestration.waits.conditions import Reported, Wait
 from tests.rig.job import Job
 from tests.rig.waiting import until
 
@@ -58,10 +64,21 @@ def report(job: Job, partition: int, standby: dict[str, Any], applied: int | Non
     return json.dumps({"header": header, "metrics": group}).encode()
 
 
+def limits(client: PlacementClient, lags: Sequence[ReplicaLag]) -> set[int]:
+    """What a wait, a bounce and a drain let 0-0 be behind: 0 records, or what it applies in 3 s."""
+    newest, wait = client.readiness(lags), Wait({"0-0": 1}, 0, 0.0, 1, "", 3.0)
+    drain = KnownLags({}, 0, 3.0, newest)
+    return {
+        Reported.read(client).limit(wait, "0-0"),
+        Lags(0, {}, newest).limit("0-0", Patience(1, 1, 0, 1, 0, 3.0)),
+        max(n for n in range(100_000) if replace(drain, lags={"0-0": n}).is_warm("0-0")),
+    }
+
+
 def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> None:
     """From two reports of each of its tasks: records, and a forecast by its speed.
 
-    What a client saw of the same reports and published, the next question to it goes by.
+    What a client saw of the same reports and published, waits, bounces, drains and the next question go by.
     """
     job = job_of(NAME, settings=SETTINGS)
     cluster = KafkaCluster(job.bootstrap_servers)
@@ -108,8 +125,17 @@ def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> No
         looks.append(client.lag())
         rows = readiness_of(looks, Bounds(report_s=5))
         newest_ms = max(one.came_ms for one in looks[-1] if one.came_ms is not None)
-        assert publish(job.connection, published(rows, newest_ms, 60_000)) == 2
-        assert client.readiness(looks[-1]).apply_per_s("0-0") > 0
+        # One that is too old is said, and nobody goes by it.
+        assert publish(job.connection, published(rows, newest_ms - 60_001, 60_000)) == 2
+        assert limits(client, looks[-1]) == {0}
+        (told,) = [text for text in client.explain("0", "STANDBY").notices if "0-0: " in text]
+        assert told.endswith("it isn't used")
+    assert publish(job.connection, published(rows, newest_ms, 60_000)) == 2
+    with job.client() as client:
+        applies = client.readiness(looks[-1]).apply_per_s("0-0")
+        assert applies > 0
+        assert limits(client, looks[-1]) == {int(3 * applies)}
+        assert client.standbys_now("0").told
         (told,) = [text for text in client.explain("0", "STANDBY").notices if "0-0: " in text]
         assert "a takeover now would wait" in told
         assert client.readiness(looks[-1]).apply_per_s("1-0") == 0

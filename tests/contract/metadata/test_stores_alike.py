@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from samza_dagster.metadata import KafkaMetadataStore, MemoryMetadataStore, MetadataStore
+from samza_dagster.metadata import KafkaMetadataStore, MetadataStore
 from samza_dagster.metadata.zookeeper import ZooKeeper
 from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.contract
 

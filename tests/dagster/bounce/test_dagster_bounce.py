@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
-from dagster import serialize_value
 from fake_bounce import bounce, log_of, metadata, tags_of
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce.record import KEY, recorded
 from samza_dagster.orchestration.operations.control import PROGRESS
-from samza_dagster.orchestration.plan_record import former_plan
-from samza_dagster.orchestration.plans.order import order_of
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_restart
 
@@ -132,26 +129,6 @@ def test_the_budget_of_failures_ends_the_run_with_the_whole_table(
     again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
     assert bounce(instance, again).success
     assert world.order() == ["0-0", "1-0", "1-0", "0", "1"]
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize(
-    ("call", "nth"),
-    [("reserve", 2), ("commit", 1), ("commit", 4), ("response", 9), ("processing", 2), ("lag", 5)],
-)
-def test_a_run_killed_between_an_ask_and_its_answer_is_gone_on_with(
-    world: BounceWorld, instance: dg.DagsterInstance, call: str, nth: int, after: bool
-) -> None:
-    """Re-executed from failure: everybody is asked once, restarted once, and seen back."""
-    world.kill_on, world.kill_after = (call, nth), after
-    result = bounce(instance, at_once=2)
-    assert not result.success
-    again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
-    assert bounce(instance, again, at_once=2).success
-    assert world.restarts() == dict.fromkeys(world.at, 1)
-    assert len(world.requests) == 4
-    assert world.released == []
 
 
 @pytest.mark.longdagster
@@ -302,27 +279,3 @@ def test_a_bounce_that_stops_while_the_broker_is_away_still_says_how_far_it_was(
     assert tags_of(instance, result)["samza/bounce"] == "stopped"
     log = log_of(instance, result)
     assert "not bounced: 1-0, 0, 1" in log
-
-
-@pytest.mark.longdagster
-@pytest.mark.parametrize(("hosts", "domain"), [(50, ""), (1_000, ".prod.dc1.example.com")])
-def test_a_thousand_containers_fit_into_the_metadata(
-    world: BounceWorld, instance: dg.DagsterInstance, hosts: int, domain: str
-) -> None:
-    """Plan and failure stay under 300 kB each, and the map is shown with them."""
-    world.at = {str(n): f"host-{n % hosts}{domain}" for n in range(500)}
-    world.at |= {f"{n}-0": f"host-{(n + 1) % hosts}{domain}" for n in range(500)}
-    first = order_of(BounceClient(world).view(), "containers")[0].members[0]
-    world.ends = {first: [NOT_STARTED]}
-    result = bounce(instance, at_once=8)
-    assert not result.success
-    asked = {"unit": "containers", "only": [], "skip": []}
-    former = former_plan(instance, instance.get_runs(), asked)
-    assert former is not None  # what a re-execution goes on with
-    assert len(former["units"]) == 1_000
-    for entry in instance.all_logs(result.run_id):
-        assert len(serialize_value(entry)) < 300_000, entry.user_message[:80]
-    told = metadata(result, "bounce")
-    assert "499-0" in told["hosts_and_containers"]
-    assert "![after:](data:image/svg+xml" in told["hosts_and_containers"]
-    assert told["processors_table"].records[0].data["outcome"] == "failed"

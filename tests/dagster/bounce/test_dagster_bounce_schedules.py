@@ -304,19 +304,6 @@ def test_a_typing_error_in_the_yaml_is_refused_at_load(
         component(tmp_path, YAML.replace(old, new))
 
 
-def test_the_component_brings_jobs_schedule_sensor_and_asset(tmp_path: Path) -> None:
-    """All that `dagster dev` shows of a bounce."""
-    made = dg.build_defs_for_component(component(tmp_path))
-    repository = made.get_repository_def()
-    jobs = {job.name for job in repository.get_all_jobs()}
-    assert {"rolling_bounce", "control_bounce"} <= jobs
-    assert repository.has_schedule_def("bounce_nightly")
-    assert repository.has_sensor_def("bounce_resume")
-    assert dg.AssetKey("bounce_history") in repository.asset_graph.get_all_asset_keys()
-    tags = repository.get_job("rolling_bounce").tags
-    assert tags["samza/container-group"] == "demo/1/rolling_bounce"
-
-
 def test_a_dead_worker_s_bounce_is_gone_on_with_by_dagster_and_no_other(
     instance: dg.DagsterInstance,
 ) -> None:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from samza_dagster.sandbox import demo_job, standby_lag
+from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load_plan import LoadPlan
+from samza_dagster.sandbox.readiness import applied_offset
 from tests.rig.at_rest import Processors
 from tests.rig.demo_sandbox import OPTIONS, demo_sandbox, restored
 from tests.rig.kill_points import KilledJob
@@ -70,7 +71,7 @@ def test_a_standby_that_came_while_the_job_ran_spares_the_restore(job: SandboxJo
         before = has_caught_up(job)
         destination = before["0-0"]["host"]
         state = job.simulated(destination).state_directory
-        left = {p: standby_lag.applied_offset(state, f"Partition {p}") for p in PARTITIONS}
+        left = {p: applied_offset(state, f"Partition {p}") for p in PARTITIONS}
         happens(job, before)
         after = replaced(job, before, {"0", "0-0"}, PATIENCE_S)
         assert after["0"]["host"] == destination

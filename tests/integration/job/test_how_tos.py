@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -27,31 +29,41 @@ def follow(page: str, servers: str) -> str:
     text = (HOW_TOS / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```sh\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
     assert blocks, f"{page} has no command that can be run"
-    done = subprocess.run(
-        ["bash", "-eux", "-c", "\n".join(blocks)],
-        env={
-            **os.environ,
-            **demo_job.environment(servers),
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=180 * PACE,
-        check=False,
-    )
+    return shell("\n".join(blocks), servers)
+
+
+def shell(script: str, servers: str) -> str:
+    """Runs it in a directory of its own, with the files of a code location."""
+    with tempfile.TemporaryDirectory() as directory:
+        for file in ("definitions.py", "samza_job.yaml"):
+            shutil.copy(ROOT / file, directory)
+        done = subprocess.run(
+            ["bash", "-eux", "-c", script],
+            cwd=directory,
+            env={
+                **os.environ,
+                **demo_job.environment(servers),
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "PYTHONPATH": str(ROOT),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=400 * PACE,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout[-5000:]
     return done.stdout
 
 
-def test_a_container_moves_to_its_standbys_host(sandbox: Sandbox, servers: str) -> None:
-    """And the standby to another one."""
+def test_containers_move_to_their_standbys_hosts(sandbox: Sandbox, servers: str) -> None:
+    """And the standbys to other ones: `0` by the command, `1` by Dagster's job."""
     before = processors(sandbox)
     follow("move.md", servers)
     after = processors(sandbox)
-    assert after["0"]["host"] == before["0-0"]["host"]
-    assert after["0-0"]["host"] not in (before["0"]["host"], before["0-0"]["host"])
+    for active, standby in (("0", "0-0"), ("1", "1-0")):
+        assert after[active]["host"] == before[standby]["host"]
+        assert after[standby]["host"] not in (before[active]["host"], before[standby]["host"])
 
 
 def test_an_active_fails_over(sandbox: Sandbox, servers: str, judge: Judge) -> None:
@@ -67,4 +79,32 @@ def test_a_standby_comes_and_goes(sandbox: Sandbox, servers: str) -> None:
     """`0-1`, which the page removes again."""
     said = follow("add-a-standby.md", servers)
     assert "0-1" in said
+    assert sorted(processors(sandbox)) == ["0", "0-0", "1", "1-0"]
+
+
+def test_a_host_is_emptied(sandbox: Sandbox, servers: str, judge: Judge) -> None:
+    """Its containers run elsewhere, and nothing is missing."""
+    follow("drain.md", servers)
+    found = processors(sandbox)
+    assert len(found) == 4
+    assert "host-2" not in {each["host"] for each in found.values()}
+    verdict = judge.judge(deadline_s=60 * PACE)
+    assert verdict.is_good, verdict
+
+
+def test_a_job_is_bounced(sandbox: Sandbox, servers: str) -> None:
+    """Each container is another process, on its host."""
+    before = processors(sandbox)
+    follow("bounce.md", servers)
+    after = processors(sandbox)
+    for processor, one in before.items():
+        assert after[processor]["host"] == one["host"]
+        assert after[processor]["execution_id"] != one["execution_id"]
+
+
+def test_a_job_is_put_in_order(sandbox: Sandbox, servers: str) -> None:
+    """A standby beyond the number is removed."""
+    shell("samza-dagster control-standby start 1", servers)
+    assert len(processors(sandbox)) == 5
+    follow("reconcile.md", servers)
     assert sorted(processors(sandbox)) == ["0", "0-0", "1", "1-0"]

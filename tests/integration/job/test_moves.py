@@ -13,9 +13,10 @@ import pytest
 
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.model import StatusCode
-from samza_dagster.sandbox import demo_job, kafka_client, standby_lag
+from samza_dagster.sandbox import demo_job, kafka_client
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
+from samza_dagster.sandbox.readiness import applied_offset
 from tests.rig.broker_cluster import set_config
 from tests.rig.demo_sandbox import OPTIONS, PARTITIONS_OF_0, all_run, processors, restored
 from tests.rig.job import alive
@@ -53,7 +54,7 @@ def test_an_active_moves_onto_its_standbys_host_and_restores_only_the_difference
     state = next(h.state_directory for h in sandbox.hosts if h.name == destination)
     left: dict[int, int] = {}
     for partition in PARTITIONS_OF_0:
-        applied = standby_lag.applied_offset(state, f"Partition {partition}")
+        applied = applied_offset(state, f"Partition {partition}")
         assert applied is not None, (
             f"without its store on {destination} nothing bounds what is read"
         )

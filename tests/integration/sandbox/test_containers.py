@@ -13,14 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.sandbox import demo_job, kafka_client, process, standby_lag
+from samza_dagster.sandbox import demo_job, kafka_client, process
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.demo.restore import restored_records
 from samza_dagster.sandbox.judge import Judge
-from samza_dagster.sandbox.launch import container_template
+from samza_dagster.sandbox.launch import config_and_template
 from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan, Part
 from samza_dagster.sandbox.process import ProcessRecord
+from samza_dagster.sandbox.readiness import near_copies
 from samza_dagster.sandbox.topics import create_topics
 from samza_dagster.sandbox.warm_up import JobModelServer, ensure_container_archive
 from tests.rig.pace import PACE
@@ -50,7 +51,7 @@ class Rig:
         home.mkdir(exist_ok=True)
         (home / "tmp").mkdir(exist_ok=True)
         (home / "hosts").write_text(f"127.0.0.1 localhost {os.uname().nodename}\n")
-        template = container_template()
+        _, template = config_and_template({})
         log = self.directory / f"{self.starts}-{processor_id}.log"
         record = process.spawn(
             processor_id,
@@ -87,7 +88,7 @@ class Rig:
     def near_copies(self, bound: int = 0) -> tuple[int, ...]:
         """Per partition, hosts whose store lacks at most `bound` records."""
         states = (each / "state" for each in self.directory.glob("host-*"))
-        return standby_lag.near_copies(states, self.changelog_ends(), bound)
+        return near_copies(states, self.changelog_ends(), bound)
 
     def changelog_ends(self) -> tuple[int, ...]:
         """Per partition; each part of a key that is processed moves one."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.coordinator.fencing.principals import KAFKA_FACTORY
 from samza_dagster.model import TaskMode
 from samza_dagster.sandbox import demo_job, load, topics
 from samza_dagster.sandbox.broker import Broker
@@ -38,6 +39,7 @@ class MixedGroup(ProcessorGroup):
         super().__init__(directory, broker, server)
         with self.files.config.open("a") as config:
             config.write(f"job.coordinator.zk.session.timeout.ms={SESSION_MS}\n")
+            config.write(f"systems.{demo_job.SYSTEM}.samza.factory={KAFKA_FACTORY}\n")
         self._java = JavaProcessors(self.files.config, directory)
 
     def start(self, processor_id: str, *, zookeeper: str = "") -> ProcessRecord:

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 import samza_dagster
 from samza_dagster.cli import agent_archive
 from samza_dagster.cli.main import cli
-from samza_dagster.errors import ActionFailed, MissingPrerequisite
+from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.version import __version__
 from tests.levels import AGENT
 
@@ -75,7 +75,6 @@ def test_it_holds_the_agent_its_version_and_nothing_else(
         "samza_dagster/version.py",
         *(agents - {"samza_dagster/agent/entry.py"}),
     }
-    assert built.version == __version__
 
 
 def test_its_modules_are_what_an_agent_has_imported_once_it_runs(
@@ -95,7 +94,9 @@ def test_its_modules_are_what_an_agent_has_imported_once_it_runs(
     assert done.returncode == 0, done.stderr
     modules, standard = json.loads(done.stdout)
     ours = {name for name in modules if name.split(".")[0] == "samza_dagster"}
-    assert ours == set(built.modules)
+    files = (Path(name) for name in sources(built).keys() - {"__main__.py"})
+    named = {".".join(path.with_suffix("").parts).removesuffix(".__init__") for path in files}
+    assert ours == named
     assert all(modules[name].startswith(f"{file}/") for name in ours)
     others = {name.split(".")[0] for name in set(modules) - ours}
     assert others <= {*standard, "__main__", *sys.builtin_module_names}
@@ -117,25 +118,11 @@ def test_equal_sources_give_equal_bytes(built: agent_archive.AgentArchive, tmp_p
     }
 
 
-def test_a_library_in_the_closure_is_refused(tmp_path: Path) -> None:
-    """Also where it is imported late; what isn't reached is nobody's business."""
-    package = copied(tmp_path)
-    (package / "agent" / "unused.py").write_text("import click\n")
-    assert "samza_dagster.agent.unused" not in agent_archive.build(package).modules
-    with (package / "agent" / "files.py").open("a") as stream:
-        stream.write("\ndef late():\n    import click.testing\n")
-    with pytest.raises(ActionFailed, match=r"files\.py imports click\.testing"):
-        agent_archive.build(package)
-
-
 def test_a_package_that_lacks_a_module_is_refused(tmp_path: Path) -> None:
     """The name of what is missing, instead of an archive that fails on a host."""
     package = copied(tmp_path)
-    (package / "agent" / "lease.py").unlink()
-    with pytest.raises(MissingPrerequisite, match=r"samza_dagster\.agent\.lease"):
-        agent_archive.build(package)
     (package / "agent" / "entry.py").unlink()
-    with pytest.raises(MissingPrerequisite, match=r"samza_dagster\.agent\.entry"):
+    with pytest.raises(MissingPrerequisite, match=r"agent/entry\.py"):
         agent_archive.build(package)
 
 
@@ -192,28 +179,6 @@ def test_an_old_python_is_told_which_one_is_needed(tmp_path: Path) -> None:
     assert ast.parse(text, feature_version=(3, 4))
 
 
-def test_a_traceback_shows_its_lines_after_the_file_was_replaced(
-    built: agent_archive.AgentArchive, tmp_path: Path
-) -> None:
-    """They were read when the file was still the one that runs."""
-    file = tmp_path / "agent.pyz"
-    built.write(file)
-    program = (
-        "import sys\n"
-        "sys.path.insert(0, sys.argv[1])\n"
-        "import traceback\n"
-        "from samza_dagster.agent import files, main, program\n"
-        "program.keep_source()\n"
-        "open(sys.argv[1], 'wb').write(b'another')\n"
-        "try:\n"
-        "    files.write_text(None, '')\n"
-        "except AttributeError:\n"
-        "    traceback.print_exc()\n"
-    )
-    done = run("-I", "-c", program, str(file))
-    assert "beside = path.with_name(" in done.stderr
-
-
 def test_an_agent_does_not_start_from_a_file_that_changes_under_it(
     built: agent_archive.AgentArchive, tmp_path: Path
 ) -> None:
@@ -268,4 +233,3 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert (document["error"], document["exit_code"]) == ("ActionFailed", 1)
     assert str(missing) in document["asked"]
     assert command("--output", str(tmp_path)).exit_code == 2
-    assert "samza-dagster agent build" in command("--help").stdout.split("Example", 1)[1]

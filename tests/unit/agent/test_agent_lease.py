@@ -35,12 +35,6 @@ def test_the_clock_that_says_more_time_has_passed_counts() -> None:
     assert grant().remaining_s(later(100, 5)) == 20
 
 
-def test_a_wall_clock_set_back_lengthens_nothing() -> None:
-    """Nor does one that says that it isn't even asked for yet."""
-    assert grant().remaining_s(later(60, -3600)) == 60
-    assert grant().remaining_s(later(0, -3600)) == 120
-
-
 @given(lease_s=st.floats(min_value=0, max_value=1e4), boottime_s=seconds, wall_s=seconds)
 def test_it_never_lasts_longer_than_granted_on_either_clock(
     lease_s: float, boottime_s: float, wall_s: float

@@ -22,13 +22,6 @@ def test_a_refusal_says_what_is_free_and_what_is_needed() -> None:
     assert ledger.refusal("r2", 200, 1) is None
 
 
-def test_the_same_request_again_holds_nothing_more() -> None:
-    """Commands are repeated until they are acknowledged."""
-    once = ResourceLedger(1000, 2).reserve("r1", 800, 1)
-    assert once.refusal("r1", 800, 1) is None
-    assert once.reserve("r1", 800, 1) == once
-
-
 def test_a_used_reservation_is_freed_by_death_and_not_by_a_release() -> None:
     """A release that comes late must not let two containers share the memory of one."""
     used = ResourceLedger(1000, 2).reserve("r1", 800, 1).use("r1", "e1")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from samza_dagster.agent import procfs
 from samza_dagster.agent.examination import LOOK_AGAIN_S, WARDEN_MARGIN_S
 from samza_dagster.agent.incarnation import Incarnation
-from samza_dagster.agent.vigil import sleep_s
+from samza_dagster.agent.wakeup import sleep_s
 
 pytestmark = pytest.mark.unit
 

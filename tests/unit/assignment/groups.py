@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from samza_dagster.assignment import TaskLocality
 from samza_dagster.model import ContainerModel, SystemStreamPartition, TaskMode, TaskModel
@@ -35,18 +35,13 @@ def names(containers: Mapping[str, ContainerModel]) -> dict[str, list[str]]:
     return {processor: list(container.tasks) for processor, container in containers.items()}
 
 
-def ran_on(processors: Mapping[str, str | Sequence[str]]) -> dict[str, TaskLocality]:
+def ran_on(processors: Mapping[str, str]) -> dict[str, TaskLocality]:
     """`{"0": "T0 T2"}` as task locality."""
     return {
         name: TaskLocality(processor)
         for processor, held in processors.items()
-        for name in (held.split() if isinstance(held, str) else held)
+        for name in held.split()
     }
-
-
-def at(host: str, *names: str) -> dict[str, TaskLocality]:
-    """Tasks whose processor is gone from this location, or isn't known."""
-    return {name: TaskLocality(location_id=host) for name in names}
 
 
 def locality(

@@ -22,8 +22,7 @@ from samza_dagster.assignment import (
 )
 from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.model import ContainerModel, TaskModel
-from samza_dagster.model.naming import active_task_of
-from tests.unit.assignment.groups import locality, names, numbered, ran_on, tasks
+from tests.unit.assignment.groups import names, numbered, ran_on, tasks
 
 pytestmark = pytest.mark.unit
 
@@ -38,103 +37,6 @@ class TestByLocality:
         """Nothing is known, so there is nothing to keep."""
         made = group_by_partition({"in": 25}, "kafka")
         assert group(made, {}, numbered(12)) == group(made, {}, numbered(12), by_container_count)
-
-    def test_what_is_even_stays(self) -> None:
-        """Previous processor first."""
-        known = ran_on({"a": "T0 T3", "b": "T1 T2"})
-        assert names(group(tasks(4), known, {"a": "h1", "b": "h2"})) == {
-            "a": ["T0", "T3"],
-            "b": ["T1", "T2"],
-        }
-
-    def test_a_dead_processors_tasks_go_to_its_neighbour_at_the_location(self) -> None:
-        """Their stores lie there; the share of the others isn't touched."""
-        known = {
-            **{f"T{number}": TaskLocality("a", "h1") for number in (0, 1)},
-            "T2": TaskLocality("b", "h1"),
-            **{f"T{number}": TaskLocality("c", "h2") for number in (3, 4)},
-        }
-        assert names(group(tasks(5), known, {"b": "h1", "c": "h2"})) == {
-            "b": ["T0", "T1", "T2"],
-            "c": ["T3", "T4"],
-        }
-
-    def test_a_processor_that_came_up_elsewhere_left_its_state_behind(self) -> None:
-        """Its id alone keeps nothing: the task follows the location."""
-        known = {"T0": TaskLocality("a", "h1"), "T1": TaskLocality("b", "h2")}
-        processors = {"a": "h3", "b": "h2", "c": "h1"}
-        grouped = names(group(tasks(2), known, processors))
-        assert grouped == {"b": ["T1"], "c": ["T0"]}
-
-    def test_an_active_starts_where_its_standby_was(self) -> None:
-        """Even though another processor has less to do."""
-        known = {
-            "T0": TaskLocality("a", "h1"),
-            "Standby-T0-0": TaskLocality("b", "h2"),
-            "T1": TaskLocality("a", "h1"),
-            "Standby-T1-0": TaskLocality("b", "h2"),
-        }
-        grouped = names(group(tasks(2, 1), known, {"b": "h2", "c": "h3"}))
-        assert grouped == {"b": ["T0", "T1"], "c": ["Standby-T0-0", "Standby-T1-0"]}
-
-    def test_an_active_makes_room_for_another_on_its_own_standby(self) -> None:
-        """b may not give to d directly: its task goes to c, whose task goes to d."""
-        known = {
-            "T0": TaskLocality("b", "hb"),
-            "Standby-T0-0": TaskLocality("c", "hc"),
-            "T1": TaskLocality("gone", "ha"),
-            "Standby-T1-0": TaskLocality("b", "hb"),
-            "T2": TaskLocality("c", "hc"),
-            "Standby-T2-0": TaskLocality("d", "hd"),
-        }
-        grouped = group(tasks(3, 1), known, {"b": "hb", "c": "hc", "d": "hd"})
-        actives = {
-            processor: [name for name in held if name == active_task_of(name)]
-            for processor, held in names(grouped).items()
-        }
-        assert actives == {"b": ["T1"], "c": ["T0"], "d": ["T2"]}
-
-    def test_a_processor_that_joins_gets_standbys_first_and_actives_after(self) -> None:
-        """Nobody starts cold for the sake of evenness."""
-        made = tasks(6, 1)
-        processors = {"a": "h1", "b": "h2"}
-        first = group(made, {}, processors)
-        processors["c"] = "h3"
-        second = group(made, locality(first, processors), processors)
-        assert all(name.startswith("Standby-") for name in second["c"].tasks)
-        assert {len(each.tasks) for each in second.values()} == {4}
-        third = group(made, locality(second, processors), processors)
-        assert [name for name in third["c"].tasks if not name.startswith("Standby-")] != []
-
-    def test_a_dead_processors_tasks_start_on_many_others(self) -> None:
-        """Its standbys were on all of them, so nobody has much more to do and nothing moves."""
-        made = tasks(36, 1)
-        processors = {f"p{number}": f"h{number}" for number in range(4)}
-        containers = group(made, {}, processors)
-        known = locality(containers, processors)
-        del processors["p0"]
-        after = group(made, known, processors)
-        for processor, container in after.items():
-            actives = [name for name in container.tasks if not name.startswith("Standby-")]
-            assert len(actives) == 12
-            assert all(known[name].processor_id in ("p0", processor) for name in actives)
-
-    def test_a_rolling_upgrade_moves_two_tasks_for_each_that_is_down(self) -> None:
-        """Each of 5 processors leaves and comes back at its location: 4 tasks out, 4 back home."""
-        made = tasks(20)
-        processors = {f"p{number}": f"h{number}" for number in range(5)}
-        containers = group(made, {}, processors)
-        moves = 0
-        for processor in sorted(processors):
-            for there in ({k: v for k, v in processors.items() if k != processor}, processors):
-                known = locality(containers, processors)
-                containers = group(made, known, there)
-                moves += sum(
-                    known[name].processor_id != each
-                    for each, container in containers.items()
-                    for name in container.tasks
-                )
-        assert moves == 5 * (4 + 4)
 
     def test_standbys_without_a_location_are_told(self) -> None:
         """Two locations have room for one standby of each task."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from samza_dagster.cli.main import cli
 from samza_dagster.cli.options import Target
@@ -19,35 +16,15 @@ from samza_dagster.placement import texts
 from tests.chaos.am_judge import Claim, Fault, Outcome, Process, Rest, Stream, Word, problems
 from tests.chaos.am_requests import (
     CLI,
-    FAULTS,
     KILL_AM,
-    KINDS,
     LOSE_NODE,
     REFUSED_THERE,
     Ask,
     command,
-    drawn,
 )
 from tests.rig.am_in_memory import AmInMemory
 
 pytestmark = pytest.mark.unit
-HOSTS = ("nm1", "nm2", "nm3", "nm4")
-
-
-def draw(seed: int, count: int) -> tuple[Ask, ...]:
-    return drawn(seed, count, actives=2, hosts=HOSTS)
-
-
-@given(st.integers(0, 10_000), st.integers(len(KINDS), 120))
-def test_no_kind_and_no_fault_is_left_out(seed: int, count: int) -> None:
-    """And the faults come in between: requests are asked before and after each."""
-    asks = draw(seed, count)
-    kinds = [ask.kind for ask in asks]
-    assert set(kinds) == {*KINDS, *FAULTS}
-    assert len(kinds) == count + len(FAULTS)
-    assert [ask.number for ask in asks] == list(range(len(asks)))
-    assert 0 < kinds.index(KILL_AM) < kinds.index(LOSE_NODE) < len(kinds) - 1
-    assert Counter(kinds)[KILL_AM] == Counter(kinds)[LOSE_NODE] == 1
 
 
 @pytest.mark.parametrize("kind", sorted(REFUSED_THERE & CLI.keys()))

@@ -20,14 +20,13 @@ from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.broker_log import (
     Overlap,
     RecordBatch,
-    batches_of_leader,
     overlaps,
     parse,
-    unjudged,
 )
 from samza_dagster.sandbox.judge import OutputVerdict
 from tests.chaos.__main__ import told_whatever_happens
 from tests.chaos.in_force import CarriedOut
+from tests.chaos.owners import batches_of_leader, unjudged
 from tests.chaos.report import (
     THAW_MS,
     Befallen,

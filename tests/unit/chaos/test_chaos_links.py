@@ -5,12 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from tests.chaos.broker_links import COORDINATOR, BrokerLinks
-from tests.chaos.cut_links import CutLinks
 from tests.rig.proxy import REPLIES, WORDS, Address
 
 pytestmark = pytest.mark.unit
@@ -121,35 +119,3 @@ def test_what_is_cut_is_held_and_all_other_links_flow(
                 assert is_silent(broker)
             else:
                 assert broker.recv(100) == b"words"
-
-
-@pytest.mark.parametrize("ways", WAYS)
-def test_a_living_agents_link_is_cut_the_way_that_the_fault_says_and_mended(
-    tmp_path: Path, ways: tuple[str, ...]
-) -> None:
-    """Its file names a proxy meanwhile; before and after it whoever the coordinator's file names."""
-    named, host = tmp_path / "coordinator.url", tmp_path / "host-1"
-    host.mkdir()
-    with listening() as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}\n"
-        named.write_text(url)
-        links = CutLinks(named, {"host-1": host})
-        file = links.url_file("host-1")
-        for _ in range(2):  # a second cut is as the first
-            assert file.read_text() == url
-            links.cut("host-1", ways)
-            to = urlsplit(file.read_text().strip())
-            agent, coordinator = connected((to.hostname or "", to.port or 0), listener)
-            with agent, coordinator:
-                agent.sendall(b"words")
-                coordinator.sendall(b"replies")
-                held = is_silent(coordinator), is_silent(agent)
-                links.mend("host-1")
-                if held[0]:
-                    assert coordinator.recv(100) == b"words"
-                if held[1]:
-                    assert agent.recv(100) == b"replies"
-            assert held == (WORDS in ways, REPLIES in ways)
-        named.write_text("http://127.0.0.1:1\n")
-        assert file.read_text() == "http://127.0.0.1:1\n"
-        links.close()

@@ -5,31 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.sandbox.broker_settings import broker_settings
 from tests.chaos.in_force import CarriedOut, Done, InForce
 from tests.chaos.schedule import (
-    APART_WITHOUT_A_FENCE,
-    BROKER_SESSION_S,
-    HOST_TIMEOUT_S,
-    KEEPERLESS,
     KINDS,
-    OF_SEVERAL_BROKERS,
-    OUTLAST_A_LEASE,
-    OUTLAST_A_SESSION,
-    WORST,
     Fault,
     schedule,
 )
 
 pytestmark = pytest.mark.unit
-
-ALL = (*OF_SEVERAL_BROKERS, *KINDS)
 
 
 def test_a_seed_is_a_schedule_and_no_kind_is_left_out() -> None:
@@ -41,70 +29,6 @@ def test_a_seed_is_a_schedule_and_no_kind_is_left_out() -> None:
     assert set(counted) == set(KINDS)
     assert max(counted.values()) - min(counted.values()) <= 1
     assert any(fault.next_after_s for fault in faults), "some begin beside the one before"
-
-
-@given(st.integers(0, 10_000))
-def test_the_worst_kinds_come_before_the_others_and_none_twice_before_all_came(seed: int) -> None:
-    """So a short run has them all, whatever its seed: `freeze host`, `stop agent`, `cut off container`."""
-    first = [fault.kind for fault in schedule(seed, len(KINDS))]
-    assert sorted(first) == sorted(KINDS)
-    assert set(first[:14]) == set(first[: len(WORST)]) == set(WORST)
-
-
-@given(st.integers(0, 10_000))
-def test_each_kind_that_can_outlasts_a_lease_once_at_least(seed: int) -> None:
-    """Else no container is ever killed at its lease's end; a spare leads before a zombie thaws."""
-    faults = list(schedule(seed, len(KINDS), lease_s=20.0))
-    longest = {fault.kind: fault.hold_s for fault in faults}
-    assert all(longest[kind] > 20.0 for kind in (*OUTLAST_A_LEASE, KEEPERLESS, "zombie leader"))
-    assert longest["kill host"] > HOST_TIMEOUT_S
-
-
-@given(st.integers(0, 10_000))
-def test_both_fencings_have_one_schedule_but_for_what_leases_cannot_cover(seed: int) -> None:
-    """The same kinds, victims and lengths, so that what differs is the fence. Nobody without
-    keepers outlives a lease, and nothing else is in force when a write may come late.
-    """
-    fenced = list(schedule(seed, 81))
-    leases = list(schedule(seed, 81, fenced=False))
-    apart = {
-        number
-        for one, other in pairwise(leases)
-        if {one.kind, other.kind} & set(APART_WITHOUT_A_FENCE)
-        for number in (one.number, other.number)
-    }
-    for one, other in zip(fenced, leases, strict=True):
-        assert (one.number, one.kind, one.victim) == (other.number, other.kind, other.victim)
-        if one.kind == KEEPERLESS:
-            assert other.hold_s < HOST_TIMEOUT_S
-        else:
-            assert one.hold_s == other.hold_s
-        if other.number not in apart:
-            assert one.next_after_s == other.next_after_s
-    for one, other in pairwise(leases):
-        if {one.kind, other.kind} & set(APART_WITHOUT_A_FENCE):
-            assert one.next_after_s is None
-
-
-@given(st.integers(0, 10_000))
-def test_what_only_three_brokers_can_suffer_comes_first_by_turns_with_the_worst(seed: int) -> None:
-    """So twenty faults have each of them, beside others; none comes again before all came."""
-    first = [fault.kind for fault in schedule(seed, len(ALL), ALL)]
-    assert sorted(first) == sorted(ALL)
-    turns = 2 * len(OF_SEVERAL_BROKERS)
-    assert turns <= 20
-    assert set(first[:turns:2]) == set(OF_SEVERAL_BROKERS)
-    assert set(first[1:turns:2]) <= set(WORST) <= set(first[: turns + len(WORST)])
-
-
-@given(st.integers(0, 10_000))
-def test_a_broker_that_is_lost_or_expires_is_away_for_longer_than_its_session(seed: int) -> None:
-    """Each time, though the controller goes with it; the session is the sandbox's own."""
-    session_ms = broker_settings(1, 2, Path())["broker.session.timeout.ms"]
-    assert float(session_ms) == BROKER_SESSION_S * 1000
-    for fault in schedule(seed, 2 * len(ALL), ALL):
-        if fault.kind in OUTLAST_A_SESSION:
-            assert BROKER_SESSION_S + 4.0 < fault.hold_s < 20.0
 
 
 class Sandbox:

@@ -19,7 +19,6 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.interface import Change
 from samza_dagster.metadata.job_topics import OffsetRange
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.resource_manager import ResourceManager
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
@@ -29,6 +28,7 @@ from samza_dagster.model.placement_messages import (
     RESPONSE,
     parse_request,
 )
+from tests.rig.memory_store import MemoryMetadataStore
 
 HOSTS = {"0": "host-1", "1": "host-2", "0-0": "host-3", "1-0": "host-4"}
 AUTHOR = Author("host-1", "samza", 1_795_264_662_000)

@@ -178,22 +178,6 @@ def test_a_broker_that_doesnt_answer_is_exit_4(commands: Any) -> None:
         assert commands.json(*arguments, code=4)["error"] == "Unreachable"
 
 
-def test_ctrl_c_is_exit_130_and_says_that_the_action_goes_on(
-    commands: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What was asked stays asked: the UUID to follow it is on stderr."""
-
-    def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("samza_dagster.client.PlacementClient.wait", interrupted)
-    result = commands.run("place", "0", "--to", "host-2", "--uuid", UUID, "--json")
-    assert result.exit_code == 130
-    assert f"samza-dagster status {UUID}" in result.stderr
-    assert json.loads(result.stdout)["exit_code"] == 130
-    assert commands.run("status", UUID).exit_code == 0
-
-
 def test_ctrl_c_before_the_write_claims_no_write(
     commands: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import click
 import pytest
 
-from samza_dagster.cli.doctor import _java, coordinator_findings
+from samza_dagster.cli import doctor as machine
+from samza_dagster.cli.doctor import coordinator_findings
 from samza_dagster.cli.main import cli
 from samza_dagster.client.views import HostView, JobView, LeaderView
 from samza_dagster.coordinator.diagnosis import operations
@@ -54,7 +55,7 @@ def test_a_java_that_nothing_installed_needs_isnt_missed(
         raise MissingPrerequisite("a JDK", seen="no java on PATH", fix="install one")
 
     monkeypatch.setattr("samza_dagster.sandbox.java_check.find_java", none)
-    java = _java(is_needed=is_needed)
+    java = machine._java(is_needed=is_needed)
     assert (java.ok, java.fix) == (ok, "install one")
     assert "no java on PATH" in java.seen
 

@@ -39,15 +39,6 @@ def test_samzas_am_is_asked_none_of_them(commands: Any, arguments: tuple[str, ..
     assert commands.store.end_position() == end
 
 
-@pytest.mark.parametrize("name", ["start", "stop"])
-def test_help_of_both_controls_of_standbys_has_an_example(commands: Any, name: str) -> None:
-    """And the options that every command has."""
-    text = commands.run("control-standby", name, "--help").stdout
-    assert f"samza-dagster control-standby {name}" in text.split("Example", 1)[1]
-    for option in ("--json", "--dry-run", "--timeout", "--uuid", "--job-name"):
-        assert option in text
-
-
 def test_a_hold_is_of_what_is_legal(commands: Any) -> None:
     """Two options that contradict each other: bad usage."""
     result = commands.run("place", "0", "--to", "host-4", "--hold", "--or-any-legal")

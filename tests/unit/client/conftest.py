@@ -15,7 +15,6 @@ from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
@@ -33,6 +32,7 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
+from tests.rig.memory_store import MemoryMetadataStore
 
 VECTORS = Path(__file__).parent / "vectors"
 DEPLOYMENT = "1795264662180-8201457e"

@@ -7,9 +7,9 @@ import pytest
 from samza_dagster.client.stream_reader import StreamReader
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.model import PlacementResponse, StatusCode
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.unit
 

@@ -11,10 +11,10 @@ import pytest
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Refused
 from samza_dagster.metadata import coordinator_stream as stream
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import StatusCode, TaskMode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement.state import Phase
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.unit
 

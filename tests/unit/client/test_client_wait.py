@@ -52,21 +52,6 @@ def test_an_outcome_from_before_is_the_answer(job: Any) -> None:
     assert job.client().wait(UUID, timeout_s=5).status_code is StatusCode.FAILED
 
 
-def test_the_present_status_comes_first_then_the_tail(job: Any) -> None:
-    """The second is written from the callback of the first: nothing lies between."""
-    job.respond(UUID, StatusCode.ACCEPTED, "present")
-    seen: list[str] = []
-
-    def on_response(response: PlacementResponse) -> None:
-        seen.append(response.response_message)
-        if len(seen) == 1:
-            job.respond(UUID, StatusCode.IN_PROGRESS, "next")
-            job.respond(UUID, StatusCode.SUCCEEDED, "last")
-
-    job.client().wait(UUID, timeout_s=5, on_response=on_response)
-    assert seen == ["present", "next", "last"]
-
-
 def test_statuses_written_while_the_wait_starts_keep_their_order(job: Any) -> None:
     """A writer that races with the start: whatever was seen is in order, the last one is there."""
     for _ in range(20):

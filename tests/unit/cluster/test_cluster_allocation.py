@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from samza_dagster.cluster.allocation import KnownHost, ResourceAsk, choose_host, explain
+from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
+from samza_dagster.cluster.interface import ResourceAsk
 
 pytestmark = pytest.mark.unit
 
@@ -37,36 +36,6 @@ def test_excluded_lost_and_full_hosts_are_left_out() -> None:
     ]
     assert choose_host(ask(None, "excluded"), hosts) == "fits"
     assert choose_host(ask("small"), hosts) is None
-
-
-@given(
-    st.lists(
-        st.builds(
-            KnownHost,
-            st.sampled_from("abcdef"),
-            st.integers(0, 500),
-            st.integers(0, 4),
-            st.integers(0, 5),
-            st.none() | st.floats(0, 100),
-        ),
-        unique_by=lambda v: v.host,
-    ),
-    st.none() | st.sampled_from("abcdef"),
-    st.sets(st.sampled_from("abcdef")),
-)
-def test_a_chosen_host_is_legal_and_no_legal_one_is_freer(
-    hosts: list[KnownHost], host: str | None, excluded: set[str]
-) -> None:
-    """None is answered only when no host is legal."""
-    wanted = ResourceAsk("r", host, tuple(excluded), 200, 2, 5.0)
-    legal = [
-        v for v in hosts if v.fits(wanted) and v.host not in excluded and host in (None, v.host)
-    ]
-    chosen = choose_host(wanted, hosts)
-    assert (chosen is None) == (not legal)
-    if chosen is not None:
-        best = next(v for v in legal if v.host == chosen)
-        assert all(v.free_memory_mb <= best.free_memory_mb for v in legal)
 
 
 def test_the_explanation_names_every_candidate_and_what_was_seen() -> None:

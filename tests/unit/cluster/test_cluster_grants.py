@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.cluster.grants import Grants
 from samza_dagster.cluster.host_book import HostBook
 
 pytestmark = pytest.mark.unit
@@ -26,20 +25,17 @@ def test_no_lease_outlives_the_promise_of_a_host_that_isnt_admitted(
     grant moves on. The coordinator replaces what ran on a lost host after that.
     """
     now = 0.0
-    source = [LONGEST]
-    grants = Grants(LONGEST, lambda: source[0], lambda: now)
     book = HostBook("h")
     latest_end = 0.0
     for pause, what, may_grant in history:
         now += pause
-        source[0] = may_grant
         if what == "lose":
             book.lost, book.admitted = True, False
         elif what == "admit":
             book.admitted = True
         else:
             before = book.granted_at
-            lease = max(0.0, grants.seconds(book))
+            lease = max(0.0, book.lease_s(now, free_s=may_grant, longest_s=LONGEST))
             if lease > 0:
                 latest_end = max(latest_end, now + lease)
             assert lease <= may_grant

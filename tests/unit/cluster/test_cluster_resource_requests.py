@@ -9,9 +9,8 @@ import pytest
 
 from samza_dagster.cluster import resource_requests
 from samza_dagster.cluster.agent_messages import parse_sync
-from samza_dagster.cluster.allocation import ResourceAsk
 from samza_dagster.cluster.host_book import HostBook
-from samza_dagster.cluster.interface import ContainerLaunch
+from samza_dagster.cluster.interface import ContainerLaunch, ResourceAsk
 from samza_dagster.cluster.resource_requests import ResourceRequests
 
 pytestmark = pytest.mark.unit
@@ -49,16 +48,14 @@ class Cluster:
     ) -> None:
         book = self.books.setdefault(host, HostBook(host))
         book.commands.clear()
-        resources = {"memory_mb": 1000, "cores": 9, "free_memory_mb": free, "free_cores": 9}
-        reservations = [{"request_id": r, "memory_mb": 1, "cores": 1} for r in held]
         message: dict[str, Any] = {
             "version": 1,
             "host": host,
             "boot_id": "b",
             "instance": "i",
             "sequence": book.sequence + 1,
-            "resources": resources,
-            "reservations": reservations,
+            "resources": {"memory_mb": 1000, "cores": 9, "free_memory_mb": free, "free_cores": 9},
+            "reservations": [{"request_id": r, "memory_mb": 1, "cores": 1} for r in held],
             "parked": [
                 {"execution_id": f"e-{request_id}", "request_id": request_id, "ready": ready}
                 for request_id, ready in (parked or {}).items()
@@ -78,17 +75,6 @@ class Cluster:
 @pytest.fixture
 def cluster() -> Cluster:
     return Cluster()
-
-
-def test_a_request_waits_for_a_host_and_is_asked_of_one_at_a_time(cluster: Cluster) -> None:
-    """Before any host has registered, then of the freest, not again until it has answered."""
-    cluster.ask("r")
-    assert cluster.sent == []
-    cluster.report("a")
-    cluster.report("b")
-    assert cluster.sent == [("a", "reserve", "r")]
-    cluster.requests.answered("a", "r", ok=True, why="")
-    assert cluster.told == [("on_resource_allocated", ("r", "a"))]
 
 
 def test_a_refusal_leads_elsewhere_and_the_same_host_is_asked_again_later(cluster: Cluster) -> None:
@@ -145,15 +131,6 @@ def test_an_urgent_request_is_held_where_there_is_room(cluster: Cluster) -> None
     cluster.ask("r", "a", urgent=True)
     cluster.requests.answered("a", "r", ok=True, why="")
     assert cluster.told == [("on_resource_allocated", ("r", "a"))]
-
-
-def test_an_urgent_request_waits_for_a_host_that_is_silent(cluster: Cluster) -> None:
-    """Until its time is up, as any other: nobody has refused."""
-    cluster.ask("r", "a", urgent=True)
-    assert (cluster.sent, cluster.told) == ([], [])
-    cluster.now = 10.0
-    cluster.requests.expire()
-    assert [what for what, _ in cluster.told] == ["on_request_expired"]
 
 
 def test_an_answer_after_the_expiry_allocates_nothing_and_is_given_back(cluster: Cluster) -> None:
@@ -279,16 +256,6 @@ def test_hosts_that_come_one_after_another_hold_nobody_up_for_long() -> None:
     cluster.report("late")
     cluster.ask("another")
     assert [request for _, _, request in cluster.sent] == ["any", "another"]
-
-
-def test_a_gathering_that_nobody_looked_at_is_over_all_the_same() -> None:
-    """With no request waiting nothing looks at the time; who comes later reopens nothing."""
-    cluster = Cluster(gather_s=1.0)
-    cluster.report("a")
-    cluster.now = 2.5
-    cluster.report("b")
-    cluster.ask("any")
-    assert [request for _, _, request in cluster.sent] == ["any"]
 
 
 def test_a_request_that_ends_while_hosts_register_says_so() -> None:

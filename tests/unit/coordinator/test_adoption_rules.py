@@ -12,8 +12,8 @@ from samza_dagster.coordinator.adoption import require_ended, require_ours
 from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_owner import Deployed, deployed_by
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.resource_manager import Application, Cluster
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.unit
 

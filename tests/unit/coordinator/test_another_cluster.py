@@ -14,6 +14,7 @@ from samza_dagster.cluster.interface import (
     ClusterTerm,
     ContainerLaunch,
     HostResources,
+    ResourceAsk,
 )
 from samza_dagster.coordinator.mail import Arrived
 from samza_dagster.placement.state import PlacementAsk
@@ -49,22 +50,10 @@ class MemoryCluster:
         for notice in self._early:
             notice(callbacks)
 
-    def request_resource(
-        self,
-        request_id: str,
-        *,
-        host: str | None,
-        excluded_hosts: tuple[str, ...],
-        memory_mb: int,
-        cores: int,
-        expires_in_s: float,
-        launch: ContainerLaunch | None = None,
-        ahead: bool = False,
-        urgent: bool = False,
-    ) -> None:
-        taken = {*excluded_hosts, *self.held.values(), *self.running.values()}
-        found = self.held[request_id] = host or next(h for h in HOSTS if h not in taken)
-        self._tell(lambda to: to.on_resource_allocated(request_id, found))
+    def request_resource(self, ask: ResourceAsk) -> None:
+        taken = {*ask.excluded_hosts, *self.held.values(), *self.running.values()}
+        found = self.held[ask.request_id] = ask.host or next(h for h in HOSTS if h not in taken)
+        self._tell(lambda to: to.on_resource_allocated(ask.request_id, found))
 
     def release_resource(self, request_id: str) -> None:
         self.held.pop(request_id, None)

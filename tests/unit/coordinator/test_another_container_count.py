@@ -12,8 +12,8 @@ from samza_dagster.coordinator.deployment import Deployment
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_metadata import JobMetadata
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import TaskMode
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.unit
 AUTHOR = Author("host", "user", 1, "test")

@@ -62,22 +62,6 @@ def test_a_standby_that_told_every_offset_and_fell_silent_stands_still(
     assert ["stands still" in record.message for record in caplog.records] == [True]
 
 
-def test_one_that_falls_silent_again_is_told_of_again(caplog: pytest.LogCaptureFixture) -> None:
-    """It reported meanwhile, so the patience begins anew."""
-    world = World()
-    observer = watched(world)
-    seconds(world, observer, 20, standby_of(world))
-    seconds(world, observer, 145, active_of(world))
-    assert stalls_of(world)
-    seconds(world, observer, 20, standby_of(world))
-    world.told.clear()
-    seconds(world, observer, 130, active_of(world))
-    assert stalls_of(world) == []
-    seconds(world, observer, 20, active_of(world))
-    assert stalls_of(world)
-    assert ["stands still" in record.message for record in caplog.records] == [True, True]
-
-
 def test_a_silent_standby_whose_changelog_doesnt_grow_is_left_alone() -> None:
     """Nothing is there that it would have to apply."""
     world = World()
@@ -135,19 +119,6 @@ def test_brokers_that_are_away_make_no_standby_silent() -> None:
     assert stalls_of(world) == []
 
 
-def test_a_leader_that_was_frozen_takes_no_standby_for_silent() -> None:
-    """The active's reports are the first that it reads when it thaws."""
-    world = World()
-    observer = watched(world)
-    seconds(world, observer, 60, standby_of(world), active_of(world))
-    seconds(world, observer, 20, active_of(world))
-    world.now += 600_000
-    world.end += 600
-    seconds(world, observer, 10, active_of(world))
-    seconds(world, observer, 60, standby_of(world), active_of(world))
-    assert stalls_of(world) == []
-
-
 def test_a_new_leader_gives_a_silent_standby_all_its_time() -> None:
     """What the one before knew is gone with it, and the first reports may be of others."""
     world = World()
@@ -171,13 +142,4 @@ def test_a_successor_isnt_silent_since_its_predecessor_was() -> None:
     processor = Processor("0-0", Role.STANDBY, Phase.RUNNING, Incarnation(2, "e2", "host-3", "r"))
     world.state = JobState(job="j-1", groups=Map({"0": Group("0", {"0-0": processor})}))
     seconds(world, observer, PATIENCE_S - 1, active_of(world))
-    assert stalls_of(world) == []
-
-
-def test_silent_standbys_are_left_alone_when_the_setting_says_so() -> None:
-    """0 turns it off."""
-    world = World()
-    observer = world.observer(settings={**SETTINGS, "samza.dagster.standby.stalled.ms": "0"})
-    seconds(world, observer, 20, standby_of(world), active_of(world))
-    seconds(world, observer, 600, active_of(world))
     assert stalls_of(world) == []

@@ -8,12 +8,12 @@ import pytest
 from immutables import Map
 
 from samza_dagster.coordinator.cleaning import FinishedMessages
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.metadata.state_topic import Snapshot
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, RESPONSE
 from samza_dagster.placement.state import Group, JobState, PlacementAsk
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.unit
 

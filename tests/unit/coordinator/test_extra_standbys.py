@@ -10,9 +10,9 @@ from samza_dagster.assignment import group, group_by_partition, with_standbys
 from samza_dagster.coordinator.extra_standbys import assignment_records, with_extras
 from samza_dagster.metadata.coordinator_stream import Author, StreamRecord
 from samza_dagster.metadata.job_metadata import job_model_records
-from samza_dagster.metadata.memory_store import MemoryMetadataStore
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.model.naming import ANY_HOST
+from tests.rig.memory_store import MemoryMetadataStore
 from tests.rig.stream_model import job_model, write
 
 pytestmark = pytest.mark.unit

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.cluster.agents import LocalAgents
+from samza_dagster.cluster.local import LocalAgents
 from samza_dagster.coordinator import leadership
 from samza_dagster.coordinator.fencing import job_fencing
 from samza_dagster.coordinator.fencing.broker_fence import BrokerFence

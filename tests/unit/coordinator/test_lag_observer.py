@@ -33,24 +33,6 @@ from tests.unit.coordinator.observed import CONFIG, MODEL, RUNNING, TASK, World,
 pytestmark = pytest.mark.unit
 
 
-def test_a_round_tells_what_the_standbys_report() -> None:
-    """And nothing when nobody reported; records of others are passed over."""
-    world = World()
-    observer = world.observer()
-    world.report(99, "TaskName-P 0")
-    world.report(99, "samza-container-0")
-    observer.observe()
-    assert world.told == []
-    world.report(4)
-    observer.observe()
-    world.now += 1_000
-    world.report(7)
-    observer.observe()
-    first, second = world.told
-    assert first == LagObserved(1_000, (Lag("0-0", 5, None, 1_000),))
-    assert second == LagObserved(2_000, (Lag("0-0", 2, 667, 2_000),))
-
-
 def test_after_a_start_the_published_pace_foretells_until_its_own_reports_do() -> None:
     """It is read with the first report, and no more once two have come; one that is too old isn't used."""
     world = World()
@@ -212,31 +194,6 @@ def test_a_standby_that_stands_still_is_told_of_until_it_moves(
     assert ["stands still" in record.message for record in caplog.records] == [True]
 
 
-def test_stalls_are_left_alone_when_the_setting_says_so() -> None:
-    """0 turns it off."""
-    world = World()
-    observer = world.observer(settings={"samza.dagster.standby.stalled.ms": "0"})
-    for _ in range(9):
-        world.report(4)
-        observer.observe()
-        world.now += 60_000
-        world.end += 5
-    assert {type(told) for told in world.told} == {LagObserved}
-
-
-def test_a_standby_that_never_tells_an_offset_stands_still(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """Its reports go on with an empty gauge, as of a restore that died before its first record."""
-    world = World()
-    observer = world.observer()
-    minutes(world, observer, 6, lambda: world.report(None))
-    first, second, *_ = stalls_of(world)
-    assert (first.execution_id, first.for_ms, second.for_ms) == ("e1", 120_000, 180_000)
-    assert "has applied nothing of log-0 for 120 s: it reports no offset" in first.why
-    assert ["stands still" in record.message for record in caplog.records] == [True]
-
-
 def test_a_standby_that_reports_nothing_stands_still_where_others_report() -> None:
     """Its reporter is dead, or it hangs: an active's reports say that the job has one."""
     world = World()
@@ -263,17 +220,6 @@ def test_reports_without_such_a_gauge_prove_nothing(caplog: pytest.LogCaptureFix
     minutes(world, observer, 60, lambda: world.report(3, gauge="commits"))
     assert stalls_of(world) == []
     assert ["blacklist" in record.message for record in caplog.records] == [True]
-
-
-def test_a_first_offset_in_time_is_no_stall() -> None:
-    """However long it took its process to begin."""
-    world = World()
-    observer = world.observer()
-    minutes(world, observer, 3, lambda: world.report(None))
-    minutes(world, observer, 1, lambda: world.report(0))
-    for _ in range(5):
-        minutes(world, observer, 1, lambda: world.report(world.end - 1))
-    assert stalls_of(world) == []
 
 
 def test_a_changelog_that_nobody_writes_to_proves_nothing() -> None:

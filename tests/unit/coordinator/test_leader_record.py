@@ -69,16 +69,6 @@ def test_it_is_no_commit_of_its_own_while_there_are_steps() -> None:
     assert len(told(bench)) == 1
 
 
-def test_what_was_counted_is_told_within_seconds() -> None:
-    """With the next step, or without any."""
-    bench = leading()
-    bench.pass_time(6)
-    counted(bench)
-    bench.term._keep_house()
-    [value] = told(bench)
-    assert value["counters"]["failovers-to-standby"] == 1
-
-
 def test_counters_that_change_all_the_time_are_told_once_in_five_seconds() -> None:
     """A storm of failures isn't made worse by as many records of this one key."""
     bench = leading()

@@ -127,14 +127,6 @@ def test_any_value_of_any_field_of_our_own(field: str, value: Any) -> None:
         assert field in mail.why
 
 
-@pytest.mark.parametrize("field", sorted(STREAM.keys() - OPTIONAL))
-def test_a_field_that_samza_needs_is_named_when_it_is_missing(field: str) -> None:
-    """`statusCode` and `subType` too: an Application Master would stumble over the record."""
-    mail = checked(stream({name: v for name, v in STREAM.items() if name != field}))
-    assert isinstance(mail, Malformed)
-    assert field in mail.why
-
-
 @pytest.mark.parametrize("field", sorted(OWN.keys() - OPTIONAL))
 def test_a_field_that_we_need_is_named_when_it_is_missing(field: str) -> None:
     """The version first of all."""

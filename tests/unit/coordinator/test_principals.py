@@ -58,12 +58,6 @@ def principals(config: dict[str, str] = CONFIG, secret: bytes = b"s" * 32) -> Pr
     return found
 
 
-def test_leases_need_no_principals() -> None:
-    """The job's own config is what containers get."""
-    assert Principals.of({"samza.dagster.fencing": "lease"}) is None
-    assert Principals.of({}) is None
-
-
 @pytest.mark.parametrize(
     ("change", "seen"),
     [
@@ -360,7 +354,7 @@ def test_a_reservation_takes_the_launch_along_and_admits_nobody() -> None:
     asked: list[dict[str, Any]] = []
     brokers = Brokers()
     effects = runner(brokers, [])
-    vars(brokers)["request_resource"] = lambda request_id, **rest: asked.append(rest)
+    vars(brokers)["request_resource"] = lambda ask: asked.append(vars(ask))
     request = commands.RequestResource("r1", "0", "h1", (), 100, 1, 5_000, "x-1", ahead=True)
     effects.run(request)
     assert brokers.calls == []

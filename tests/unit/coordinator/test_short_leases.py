@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cluster.agents import LocalAgents
+from samza_dagster.cluster.local import LocalAgents
 from samza_dagster.coordinator import diagnosis
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import LeaderSettings, Leadership

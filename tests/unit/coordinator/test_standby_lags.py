@@ -63,16 +63,6 @@ def test_records_are_summed_and_the_part_ready_last_decides() -> None:
     assert found == (Lag("0-0", 340, 3_000, 52_100),)
 
 
-def test_one_report_counts_records_and_foretells_nothing() -> None:
-    """Unless there is nothing left to apply."""
-    lags = StandbyLags(current_ms=15_000)
-    lags.note(report(0, 4, 7) | report(2, 9, 7), 100)
-    assert told(lags, ends(10), 100) == (Lag("0-0", 5, None, 100),)
-    alone = StandbyLags(current_ms=15_000)
-    alone.note(report(0, 9, 8) | report(2, 9, 8), 200)
-    assert told(alone, ends(10), 200) == (Lag("0-0", 0, 0, 200),)
-
-
 def test_after_a_start_one_report_is_enough_with_a_published_pace() -> None:
     """100 offsets a second and 200: the one ready last decides. Two reports of its own tell more."""
     paces = {
@@ -101,16 +91,6 @@ def test_a_report_is_set_against_the_end_once() -> None:
     assert told(lags, ends(99), 5_010) == ()
     lags.note(report(2, 9, 5_008), 5_900)
     assert told(lags, ends(99), 5_900) == (Lag("0-0", 8, 465, 5_900),)
-
-
-def test_a_standby_that_stands_still_is_behind_and_never_ready() -> None:
-    """Its process reports on; its offset doesn't move while the changelog grows."""
-    lags = StandbyLags(current_ms=15_000)
-    for second in range(4):
-        now = 1_000 * second
-        lags.note(report(0, 4, now) | report(2, 9, now), now)
-        found = told(lags, ends(10 + second), now)
-    assert found == (Lag("0-0", 8, None, 3_000),)
 
 
 def test_a_task_that_is_silent_leaves_its_standby_without_a_sample() -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from samza_dagster.coordinator import full_queue
+from samza_dagster.coordinator import refusal
 from samza_dagster.coordinator.kafka import KafkaOwnRequests
 from samza_dagster.coordinator.mail import Arrived, Ignored, Mail
 from samza_dagster.metadata.state_topic import Snapshot, encode_record
@@ -26,7 +26,7 @@ def test_a_group_queues_no_more_than_its_record_holds(
     own: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is beyond is answered once, with what would make it legal, and deleted where it is."""
-    monkeypatch.setattr(full_queue, "MOST_QUEUED", 3)
+    monkeypatch.setattr(refusal, "MOST_QUEUED", 3)
     bench = leading()
     *taken, beyond = asks(4, own=own, **({"kind": AskKind.PLACE} if own else {}))
     for each in taken:
@@ -44,7 +44,7 @@ def test_a_group_queues_no_more_than_its_record_holds(
     assert "BAD_REQUEST" in text
     assert "at most 3 requests; 3 of group 0 wait; ask again when" in text
     bench.log.commits.clear()
-    monkeypatch.setattr(full_queue, "MOST_QUEUED", 9)
+    monkeypatch.setattr(refusal, "MOST_QUEUED", 9)
     bench.term._handle(beyond)
     assert bench.log.commits == [([], [commands.DeleteRequest(beyond.ask.uuid, own)], [])]
     assert len(bench.steps.state.groups["0"].queue) == 3
@@ -71,7 +71,7 @@ def test_no_queue_outgrows_what_a_broker_takes_in_one_record(kind: AskKind) -> N
     queue = bench.steps.state.groups["0"].queue
     assert 20 < len(queue) < 260
     assert largest(bench) < 500_000
-    assert f"at most {full_queue.MOST_QUEUED_BYTES} bytes of requests" in told[0]
+    assert f"at most {refusal.MOST_QUEUED_BYTES} bytes of requests" in told[0]
     assert f"{len(queue)} of group 0 wait" in told[0]
     assert "ask again when one of them has ended, or cancel some" in told[0]
 
@@ -80,7 +80,7 @@ def test_one_request_finds_room_in_an_empty_queue_however_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Fields are bounded where they are read; the bound of the queue is for many."""
-    monkeypatch.setattr(full_queue, "MOST_QUEUED_BYTES", 10)
+    monkeypatch.setattr(refusal, "MOST_QUEUED_BYTES", 10)
     bench = leading()
     first, second = asks(2)
     bench.term._handle(first)
@@ -92,7 +92,7 @@ def test_a_full_queue_changes_nothing_for_what_isnt_queued(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A UUID that is known or queued, another deployment's, and a cancellation, which makes room."""
-    monkeypatch.setattr(full_queue, "MOST_QUEUED", 2)
+    monkeypatch.setattr(refusal, "MOST_QUEUED", 2)
     bench = leading()
     first, second = asks(2)
     for each in (first, second):
@@ -106,28 +106,6 @@ def test_a_full_queue_changes_nothing_for_what_isnt_queued(
     )
     bench.term._handle(Arrived(cancel))
     assert [ask.uuid for ask in bench.steps.state.groups["0"].queue] == [first.ask.uuid]
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_what_cant_be_read_is_answered_once_and_deleted(own: bool) -> None:
-    """Where it was read; counted; the same again is told no second time."""
-    bench = Bench()
-    bench.run()
-    bench.log.commits.clear()
-    bench.term._handle(malformed(own))
-    bench.term._handle(malformed(own))
-    (records, _, stream), (*again, _, stream_again) = bench.log.commits
-    told = [(key, value is None) for key, value in records if key != "job"]
-    assert (f"refused/{UUID}", False) in told
-    assert len(again[0]) + len(stream_again) == 1  # the second deletion
-    if own:
-        assert told[1:] == [(f"request/{UUID}", True), (f"response/{UUID}", False)]
-    else:
-        assert [(r.key.split(".")[1], r.value is None) for r in stream] == [
-            ("ContainerPlacementRequestMessage", True),
-            ("ContainerPlacementResponseMessage", False),
-        ]
-    assert bench.steps.counters["malformed-requests"] == 1
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -258,14 +236,3 @@ def test_a_cancel_finds_the_request_that_waited_with_it_in_the_other_topic() -> 
         if isinstance(p, commands.WriteResponse)
     }
     assert answers[about] == "SUCCEEDED", answers
-
-
-def test_a_request_of_our_own_is_answered_where_it_came_from() -> None:
-    """And deleted there, in the same transaction: nothing of it goes to the coordinator stream."""
-    bench = leading()
-    bench.log.commits.clear()
-    ask = PlacementAsk(UUID, "run-1", "9", "h1", 1, kind=AskKind.FAIL_OVER, own=True)
-    bench.term._handle(Arrived(ask))
-    (_, projections, stream) = bench.log.commits[0]
-    assert {p.own for p in projections} == {True}
-    assert stream == []

@@ -16,6 +16,7 @@ from samza_dagster.lag import (
     host_losses,
     restore_forecast,
     restore_forecasts,
+    speeds,
 )
 
 pytestmark = pytest.mark.unit
@@ -138,3 +139,15 @@ def test_every_active_is_lost_with_its_host_and_with_no_other(on: list[str]) -> 
     losses = host_losses(made, HOSTS, SPEEDS)
     told = sorted((lost.processor_id, loss.host) for loss in losses for lost in loss.containers)
     assert told == sorted((str(n), host) for n, host in enumerate(on))
+
+
+def test_a_host_counts_by_itself_once_three_of_its_own_were_seen() -> None:
+    """Two may be anything; while no start was seen, the constant holds."""
+    slow, fast = [("slow", rate) for rate in (90, 100, 110)], [("fast", 1_000.0)] * 2
+    starts = [("slow", 20.0), ("slow", 30.0), ("slow", 22.0), ("fast", 4.0), ("fast", 4.0)]
+    found = speeds([*slow, *fast], starts, 10.0)
+    assert found.pace is not None
+    assert (found.pace.apply_per_s, found.start_s) == (110, 20.0)
+    assert {host: pace.apply_per_s for host, pace in found.pace_on.items()} == {"slow": 100}
+    assert found.start_s_on == {"slow": 22.0}
+    assert speeds([], [], 10.0) == Speeds(None, 10.0)

@@ -39,25 +39,6 @@ def fail(kept: KeptClient[int], error: type[BaseException] = LookupError) -> Non
         raise error
 
 
-def test_it_is_made_at_the_first_use_and_once() -> None:
-    """And ended by nobody but `close`."""
-    clients = Clients()
-    kept = clients.kept()
-    assert clients.made == []
-    assert [used(kept), used(kept)] == [0, 0]
-    assert (clients.made, clients.ended) == ([0], [])
-
-
-@pytest.mark.parametrize("error", [LookupError, KeyboardInterrupt])
-def test_one_whose_call_failed_is_replaced(error: type[BaseException]) -> None:
-    """Whatever it failed by; the new one is made no sooner than it is needed."""
-    clients = Clients()
-    kept = clients.kept()
-    fail(kept, error)
-    assert (clients.made, clients.ended) == ([0], [0])
-    assert [used(kept), used(kept)] == [1, 1]
-
-
 def test_one_that_is_given_up_lives_until_its_last_user_has_left() -> None:
     """Others may wait for its answer; who comes meanwhile gets the new one."""
     clients = Clients()
@@ -104,18 +85,6 @@ def test_a_close_while_it_is_used_ends_it_when_its_user_has_left() -> None:
     assert clients.ended == [0]
     kept.close()
     assert clients.ended == [0]
-
-
-def test_after_a_close_the_next_use_makes_a_new_one() -> None:
-    """A close of what was never used, or is closed already, ends nothing."""
-    clients = Clients()
-    kept = clients.kept()
-    kept.close()
-    assert (used(kept), clients.ended) == (0, [])
-    kept.close()
-    kept.close()
-    assert clients.ended == [0]
-    assert used(kept) == 1
 
 
 def test_a_client_that_cannot_be_made_leaves_nothing() -> None:

@@ -10,10 +10,11 @@ from uuid import UUID
 import pytest
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
-from samza_dagster.metadata import ContainerPlacementMetadataStore, MemoryMetadataStore
+from samza_dagster.metadata import ContainerPlacementMetadataStore
 from samza_dagster.metadata.coordinator_stream import decode_key
-from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
+from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.unit
 
@@ -53,32 +54,6 @@ def response(uuid: str, status: StatusCode = StatusCode.IN_PROGRESS) -> Placemen
     )
 
 
-def test_a_request_is_written_as_samza_reads_it(
-    store: ContainerPlacementMetadataStore, memory: MemoryMetadataStore
-) -> None:
-    """Its UUID is returned; key and payload are SEP-22's."""
-    assert store.write_request("run", "0", "host-2", request_expiry_ms=5000) == UUID_A
-    payload = memory.get(PLACEMENT_NAMESPACE, f"{UUID_A}.ContainerPlacementRequestMessage")
-    assert payload is not None
-    assert json.loads(payload) == {
-        "subType": "ContainerPlacementRequestMessage",
-        "uuid": UUID_A,
-        "deploymentId": "run",
-        "processorId": "0",
-        "destinationHost": "host-2",
-        "statusCode": "CREATED",
-        "timestamp": 42,
-        "requestExpiry": 5000,
-    }
-
-
-def test_a_given_uuid_makes_a_request_repeatable(store: ContainerPlacementMetadataStore) -> None:
-    """Written twice it is one request."""
-    for _ in range(2):
-        assert store.write_request("run", "0", "h", uuid=UUID_B, timestamp_ms=7) == UUID_B
-    assert [(r.uuid, r.timestamp) for r in store.requests()] == [(UUID_B, 7)]
-
-
 @pytest.mark.parametrize("fields", [{"uuid": "x"}, {"timestamp_ms": -1}, {"request_expiry_ms": -1}])
 def test_a_request_that_nobody_could_read_is_not_written(
     store: ContainerPlacementMetadataStore, memory: MemoryMetadataStore, fields: dict[str, object]
@@ -89,23 +64,6 @@ def test_a_request_that_nobody_could_read_is_not_written(
     with pytest.raises(InvalidInput):
         store.write_request("run", "", "h")
     assert memory.end_position() == 0
-
-
-def test_reading_and_deleting(store: ContainerPlacementMetadataStore) -> None:
-    """Request and response of one UUID, each alone."""
-    assert store.read_request(UUID_A) is None
-    assert store.read_response(UUID_A) is None
-    store.write_request("run", "0", "h")
-    store.write_response(response(UUID_A))
-    store.write_response(response(UUID_A, StatusCode.SUCCEEDED))
-    request, newest = store.read_request(UUID_A), store.read_response(UUID_A)
-    assert isinstance(request, PlacementRequest)
-    assert newest is not None
-    assert newest.status_code is StatusCode.SUCCEEDED
-    store.delete_request(UUID_A)
-    assert (store.requests(), len(store.responses())) == ((), 1)
-    store.delete_response(UUID_A)
-    assert store.responses() == ()
 
 
 def test_requests_come_oldest_first(store: ContainerPlacementMetadataStore) -> None:

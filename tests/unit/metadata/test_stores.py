@@ -12,11 +12,11 @@ from samza_dagster.metadata import (
     Author,
     Change,
     ContainerPlacementMetadataStore,
-    MemoryMetadataStore,
     Watch,
 )
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.model import PlacementResponse, StatusCode
+from tests.rig.memory_store import MemoryMetadataStore
 
 pytestmark = pytest.mark.unit
 

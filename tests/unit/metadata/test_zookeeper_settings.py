@@ -51,6 +51,7 @@ def test_an_acl_is_written_as_zookeepers_own_shell_has_it() -> None:
         ({"security.protocol": "TLS"}, "SASL_SSL"),
         ({"security.protocol": "SASL_SSL", "sasl.username": "samza"}, r"sasl\.password"),
         ({"sasl.username": "samza"}, r"security\.protocol=SASL_PLAINTEXT"),
+        ({"sasl.mechanism": "GSSAPI"}, "DIGEST-MD5.*Kerberos isn't supported"),
         ({"ssl.ca.location": "ca.pem"}, r"security\.protocol=SSL"),
         ({"digest.username": "u"}, r"digest\.password"),
         ({"acl": "anyone:rw"}, "world:anyone:r"),

@@ -16,11 +16,8 @@ from samza_dagster.model import (
     ContainerModel,
     JobModel,
     LocalityModel,
-    PlacementRequest,
-    PlacementResponse,
     ProcessorLocality,
     ResponseDetails,
-    StatusCode,
     SystemStreamPartition,
     TaskMode,
     TaskModel,
@@ -241,44 +238,6 @@ def test_details_stand_beside_what_samza_reads() -> None:
 def test_any_job_model_reads_back_as_it_was_written(model: JobModel) -> None:
     """Whatever the names, config and tasks."""
     assert JobModel.from_json(model.to_json()) == model
-
-
-moments = st.integers(0, 2**63 - 1)
-
-
-@given(
-    st.builds(
-        PlacementRequest,
-        uuid=st.uuids().map(str),
-        deployment_id=names,
-        processor_id=names,
-        destination_host=names,
-        timestamp=moments,
-        request_expiry=st.none() | moments,
-    )
-)
-def test_any_request_reads_back_as_it_was_written(request: PlacementRequest) -> None:
-    """With an expiry and without."""
-    assert parse_request(request.to_json()) == request
-    assert ("requestExpiry" in request.to_wire()) == (request.request_expiry is not None)
-
-
-@given(
-    st.builds(
-        PlacementResponse,
-        uuid=st.uuids().map(str),
-        deployment_id=names,
-        processor_id=names,
-        destination_host=names,
-        status_code=st.sampled_from(StatusCode),
-        timestamp=moments,
-        request_expiry=st.none() | moments,
-        response_message=st.text(max_size=50),
-    )
-)
-def test_any_response_reads_back_as_it_was_written(response: PlacementResponse) -> None:
-    """Every status, any text."""
-    assert parse_response(response.to_json()) == response
 
 
 @given(st.binary(max_size=200))

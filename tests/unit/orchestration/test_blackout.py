@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.errors import InvalidInput
@@ -45,23 +45,6 @@ def test_dates_are_days_or_ranges_with_their_last_day() -> None:
 def test_yaml_s_reading_of_an_unquoted_time_is_understood() -> None:
     """22:00 is 1320 to it."""
     assert window(start=1320, end="23:30") == window(start="22:00", end="23:30")
-
-
-@given(
-    st.sets(st.sampled_from(WEEKDAYS)),
-    st.sampled_from([(), ("2026-11-27",), ("2026-11-27", "2026-12-24..2027-01-02")]),
-    st.integers(0, DAY_MIN),
-    st.integers(0, DAY_MIN),
-)
-def test_a_window_s_text_makes_the_same_window(
-    days: set[str], dates: tuple[str, ...], start: int, end: int
-) -> None:
-    """A schedule gives its windows to the run in that way."""
-    assume(start < DAY_MIN or end not in (0, DAY_MIN))
-    assume(not dates or not days or "fri" in days or len(dates) > 1)
-    made = window(weekdays=days, dates=dates, start=start, end=end, why="x")
-    given_on = made.settings()
-    assert window(**given_on) == made  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize(

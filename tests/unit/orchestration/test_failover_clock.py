@@ -52,16 +52,6 @@ def test_what_was_asked_by_a_later_clock_is_remembered_as_a_block() -> None:
     assert (kept.uuid, kept.group) == ("u", "0")
 
 
-def test_looks_before_and_after_a_step_of_the_clock_are_not_within_a_minute() -> None:
-    """How far apart they were isn't known: three bad looks by one clock count."""
-    fleet = Fleet()
-    fleet.words = {"h0": 20_000}
-    fleet.look(2)
-    fleet.now -= 10 * MINUTE_MS
-    assert fleet.look(1) == []
-    assert fleet.look(2) == ["ask 0"]
-
-
 def test_hosts_that_went_bad_together_did_so_though_the_clock_was_set_back_in_between() -> None:
     """Half of them, ten seconds apart: failovers would only move it."""
     fleet = Fleet()

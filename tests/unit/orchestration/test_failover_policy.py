@@ -80,18 +80,6 @@ def test_a_host_that_is_sick_but_alive_fails_its_active_over_after_enough_looks(
     assert watch.look(sight(host_words=SICK), 5) == ()
 
 
-def test_a_good_look_in_between_does_not_clear_a_suspect_and_three_do() -> None:
-    """A suspect that looks well now is left alone, all the same."""
-    watch = Watch()
-    watch.look(sight(host_words=SICK), 2)
-    assert watch.look(sight()) == ()
-    assert told(watch.look(sight(host_words=SICK))) == [("host-sick", "0", "ask")]
-    watch = Watch()
-    watch.look(sight(host_words=SICK), 2)
-    watch.look(sight(), 3)
-    assert watch.look(sight(host_words=SICK)) == ()
-
-
 @pytest.mark.parametrize(
     ("mode", "verdict"), [("shadow", "shadow"), ("advise", "advise"), ("act", "ask")]
 )

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView, ReplicaLag
-from samza_dagster.errors import DeadlineExceeded, Unreachable
+from samza_dagster.errors import Unreachable
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
 from samza_dagster.orchestration.requests import ENDED, Moment, Outcome, follow
-from samza_dagster.orchestration.waits.heartbeat import (
-    Heartbeat,
-    seen_now,
-    wait_for_answer,
-)
+from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.unit
@@ -39,85 +35,31 @@ STOPPING = answer(StatusCode.IN_PROGRESS, texts.STOP_IN_PROGRESS)
 DONE = answer(StatusCode.SUCCEEDED, texts.started("host-2"))
 
 
-@dataclass
 class SlowClient:
-    """Answers after `answers_at` seconds of its clock; `gives_up_s` is its own patience."""
-
-    answers_at: float
-    gives_up_s: float = float("inf")
-    now: float = 100.0
-    slices: list[float] = field(default_factory=list)
-
-    def monotonic(self) -> float:
-        return self.now
+    """Says what it is at twice, then that it is done; shows each status again."""
 
     def wait(
-        self, uuid: str, *, timeout_s: float, on_response: Any, until: Any, on_notice: Any
+        self, uuid: str, *, on_response: Any, until: Any, on_look: Any, **_: Any
     ) -> PlacementResponse:
-        self.slices.append(timeout_s)
-        on_response(STOPPING)
-        if self.now + timeout_s >= self.answers_at:
-            self.now = self.answers_at
-            on_response(DONE)
-            assert until(DONE)
-            return DONE
-        self.now += min(timeout_s, self.gives_up_s)
-        raise DeadlineExceeded(
-            f"the outcome within {timeout_s:g} s", seen="last IN_PROGRESS", fix="look at it"
-        )
-
-
-def waited(client: SlowClient, timeout_s: float) -> list[float]:
-    beats: list[float] = []
-    wait_for_answer(
-        cast("PlacementClient", client),
-        UUID,
-        timeout_s=timeout_s,
-        on_response=lambda _: None,
-        until=lambda _: True,
-        beat=beats.append,
-        monotonic=client.monotonic,
-    )
-    return beats
-
-
-def test_a_wait_for_an_answer_beats_each_half_minute() -> None:
-    """With the seconds till its deadline; a short one doesn't."""
-    assert waited(SlowClient(175), 300) == [270, 240]
-    assert waited(SlowClient(120), 300) == []
-
-
-def test_its_deadline_names_the_whole_time() -> None:
-    """And what was seen last."""
-    client = SlowClient(10_000)
-    with pytest.raises(DeadlineExceeded, match=r"within 75 s") as caught:
-        waited(client, 75)
-    assert (caught.value.seen, caught.value.fix) == ("last IN_PROGRESS", "look at it")
-    assert client.slices == [30, 30, 15]
-
-
-def test_a_client_that_gives_up_by_itself_is_not_asked_again() -> None:
-    """A broker that is away is its word, not the end of a slice."""
-    client = SlowClient(10_000, gives_up_s=3)
-    with pytest.raises(DeadlineExceeded):
-        waited(client, 300)
-    assert client.slices == [30]
+        for left_s in (270, 240):
+            on_response(STOPPING)
+            on_look(left_s)
+        on_response(DONE)
+        assert until(DONE)
+        return DONE
 
 
 def test_following_a_request_tells_the_status_that_it_is_at() -> None:
-    """Each status comes once, whatever a slice shows again."""
-    client = SlowClient(175)
+    """Each status comes once, whatever the client shows again."""
     moments: list[Moment] = []
     told: list[tuple[str, float]] = []
-    request = Outcome("move", UUID, 0, "CREATED", "", "host-2", asked_ms=500)
     outcome = follow(
-        cast("PlacementClient", client),
-        request,
+        cast("PlacementClient", SlowClient()),
+        Outcome("move", UUID, 0, "CREATED", "", "host-2", asked_ms=500),
         until=ENDED,
         timeout_s=300,
         on_moment=moments.append,
         beat=lambda status, left_s: told.append((status, left_s)),
-        monotonic=client.monotonic,
     )
     assert outcome.succeeded
     assert [m.status for m in moments] == ["IN_PROGRESS", "SUCCEEDED"]

@@ -20,9 +20,13 @@ from samza_dagster.orchestration.moves import (
     standby_for,
 )
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
-from samza_dagster.orchestration.plans.findings import localities, unwell
 from samza_dagster.orchestration.plans.order import CONTAINERS, HOSTS, busy_groups, order_of
-from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
+from samza_dagster.orchestration.plans.reconcile import (
+    WantedPlacement,
+    localities,
+    reconcile,
+    unwell,
+)
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.lag_objectives import breaches

@@ -20,7 +20,7 @@ from samza_dagster.orchestration.operations.schedule import (
 )
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
 from samza_dagster.orchestration.plans.order import Batch, Schedule
-from samza_dagster.orchestration.plans.units import NEW, Kind, Step, Unit
+from samza_dagster.orchestration.plans.units import Kind, Unit
 
 pytestmark = pytest.mark.unit
 NAMES = [f"h{n}" for n in range(6)]
@@ -68,12 +68,12 @@ def carried_out(view: JobView, units: list[Unit]) -> tuple[dict[str, str], dict[
         for step in unit.steps:
             if step.kind is Kind.PLACE:
                 assert step.destination not in {
-                    h for p, h in at.items() if group_of(p) == unit.group and p != step.processor
+                    h for p, h in at.items() if group_of(p) == unit.group_id and p != step.processor
                 }
                 at[step.processor] = step.destination
             elif step.kind is Kind.START_STANDBY:
                 assert step.destination not in {
-                    h for p, h in at.items() if group_of(p) == unit.group
+                    h for p, h in at.items() if group_of(p) == unit.group_id
                 }
         slot = next(s.destination for s in unit.steps if s.destination)
         taken[slot] += 1
@@ -192,21 +192,6 @@ def test_where_groups_are_apart_only_the_group_of_a_failure_ends(
         stands.update(dict.fromkeys(asked, Stand.BACK))
     left = {int(key) for key in at.are(Stand.WAITING)}
     assert {groups[n] for n in left} <= {groups[failed]}
-
-
-def test_a_unit_is_read_back_from_its_record() -> None:
-    """A re-execution carries out the plan that was made."""
-    steps = (Step("spin_up", Kind.START_STANDBY, "0", "h1"), Step("warm", Kind.WAIT_WARM, NEW))
-    unit = Unit("0", "via-new-standby", "cold", steps, "0")
-    assert Unit.from_json(unit.to_json()) == unit
-
-
-def test_a_unit_of_an_older_release_is_of_the_group_that_its_name_tells() -> None:
-    """From a plan's record, and as a run has handed its plan on."""
-    known = {"processor": "0-1", "what": "relocate", "why": "a standby", "steps": ()}
-    handed_on = object.__new__(Unit)
-    vars(handed_on).update(known)
-    assert Unit.from_json(known).group == handed_on.group == "0"
 
 
 @given(placements())

@@ -54,7 +54,7 @@ def after(view: JobView, units: tuple[Unit, ...]) -> JobView:
     extra = {p for p, known in view.processors.items() if known.extra}
     for unit in units:
         step = unit.steps[0]
-        group = {h for p, h in at.items() if group_of(p) == unit.group and p != step.processor}
+        group = {h for p, h in at.items() if group_of(p) == unit.group_id and p != step.processor}
         if step.kind is Kind.STOP_STANDBY:
             del at[step.processor]
             extra.discard(step.processor)
@@ -114,12 +114,6 @@ def test_what_is_reconciled_needs_no_step(given_job: tuple[JobView, WantedPlacem
     view, wanted = given_job
     then = after(view, reconcile(view, wanted).units)
     assert reconcile(then, wanted).units == ()
-
-
-def test_a_job_as_it_should_be_needs_nothing() -> None:
-    """The number of standbys is the job's own."""
-    found = reconcile(job(AS_IT_SHOULD), WantedPlacement())
-    assert (found.units, found.findings) == ((), ())
 
 
 def test_what_a_failed_run_left_over_is_removed_and_others_extras_are_not() -> None:

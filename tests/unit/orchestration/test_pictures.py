@@ -68,7 +68,7 @@ def test_a_thousand_containers_are_on_one_view_and_each_is_found_by_its_text(hos
     assert letters(svg) >= 9
 
 
-@pytest.mark.parametrize("hosts", [100, 250, 500, 1_000])
+@pytest.mark.parametrize("hosts", [100, 1_000])
 def test_a_domain_that_all_hosts_are_in_is_told_once_and_takes_no_room(hosts: int) -> None:
     """As large as without it; the text below the picture has each name whole."""
     cells = fleet(hosts, domain=DOMAIN)

@@ -12,7 +12,6 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import requests
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.explain import explain
 from samza_dagster.placement.failures import LONGEST_PAUSE_MS
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
@@ -24,7 +23,6 @@ from samza_dagster.placement.state import (
     Host,
     Incarnation,
     JobState,
-    Lag,
     Orphan,
     Phase,
     Processor,
@@ -35,7 +33,6 @@ from samza_dagster.simulation.judges.violation import ACTED_ONCE, InvariantViola
 from tests.unit.placement.scenes import (
     GROUPS,
     HOSTS,
-    PLACES,
     QUICK,
     Scene,
     ask,
@@ -82,36 +79,6 @@ def test_execution_ids_and_epochs_never_repeat_and_are_safe_in_paths() -> None:
     assert started[-1].execution_id.endswith("-0-000005")
 
 
-def test_a_deployment_told_twice_changes_nothing() -> None:
-    """The event may come again."""
-    world = running()
-    before = world.state
-    world.deploy(GROUPS, last_seen=PLACES)
-    assert world.state == before
-
-
-def test_a_resource_that_nobody_asked_for_is_given_back() -> None:
-    """What a lost release left behind."""
-    world = running()
-    taken = step(world.state, ev.ResourceAllocated(world.now_ms, "demo-request-000099", "host-4"))
-    assert taken.commands == (cmd.ReleaseResource("demo-request-000099"),)
-
-
-def test_the_resource_of_a_running_container_is_not_given_back() -> None:
-    """Its allocation may be told again."""
-    world = running()
-    incarnation = world.state.groups["0"].processors["0"].incarnation
-    assert incarnation is not None
-    event = ev.ResourceAllocated(world.now_ms, incarnation.request_id, incarnation.host)
-    assert step(world.state, event).commands == ()
-
-
-def test_time_never_goes_back() -> None:
-    """An event with an older stamp leaves the state's time."""
-    world = running()
-    assert step(world.state, ev.TimePassed(5)).state.now_ms == world.state.now_ms
-
-
 def test_a_request_that_arrives_as_a_failover_is_due_waits_for_the_failover() -> None:
     """Who was due goes first: the move of its standby that was under way is over by then."""
     world = take(
@@ -127,20 +94,6 @@ def test_a_request_that_arrives_as_a_failover_is_due_waits_for_the_failover() ->
     assert told.state.groups["0"].failover is not None
     (said,) = (c for c in told.commands if isinstance(c, cmd.WriteResponse) and c.uuid == "u2")
     assert said.message == "Request is accepted; waits until 0 has failed over"
-
-
-def test_a_lease_that_is_over_as_its_host_is_lost_holds_no_rack() -> None:
-    """The standby was to give way: where its active goes instead is chosen in the same step."""
-    world = job("one pair; racks a b a b; host_timeout_ms 30000")
-    world.trouble("host-2", Trouble.SLOW_STOP)
-    world.lose("host-1")
-    world.until(lambda: world.phases()["0-0"] is Phase.STOPPING)
-    late_ms = world.now_ms + 10 * QUICK.lease_ms
-    lost = step(world.state, ev.HostLost(late_ms, "host-2", world.now_ms))
-    assert {orphan.ended for orphan in lost.state.groups["0"].orphans} == {Ended.LEASE}
-    asked = [c for c in lost.commands if isinstance(c, cmd.RequestResource)]
-    assert (asked[0].processor_id, asked[0].host) == ("0", None)
-    assert "host-4" not in asked[0].excluded_hosts
 
 
 def failed_over_by_itself() -> tuple[Scene, str]:
@@ -171,52 +124,6 @@ def test_a_heart_that_fails_an_active_over_that_has_just_done_so_is_found(
     world.submit(own(AskKind.FAIL_OVER, "0", uuid="u2"))
     world.until_all_run()
     assert world.outcome("u2")[0] == "SUCCEEDED"
-
-
-def crowded(job_of: str = "an active and two standbys") -> tuple[Scene, JobState]:
-    """The agent of host-3 has come back with the rack of host-2: both standbys are in it."""
-    world = job(f"{job_of}; racks A B C D")
-    known, books = world.state.hosts["host-3"], frozenset(world.hosts["host-3"].books)
-    told = ev.HostRegistered(world.now_ms, "host-3", books, "B", known.books, known.boot_id)
-    return world, step(world.state, told).state
-
-
-def test_two_standbys_in_one_fault_domain_bar_nobodys_way() -> None:
-    """An active in the place of one is no nearer to the other than that one was."""
-    _, state = crowded()
-    assert [c.legal for c in explain(state, "0", "STANDBY").candidates] == [True, True]
-    asked = step(state, ev.RequestArrived(state.now_ms, ask("0", "STANDBY")))
-    [said] = [c for c in asked.commands if isinstance(c, cmd.WriteResponse)]
-    assert said.status == "IN_PROGRESS"
-
-
-def test_an_active_whose_home_is_full_takes_one_of_their_places() -> None:
-    """And starts there, once the standby was seen dead."""
-    world, state = crowded()
-    active = world.execution("0")
-    state = step(state, ev.ContainerStopped(state.now_ms, active, "host-1", 137)).state
-    asked = state.groups["0"].processors["0"].request
-    assert asked is not None
-    state = step(state, ev.RequestExpired(state.now_ms, asked.request_id, "full")).state
-    failover = state.groups["0"].failover
-    assert failover is not None
-    assert failover.host == "host-2"
-    asked = state.groups["0"].processors["0"].request
-    assert asked is not None
-    gone = world.execution("0-0")
-    state = step(state, ev.ContainerStopped(state.now_ms, gone, "host-2", 143)).state
-    state = step(state, ev.ResourceAllocated(state.now_ms, asked.request_id, "host-2")).state
-    assert state.groups["0"].processors["0"].phase is Phase.STARTING
-
-
-def test_a_place_outside_of_the_crowd_is_taken_first() -> None:
-    """Of standbys that run; whatever was measured."""
-    _, state = crowded("an active and three standbys")
-    lags = ev.LagObserved(state.now_ms, tuple(Lag(f"0-{n}", n, n, state.now_ms) for n in range(3)))
-    state = step(state, lags).state
-    lost = step(state, ev.HostLost(state.now_ms, "host-1", state.now_ms)).state
-    assert lost.groups["0"].failover is not None
-    assert lost.groups["0"].failover.standby_id == "0-2"
 
 
 def test_a_orphan_whose_successor_has_come_and_gone_is_not_taken_back() -> None:

@@ -11,9 +11,9 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import AskKind, Ended, Phase
+from samza_dagster.placement.state import Ended, Phase
 from samza_dagster.simulation.steps import handle
-from tests.unit.placement.scenes import GROUPS, PLACES, Scene, ask, own, running
+from tests.unit.placement.scenes import Scene, ask, running
 
 pytestmark = pytest.mark.unit
 
@@ -45,18 +45,6 @@ def test_a_standby_that_stands_still_is_stopped_and_starts_on_its_own_host() -> 
     assert world.how_replaced("0-0") == Ended.DEAD
     counted = world.counted()
     assert (counted["stalled-standbys"], counted["standby-failures"]) == (1, 1)
-
-
-def test_said_again_it_is_stopped_once() -> None:
-    """The observer goes on saying it until it is another incarnation."""
-    world = running()
-    stalled = world.execution("0-0")
-    for _ in range(3):
-        stall(world, "0-0", stalled or "")
-    world.until_all_run()
-    stall(world, "0-0", stalled or "")
-    assert world.stopped() == ["0-0"]
-    assert world.counted()["stalled-standbys"] == 1
 
 
 def test_an_active_is_never_stopped_for_it() -> None:
@@ -131,18 +119,6 @@ def test_without_another_legal_host_it_starts_where_it_was() -> None:
     assert set(world.asked_for("0-0")) == {"host-2"}
 
 
-def test_in_its_pause_it_runs_on_and_can_be_taken_over_from() -> None:
-    """What it has applied is more than nothing."""
-    world = running()
-    stalls_for_ever(world, 5 * 60_000)
-    stopped, place = world.stopped(), world.placed("0-0")
-    stall(world, "0-0", for_ms=NOTICED_MS)
-    assert world.stopped() == stopped
-    world.submit(own(AskKind.FAIL_OVER, "0"))
-    world.until_all_run()
-    assert world.placed("0") == place
-
-
 def test_after_it_applied_for_half_an_hour_a_stall_is_a_first_one() -> None:
     """On its own host, at once. One that stands still for so long hasn't applied."""
     for applied_ms, first in ((HALF_AN_HOUR_MS, True), (HALF_AN_HOUR_MS - 1, False)):
@@ -173,17 +149,3 @@ def test_a_leader_whose_clock_is_behind_doesnt_wait_for_it() -> None:
     assert processor.incarnation is not None
     told = ev.StandbyStalled(world.now_ms, processor.incarnation.execution_id, "", NOTICED_MS)
     assert any(isinstance(c, cmd.StopContainer) for c in step(state, told).commands)
-
-
-def test_a_successor_knows_how_often_it_stood_still() -> None:
-    """And a new deployment doesn't: it may have brought the remedy."""
-    world = running()
-    stalls_for_ever(world, 5 * 60_000)
-    known = world.processor("0-0").stalled_at_ms
-    assert len(known) == 2
-    world.restart_coordinator()
-    assert world.processor("0-0").stalled_at_ms == known
-    world.until_all_run()
-    world.deploy(GROUPS, deployment_id="run-2", last_seen=PLACES)
-    world.until_all_run()
-    assert world.processor("0-0").stalled_at_ms == ()

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.coordinator.fencing.principals import PROMPT_KAFKA_FACTORY
 from samza_dagster.directories import HOME_VARIABLE
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.class_archive import ClassArchive
 from samza_dagster.sandbox.java_check import Java
-from samza_dagster.sandbox.launch import MAIN_CLASS, ContainerClasses
-from samza_dagster.sandbox.standby_lag import applied_offset, near_copies
+from samza_dagster.sandbox.launch import (
+    MAIN_CLASS,
+    ContainerClasses,
+)
+from samza_dagster.sandbox.readiness import applied_offset, near_copies
 from samza_dagster.sandbox.warm_start import MAIN_CLASS as WARM_START
 from samza_dagster.sandbox.warm_start import warm_start_jar
 
@@ -75,6 +79,16 @@ def test_the_class_that_warms_a_parked_jvm_runs_the_main_class_of_samza() -> Non
     assert plain[-2:] == ("/jars/a.jar:/jars/b.jar", MAIN_CLASS)
     assert warm[-3:] == ("/jars/a.jar:/jars/b.jar:/jars/w.jar", WARM_START, MAIN_CLASS)
     assert warm[:-3] == plain[:-2]
+
+
+def test_containers_that_have_a_kafka_system_of_their_own_have_it_for_samzas() -> None:
+    """Where there is no compiler it is in no config: a class that isn't there would end every container."""
+    plain = demo_job.job_config("127.0.0.1:1")
+    prompt = ContainerClasses(JAVA, (), warms=True).config(plain)
+    assert ContainerClasses(JAVA, (), warms=False).config(plain) == plain
+    assert {key: prompt[key] for key in plain if prompt[key] != plain[key]} == {
+        "systems.kafka.samza.factory": PROMPT_KAFKA_FACTORY
+    }
 
 
 @pytest.mark.parametrize("compiler", ["", "#!/bin/sh\nexit 1\n"], ids=["none", "it fails"])

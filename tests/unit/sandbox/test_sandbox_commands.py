@@ -7,18 +7,28 @@ import json
 import os
 import shlex
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from samza_dagster.cli.main import cli
-from samza_dagster.errors import ActionFailed, DeadlineExceeded, MissingPrerequisite, Refused
+from samza_dagster.errors import (
+    ActionFailed,
+    DeadlineExceeded,
+    MissingPrerequisite,
+    Refused,
+    Unreachable,
+)
+from samza_dagster.sandbox import process
 from samza_dagster.sandbox.demo import run as demo_run
 from samza_dagster.sandbox.demo.run import checkout_definitions
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
+from samza_dagster.sandbox.ports import free_ports
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.registry import Registry
+from samza_dagster.sandbox.runner import COORDINATOR, OwnRunner
 from samza_dagster.sandbox.standalone import StandaloneRunner
 
 pytestmark = pytest.mark.unit
@@ -39,12 +49,6 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, ["sandbox", *arguments])
 
 
-@pytest.mark.parametrize("name", ["up", "down", "status"])
-def test_help_has_an_example(name: str) -> None:
-    """As every command's."""
-    assert f"samza-dagster sandbox {name}" in run(name, "--help").stdout.split("Example", 1)[1]
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -55,8 +59,8 @@ def test_help_has_an_example(name: str) -> None:
         ("up", "--standalone", "--yarn"),
     ],
 )
-def test_an_error_is_one_document_or_three_lines(arguments: tuple[str, ...]) -> None:
-    """In the same form as the other commands', with the exit code of the error."""
+def test_an_error_is_one_document_or_three_lines(home: Path, arguments: tuple[str, ...]) -> None:
+    """In the same form as the other commands', with the exit code of the error; nothing is left."""
     document = json.loads(run(*arguments, "--json").stdout)
     text = run(*arguments)
     assert text.exit_code == document["exit_code"] == 2
@@ -64,6 +68,7 @@ def test_an_error_is_one_document_or_three_lines(arguments: tuple[str, ...]) -> 
     assert f"Error: {document['asked']}" in text.stderr
     assert f"  seen: {document['seen']}" in text.stderr
     assert f"  fix:  {document['fix']}" in text.stderr
+    assert list(home.iterdir()) == []
 
 
 def test_hosts_without_room_for_every_container_are_refused_with_the_size_that_fits() -> None:
@@ -189,6 +194,7 @@ def test_a_home_that_is_no_directory_is_named_with_what_says_otherwise(
     assert document["exit_code"] == 2
     assert f"Not a directory: {file}" in document["seen"]
     assert "SAMZA_DAGSTER_HOME" in document["fix"]
+    assert list(home.iterdir()) == [file]
 
 
 def test_a_full_disk_is_named_and_another_error_of_the_system_is_not_hidden(
@@ -209,15 +215,20 @@ def test_a_full_disk_is_named_and_another_error_of_the_system_is_not_hidden(
     assert isinstance(ends_with(errno.EBADF).exception, OSError)
 
 
-def test_a_second_sandbox_of_a_name_is_refused_with_what_ends_the_first() -> None:
-    """Two demos at once, too: the demo's sandbox has a name of its own."""
+def test_a_second_sandbox_of_a_name_is_refused_with_what_ends_the_first(home: Path) -> None:
+    """Two demos at once, too: the demo's sandbox has a name of its own. The first isn't touched."""
     Registry("default").add(ProcessRecord.of("broker", os.getpid()))
+    record = home / "sandboxes/default/sandbox.json"
+    before = record.read_text()
     document = json.loads(run("up", "--json").stdout)
+    assert record.read_text() == before
     assert (document["seen"], document["exit_code"]) == ("it is up", 2)
     assert "sandbox down --name default, or another --name" in document["fix"]
 
 
-def test_a_port_of_the_ui_that_is_taken_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_of_the_ui_that_is_taken_is_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before anything of Dagster starts."""
     facts = {"bootstrap_servers": "127.0.0.1:9", "state": "up"}
     monkeypatch.setattr(Sandbox, "status", lambda _: facts)
@@ -227,6 +238,7 @@ def test_a_port_of_the_ui_that_is_taken_is_named(monkeypatch: pytest.MonkeyPatch
     assert said.exit_code == 2
     assert f"port {port} for Dagster" in said.stderr
     assert "another --port" in said.stderr
+    assert list(home.iterdir()) == []
 
 
 def test_a_machine_that_is_too_slow_is_told_what_is_awaited_and_where_the_logs_are(
@@ -237,3 +249,27 @@ def test_a_machine_that_is_too_slow_is_told_what_is_awaited_and_where_the_logs_a
         Sandbox("default")._wait(lambda: False, lambda: "1 of 4 containers run", 0.0)
     assert str(home / "sandboxes" / "default") in raised.value.fix
     assert raised.value.exit_code == 3
+
+
+def test_a_servers_port_isnt_one_that_an_outgoing_connection_is_given() -> None:
+    """Between its choice and the server's start another process may connect anywhere."""
+    outgoing = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="utf-8").split()
+    ports = free_ports(30)
+    assert len(set(ports)) == 30
+    assert not [port for port in ports if int(outgoing[0]) <= port <= int(outgoing[1])]
+
+
+@pytest.mark.parametrize(("status", "started"), [(4, 1), (2, 0)])
+def test_a_coordinator_that_no_broker_answered_in_time_is_started_again(
+    home: Path, status: int, started: int
+) -> None:
+    """As an init system would, on a slow machine; what ended for another reason is told."""
+    again: list[bool] = []
+    runner = OwnRunner(Registry("slow"))
+    runner.files.start = lambda **_: again.append(True)
+    command = [sys.executable, "-c", f"raise SystemExit({status})"]
+    ended = process.spawn(COORDINATOR, command, log=home / "log", on_spawn=runner._registry.add)
+    assert ended.wait(10)
+    with pytest.raises(Unreachable if started else ActionFailed):
+        runner.processors()
+    assert len(again) == started

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.sandbox.yarn import containers as module
-from samza_dagster.sandbox.yarn.containers import containers
+from samza_dagster.sandbox.yarn import runner as module
+from samza_dagster.sandbox.yarn.runner import containers
 
 pytestmark = pytest.mark.unit
 

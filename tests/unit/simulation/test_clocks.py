@@ -44,22 +44,6 @@ def test_a_lease_counts_from_when_it_was_asked_for() -> None:
     assert host.remaining(1_000 + LEASE, grant) == 0
 
 
-def test_a_wall_clock_set_back_lengthens_no_lease() -> None:
-    """Boot time says how much has passed."""
-    host = HostClocks(0)
-    grant = host.asked(0, 1, LEASE)
-    host.wall_offset -= 60_000
-    assert host.remaining(10_000, grant) == LEASE - 10_000
-
-
-def test_a_wall_clock_set_forward_ends_a_lease_early() -> None:
-    """The larger of two times counts, to be on the safe side."""
-    host = HostClocks(0)
-    grant = host.asked(0, 1, LEASE)
-    host.wall_offset += 40_000
-    assert host.remaining(1_000, grant) == 0
-
-
 def test_a_paused_machine_finds_its_lease_over() -> None:
     """Its boot time stood still, and the wall clock, set right, tells."""
     host = HostClocks(0)

@@ -50,17 +50,6 @@ def test_what_was_refused_unread_and_then_arrives_well_formed_is_not_answered() 
     assert world.brokers.topic == {}
 
 
-def test_a_leader_that_takes_over_remembers_what_was_refused() -> None:
-    """Its predecessor was killed between the answer and the same uuid's arrival."""
-    world = running()
-    refused(world, "u1")
-    assert world.do(Move("kill-leader"))
-    assert world.do(Move("take-over"))
-    arrives(world, "u1")
-    world.settle()
-    assert world.told("u1") == []
-
-
 def test_what_waits_to_be_read_is_over_once_its_uuid_is_refused() -> None:
     """Two records under one uuid: the first that is read has the outcome."""
     world = running()
@@ -71,21 +60,10 @@ def test_what_waits_to_be_read_is_over_once_its_uuid_is_refused() -> None:
     assert world.told("u1") == []
 
 
-def test_a_refusal_that_age_has_forgotten_is_a_new_request() -> None:
-    """Beyond the limit the oldest is forgotten, and the judges count along."""
-    world = running(remembered=2)
-    for uuid in ("u1", "u2", "u3"):
-        refused(world, uuid)
-    arrives(world, "u2")
-    assert world.told("u2") == []
-    arrives(world, "u1")
-    assert world.told("u1")
-
-
 def test_histories_have_requests_that_are_refused_unread() -> None:
     """And some of these arrive well-formed later, with another leader too."""
     refusals, again = 0, 0
-    for seed in range(1, 30):
+    for seed in range(1, 15):
         uuids = set[str]()
         for move in simulate(seed, 250, by_law=False).script.moves:
             if move.kind == "refuse":

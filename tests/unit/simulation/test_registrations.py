@@ -119,16 +119,6 @@ def test_a_reboot_leaves_nothing_held() -> None:
     assert world.where("0") == "host-1"
 
 
-def test_a_mended_world_has_the_racks_and_releases_of_its_beginning() -> None:
-    """So that everybody finds a legal place in the end."""
-    world = running(RACKS)
-    did(world, "rack", "host-3", "rack-1")
-    did(world, "agent-release", "host-4", "older")
-    world.settle()
-    assert {name: host.fault_domain for name, host in world.state.hosts.items()} == RACKS
-    assert all(host.books for host in world.state.hosts.values())
-
-
 def test_a_start_isnt_kept_for_a_host_that_has_yet_to_register() -> None:
     """By then its agent may go by other books, and something else may run in its stead."""
     world = running()

@@ -57,19 +57,6 @@ def test_changes_are_written_as_words() -> None:
         changed(Limits(), "lease_s=15")
 
 
-def test_a_restart_goes_on_with_the_deployment_under_other_settings_of_its_own() -> None:
-    """No container is touched for it."""
-    world = running()
-    processes = world.processes()
-    did(world, "restart", "max_concurrent_actions=1 start_timeout_ms=20000")
-    world.settle()
-    assert world.state.deployment_id == "run-1"
-    assert world.state.limits == changed(
-        Limits(), "max_concurrent_actions=1 start_timeout_ms=20000"
-    )
-    assert [p.execution_id for p in world.processes()] == [p.execution_id for p in processes]
-
-
 @pytest.mark.parametrize("change", sorted(DEPLOYED))
 def test_a_coordinator_with_another_config_doesnt_go_on_with_the_deployment(change: str) -> None:
     """Its fingerprint is another: `--take-over now` would make it a new deployment."""
@@ -194,20 +181,3 @@ def test_what_is_in_force_is_the_longer_lease_and_a_fence_that_reaches_everybody
     }
     held = in_force(own, stored, lease_before_ms=3_000, logins=everybody)
     assert held == own
-
-
-def test_a_lower_limit_forgets_requests_when_the_next_one_comes() -> None:
-    """A limit that is raised later brings none of them back: asked again, it is a new request."""
-    world = running()
-    for number in range(6):
-        did(world, "ask", f"u{number}", "run-1", "place", "0", "host-99", number, -1, "", "")
-    world.settle()
-    did(world, "restart", "remembered_uuids=4")
-    assert len(world.state.uuids) == 6
-    did(world, "ask", "u6", "run-1", "place", "0", "host-99", 6, -1, "", "")
-    world.settle()
-    did(world, "restart", "remembered_uuids=20000")
-    assert set(world.state.uuids) == {"u3", "u4", "u5", "u6"}
-    did(world, "reread", "u0")
-    world.settle()
-    assert "u0" in world.state.uuids

@@ -43,23 +43,6 @@ def life(world: World, processor_id: str) -> Life:
     return world.entry(processor_id).life
 
 
-def test_a_job_comes_up_where_it_was() -> None:
-    """The fair world alone starts everything."""
-    world = running()
-    assert set(world.phases().values()) == {Phase.RUNNING}
-    assert {pid: world.where(pid) for pid in PLACES} == PLACES
-    assert all(p.released and p.checked_in and not p.lease_over for p in world.processes())
-
-
-def test_a_request_is_carried_out() -> None:
-    """Reserve, stop, start, and the answer says so."""
-    world = running()
-    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
-    world.settle()
-    assert world.where("0") == "host-3"
-    assert world.told("u1")[-1][0] == "SUCCEEDED"
-
-
 def test_a_silent_host_is_lost_and_its_containers_die_with_the_lease() -> None:
     """The warden kills at the end of the lease; the leader hears of the silence alone."""
     world = running(limits=Limits(host_timeout_ms=10_000, lease_ms=30_000))
@@ -200,49 +183,6 @@ def test_no_job_model_is_released_without_a_lease_or_beside_another_process() ->
     assert not host.may_release(world.true_ms, entry)
 
 
-def test_a_process_that_cannot_die_fails_its_stop_once_and_dies_later() -> None:
-    """It is told once; when the kernel lets it go, so is its death."""
-    world = running()
-    did(world, "trouble", "host-1", "stops-fail")
-    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
-    world.until(lambda: any(status == "FAILED" for status, _ in world.told("u1")))
-    assert world.where("0") == "host-1"
-    world.settle()
-    assert world.phases()["0"] is Phase.RUNNING
-
-
-def test_a_start_that_fails_is_reported_and_tried_elsewhere() -> None:
-    """No process of it ever exists."""
-    world = running()
-    did(world, "trouble", "host-3", "starts-fail")
-    world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
-    world.until(lambda: any(status == "FAILED" for status, _ in world.told("u1")))
-    world.settle()
-    assert world.phases()["0"] is Phase.RUNNING
-
-
-def test_a_container_that_never_checks_in_is_stopped_in_the_end() -> None:
-    """The start's deadline is the reducer's."""
-    world = running(limits=Limits(start_timeout_ms=20_000))
-    for host in HOSTS:
-        did(world, "trouble", host, "no-check-in")
-    did(world, "kill", "host-1", "0")
-    world.until(lambda: life(world, "0") is Life.RELEASED if world.where("0") else False)
-    did(world, "wait", 20_000)
-    assert world.phases()["0"] is Phase.STOPPING
-
-
-def test_a_request_is_read_again_after_it_was_deleted() -> None:
-    """The stream may give it twice; the first outcome stands."""
-    world = running()
-    did(world, "ask", "u1", "run-1", "place", "0", "host-3", 10, -1, "", "")
-    world.settle()
-    told = world.told("u1")
-    did(world, "reread", "u1")
-    world.settle()
-    assert world.told("u1") == told
-
-
 def test_a_report_that_is_delayed_is_overtaken() -> None:
     """And still comes, some time."""
     world = running()
@@ -264,18 +204,6 @@ def test_lost_acknowledgements_make_a_new_agent_do_it_again() -> None:
     assert world.hosts["host-3"].commands
     world.settle()
     assert world.where("0") == "host-3"
-
-
-def test_a_rebooted_host_has_its_books_and_a_reimaged_one_has_none() -> None:
-    """Either way every process is dead."""
-    world = running()
-    did(world, "reboot", "host-1")
-    did(world, "reimage", "host-2")
-    assert world.hosts["host-1"].books
-    assert not world.hosts["host-2"].books
-    assert {p.host for p in world.processes()} == {"host-3", "host-4"}
-    world.settle()
-    assert set(world.phases().values()) == {Phase.RUNNING}
 
 
 def test_a_fork_goes_its_own_way() -> None:

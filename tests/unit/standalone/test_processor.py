@@ -155,10 +155,10 @@ def test_a_container_whose_successor_is_not_warm_in_time_stops_nevertheless() ->
     seen = group(A, B, version=2, a="2", b="1")
     state = at(B, work=runs(container("b", "1", "2")), joined=1)
     state, _ = step(state, seen, 100, planned)
-    state, commands = step(state, seen, 3_099, planned)
+    state, commands = step(state, seen, 6_099, planned)
     assert commands == ()
-    assert rules.wake_ms(replace(state, settings=Settings())) == 3_100
-    assert step(state, seen, 3_100, planned)[1] == (stop("b"),)
+    assert rules.wake_ms(replace(state, settings=Settings())) == 6_100
+    assert step(state, seen, 6_100, planned)[1] == (stop("b"),)
 
 
 def test_a_version_that_comes_before_a_container_has_ended_may_leave_it_running() -> None:
@@ -172,7 +172,8 @@ def test_a_version_that_comes_before_a_container_has_ended_may_leave_it_running(
 
 
 def test_a_change_among_standbys_leaves_the_active_tasks_running() -> None:
-    """And the reverse: who gives up standby tasks stops these alone, and starts these alone."""
+    """And the reverse: who gives up standby tasks stops these alone, and starts these alone, once active tasks that the
+    version moves to another processor, maybe on the same machine, have had the time to start."""
     active, after = container("b", "2"), container("b-1", "standby3")
     state = at(B, work=runs(active, container("b-0", "standby1")), joined=1)
     seen = group(A, B, version=2, a="1", b="2 standby3")
@@ -184,6 +185,8 @@ def test_a_change_among_standbys_leaves_the_active_tasks_running() -> None:
     assert commands == (JoinBarrier(2),)
     agreed = group(A, B, version=2, state=BarrierState.DONE, a="1", b="2 standby3")
     state, commands = step(state, agreed, 110, planned)
+    assert (commands, rules.wake_ms(replace(state, settings=Settings()))) == ((), 3_110)
+    state, commands = step(state, agreed, 3_110, planned)
     assert commands == (start(after),)
     assert state.work.silent_ms == 0
 
@@ -337,6 +340,7 @@ def test_a_processor_that_is_told_to_restart_starts_all_its_tasks_in_new_contain
     assert commands == (stop("b", "b_1"), expect(both))
     state, commands = step(stopped(state), told, 103, planned)
     assert commands == (start(both), expect())
+    assert step(state, told, 104, planned)[1] == (), "none has checked in"
     state, (reported,) = step(rules.at_work(state, "b_2", 104), told, 104, planned)
     assert reported == Report(Running(1, restart="u", silent_ms=4))
     assert step(state, told, 105, planned)[1] == ()

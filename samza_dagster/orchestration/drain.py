@@ -12,28 +12,36 @@ from pydantic import Field
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.config import HOST_PATTERN, Hosts, IfItFailsConfig
-from samza_dagster.orchestration.drain.beside import drained_beside
-from samza_dagster.orchestration.follow import errors_as_failures
+from samza_dagster.orchestration.deploy.submission import is_being_submitted
+from samza_dagster.orchestration.follow import ROOT, errors_as_failures, root_run_id
 from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     OUTS,
     budget_notices,
-    carry_out_units,
-    outcome_metadata,
+    carried_out,
     over_budget,
     refusals,
     require_commits,
     told_plan,
 )
+from samza_dagster.orchestration.plan_record import read_back
 from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units, still_on
-from samza_dagster.orchestration.plans.several import SeveralConfig, UnitsPlan
+from samza_dagster.orchestration.plans.units import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.plain_pictures import plain_maps
-from samza_dagster.orchestration.waits.conditions import lags_by_processor
+from samza_dagster.orchestration.tags import ACTION as ACTION_TAG
+from samza_dagster.orchestration.tags import GROUP, JOB, is_dry, tags_from_run_config
+from samza_dagster.orchestration.waits.conditions import Wait, lags_by_processor
 from samza_dagster.orchestration.waits.heartbeat import wait_for
-from samza_dagster.orchestration.waits.waiting import refuse_given_up
+from samza_dagster.orchestration.waits.waiting import (
+    CANCELLED,
+    WAITING,
+    WAITS_FOR,
+    YES,
+    refuse_given_up,
+)
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.refusing import Row
@@ -96,7 +104,7 @@ def plan_drain_host(
         former = None if config.dry_run else former_record(context, asked)
         if former is not None:
             plan = replace(
-                UnitsPlan.from_json(former),
+                read_back(UnitsPlan, former),
                 limits=limits,
                 at_once=config.at_once,
                 if_it_fails=config.if_it_fails,
@@ -110,7 +118,7 @@ def plan_drain_host(
                 standby_hosts=tuple(samza.hosts),
                 excluded=tuple(config.exclude),
                 cold=config.cold,
-                drained=drained_beside(context, ACTION),
+                drained=_drained_beside(context),
             )
             replicas, warm = client.lag(), limits.catch_up
             known = KnownLags(
@@ -149,20 +157,18 @@ def drain(
     """Moves them, at most so many at a time; ends when none of the job is on the host."""
     with errors_as_failures():
         client = samza.client
-        progress = carry_out_units(context, client, plan)
-        if progress is None:
-            return
+
+    def then() -> dict[str, Any]:
         if not wait_for(lambda: not still_on(client.view(), plan.subject), timeout_s=SETTLES_S):
             raise ActionFailed(
                 f"no container of {plan.job} is on {plan.subject}",
                 seen=f"{', '.join(still_on(client.view(), plan.subject))} on it: placed there since",
                 fix="launch drain_host again: a new run makes a new plan",
             )
-        metadata = outcome_metadata(client, plan, progress)
-        after = host_map(client.view())
-    context.log.info(f"no container of {plan.job} is on {plan.subject} any more")
-    yield dg.Output(len(progress), metadata=metadata)
-    context.log.info(plain_maps(plan.before, after))
+        context.log.info(f"no container of {plan.job} is on {plan.subject} any more")
+        return {}
+
+    yield from carried_out(context, client, plan, then)
 
 
 @dg.graph(name=ACTION)
@@ -174,3 +180,31 @@ def drain_host_graph() -> None:
     none of them a host that another run of this job drains.
     """
     drain(getattr(plan_drain_host(), PLAN))
+
+
+def _drained_beside(context: dg.OpExecutionContext) -> dict[str, str]:
+    """Host → the run of the same Samza job that drains it; none of this chain.
+
+    One that is queued counts, too, one that waits without a run, and one that is paused.
+    """
+    job, instance = context.run.tags.get(JOB, ""), context.instance
+    prefix, root = f"{job}/{ACTION}/", root_run_id(context)
+    found: dict[str, str] = {}
+    for run in (*_others(instance, job), *control.paused(instance, job, action=ACTION)):
+        group = tags_from_run_config(run.run_config, run.tags).get(GROUP, "")
+        is_own = run.run_id == context.run.run_id or run.tags.get(ROOT, run.run_id) == root
+        if group.startswith(prefix) and not is_own and not is_dry(run.run_config):
+            found[group.removeprefix(prefix)] = run.run_id
+    return found
+
+
+def _others(instance: dg.DagsterInstance, job: str) -> Iterator[dg.DagsterRun]:
+    tags = {JOB: job, ACTION_TAG: ACTION}
+    created = dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.NOT_STARTED])
+    yield from (run for run in instance.get_runs(created) if is_being_submitted(instance, run))
+    yield from instance.get_runs(dg.RunsFilter(tags=tags, statuses=list(control.UNDER_WAY)))
+    ended = dg.RunsFilter(tags={**tags, WAITING: YES}, statuses=[dg.DagsterRunStatus.SUCCESS])
+    for run in instance.get_runs(ended):
+        wait = Wait.read(run.tags.get(WAITS_FOR))
+        if wait is not None and wait.run == run.run_id and CANCELLED not in run.tags:
+            yield run

@@ -1,4 +1,4 @@
-"""`samza-dagster acknowledge` and `incidents`: what `auto_failover` did and told, to lift its block and to judge it."""
+"""`samza-dagster acknowledge`: lifts the block that an automatic failover left on a group."""
 
 from __future__ import annotations
 
@@ -9,32 +9,17 @@ from pathlib import Path
 import click
 
 from samza_dagster.cli.completion import processors
-from samza_dagster.cli.instance import dagster_instance, require_instance
-from samza_dagster.cli.options import (
-    Target,
-    job_options,
-    json_option,
-    prefix_option,
-    target_options,
-)
-from samza_dagster.cli.output import at, busy, notice, print_json, print_table
-from samza_dagster.configuration import variable
+from samza_dagster.cli.dagster_instance import dagster_instance, home_option, require_instance
+from samza_dagster.cli.options import Target, json_option, prefix_option, target_options
+from samza_dagster.cli.output import busy, notice, print_json
 from samza_dagster.errors import InvalidInput
-
-_home_option = click.option(
-    "--dagster-home",
-    envvar="DAGSTER_HOME",
-    required=True,
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="The Dagster instance whose sensor is meant; by default DAGSTER_HOME.",
-)
 
 
 @click.command()
 @click.argument("processor", shell_complete=processors)
 @click.option("--reason", required=True, metavar="TEXT", help="What was found or done.")
 @click.option("--ticket", default="", metavar="TEXT", help="Ticket or change number.")
-@_home_option
+@home_option
 @prefix_option
 @click.option("--dry-run", is_flag=True, help="Print what it would lift and write nothing.")
 @json_option
@@ -45,7 +30,7 @@ def acknowledge(
     processor: str,
     reason: str,
     ticket: str,
-    dagster_home: Path,
+    home: Path,
     prefix: str,
     dry_run: bool,
     as_json: bool,
@@ -68,7 +53,7 @@ def acknowledge(
 
     _check("--reason", reason, 1, LONGEST_REASON)
     _check("--ticket", ticket, 0, LONGEST_WHO)
-    require_instance(dagster_home)
+    require_instance(home)
     connection = target.connection()
     job = f"{connection.job_name}/{connection.job_id}"
     with target.client() as client, busy("Reading the job …"):
@@ -89,7 +74,7 @@ def acknowledge(
         key=asset_key(prefix, HISTORY),
     )
     if not dry_run:
-        with dagster_instance(dagster_home) as instance:
+        with dagster_instance(home) as instance:
             instance.report_runless_asset_event(event)
     if as_json:
         group = view.group_of(processor)
@@ -105,55 +90,3 @@ def _check(option: str, text: str, least: int, longest: int) -> None:
         raise InvalidInput(
             f"{option} {text[:longest]!r}", seen=seen, fix=f"{least} to {longest} characters"
         )
-
-
-@click.command()
-@job_options
-@prefix_option
-@_home_option
-@json_option
-def incidents(*, job: str, prefix: str, dagster_home: Path, as_json: bool) -> None:
-    """Show each trouble that auto_failover told: what it would ask, and what was done, and when.
-
-    By it a job goes from mode shadow to advise and to act: how much sooner the sensor would
-    have been, and how often nothing was needed. One without an end is open. Reads the Dagster
-    instance alone.
-
-    \b
-    Examples:
-      samza-dagster incidents --job-name orders
-      samza-dagster incidents --job-name orders --json | jq .summary
-    """
-    from samza_dagster.orchestration.history.names import HISTORY
-    from samza_dagster.orchestration.names import asset_key
-    from samza_dagster.orchestration.watch.score import incidents as incidents_of
-    from samza_dagster.orchestration.watch.score import summary
-    from samza_dagster.orchestration.watch.stored import InstanceEvents
-
-    if not job:
-        raise InvalidInput(
-            "incidents of which job",
-            seen="no job's name",
-            fix=f"--job-name NAME, or {variable('job_name')}",
-        )
-    with busy("Reading the Dagster instance …"), dagster_instance(dagster_home) as instance:
-        log = InstanceEvents(instance, asset_key(prefix, HISTORY)).read(0)
-    found = incidents_of(reversed(log.events), job)
-    if as_json:
-        told = {"job": job, "summary": summary(found), "cut": log.cut}
-        print_json({**told, "incidents": [one.to_json() for one in found]})
-        return
-    print_table(
-        f"Incidents of {job}",
-        ("told", "signal", "about", "verdict", "would ask", "outcome", "done", "s sooner"),
-        [
-            (
-                *(at(one.told_ms), one.signal, one.subject, one.verdict, one.action),
-                *(one.outcome, one.done, one.sooner_s),
-            )
-            for one in reversed(found)
-        ],
-        spare=("done", "verdict"),
-    )
-    if log.cut:
-        notice(f"only the newest {len(log.events):,} events were read: there may be older ones")

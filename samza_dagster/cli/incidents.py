@@ -1,0 +1,65 @@
+"""`samza-dagster incidents`: what `auto_failover` told of a job, and what became of each of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from samza_dagster.cli.dagster_instance import dagster_instance, home_option
+from samza_dagster.cli.options import job_options, json_option, prefix_option
+from samza_dagster.cli.output import at, busy, notice, print_json, print_table
+from samza_dagster.configuration import variable
+from samza_dagster.errors import InvalidInput
+
+
+@click.command()
+@job_options
+@prefix_option
+@home_option
+@json_option
+def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
+    """Show each trouble that auto_failover told: what it would ask, and what was done, and when.
+
+    By it a job goes from mode shadow to advise and to act: how much sooner the sensor would
+    have been, and how often nothing was needed. One without an end is open. Reads the Dagster
+    instance alone.
+
+    \b
+    Examples:
+      samza-dagster incidents --job-name orders
+      samza-dagster incidents --job-name orders --json | jq .summary
+    """
+    from samza_dagster.orchestration.history.names import HISTORY
+    from samza_dagster.orchestration.names import asset_key
+    from samza_dagster.orchestration.watch.score import incidents as incidents_of
+    from samza_dagster.orchestration.watch.score import summary
+    from samza_dagster.orchestration.watch.stored import InstanceEvents
+
+    if not job:
+        raise InvalidInput(
+            "incidents of which job",
+            seen="no job's name",
+            fix=f"--job-name NAME, or {variable('job_name')}",
+        )
+    with busy("Reading the Dagster instance …"), dagster_instance(home) as instance:
+        log = InstanceEvents(instance, asset_key(prefix, HISTORY)).read(0)
+    found = incidents_of(reversed(log.events), job)
+    if as_json:
+        told = {"job": job, "summary": summary(found), "cut": log.cut}
+        print_json({**told, "incidents": [one.to_json() for one in found]})
+        return
+    print_table(
+        f"Incidents of {job}",
+        ("told", "signal", "about", "verdict", "would ask", "outcome", "done", "s sooner"),
+        [
+            (
+                *(at(one.told_ms), one.signal, one.subject, one.verdict, one.action),
+                *(one.outcome, one.done, one.sooner_s),
+            )
+            for one in reversed(found)
+        ],
+        spare=("done", "verdict"),
+    )
+    if log.cut:
+        notice(f"only the newest {len(log.events):,} events were read: there may be older ones")

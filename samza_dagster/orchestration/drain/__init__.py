@@ -1,1 +1,0 @@
-"""`drain_host`: who leaves a host, how, and where to."""

@@ -1,1 +1,0 @@
-"""`reconcile`: steps back to the wanted placement."""

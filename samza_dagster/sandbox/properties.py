@@ -1,0 +1,13 @@
+"""The properties files of this package: names in braces are filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from samza_dagster.metadata.connection import read_properties
+
+
+def filled_in(file: str, /, **values: object) -> dict[str, str]:
+    """The properties of `file`, beside this one, with `values`."""
+    properties = read_properties(Path(__file__).with_name(file), "start a sandbox")
+    return {key.format(**values): text.format(**values) for key, text in properties.items()}

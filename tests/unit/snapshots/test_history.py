@@ -1,0 +1,80 @@
+"""What a day of kept snapshots tells: which forecasts came true, and how fast replicas restored."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from samza_dagster.snapshots import Tables
+from samza_dagster.snapshots.history import history
+from samza_dagster.snapshots.schemas import CHANGELOG_LAG
+from samza_dagster.snapshots.tables import batch_of
+
+pytestmark = pytest.mark.unit
+NOW = datetime(2023, 11, 14, 12, tzinfo=UTC)
+
+
+def row(minutes: float, task: str = "Standby-Partition 0-0", **told: Any) -> dict[str, Any]:
+    """Of a snapshot so many minutes ago, whose newest report was as old."""
+    at_ms = round(1000 * (NOW - timedelta(minutes=minutes)).timestamp())
+    about = {"job_name": "demo", "job_id": "1", "task_name": task, "store": "lab", "host": "host-1"}
+    return {**about, "snapshot_time": at_ms, "came_at": at_ms, "process": "run-a", **told}
+
+
+def ready_in(seconds: float) -> dict[str, float]:
+    bounds = {"ready_soonest_s": seconds * 0.8, "ready_latest_s": seconds * 1.25}
+    return {"ready_in_s": seconds, **bounds, "ready_spread": 0.1}
+
+
+def kept(directory: Path, *rows: dict[str, Any]) -> Tables:
+    from deltalake import write_deltalake
+
+    tables = Tables(str(directory))
+    write_deltalake(tables.opened("changelog_lag"), batch_of(CHANGELOG_LAG, rows), mode="append")
+    return tables
+
+
+def test_forecasts_are_judged_by_when_their_standby_was_ready(tmp_path: Path) -> None:
+    """One of 100 s took 110, one 200; of what another process did nothing follows."""
+    since = round(1000 * (NOW - timedelta(minutes=10)).timestamp())
+    right, late, other = (f"Standby-Partition {n}-0" for n in range(3))
+    tables = kept(
+        tmp_path,
+        *(row(10, task, **ready_in(100)) for task in (right, late, other)),
+        row(5, right, ready_since=since + 110_000),
+        row(5, late, ready_since=since + 200_000),
+        row(5, other, ready_since=since + 100_000, process="run-b"),
+        row(5, "Partition 0"),
+    )
+    past = history(tables, NOW).past
+    assert (past.judged, past.within, past.late) == (2, 0.5, 0.5)
+    assert past.off == pytest.approx((10 / 110 + 100 / 200) / 2)
+    assert history(tables, NOW - timedelta(minutes=6)).past.judged == 0
+
+
+def test_paces_are_those_of_who_caught_up_within_a_day(tmp_path: Path) -> None:
+    """One that stands at the end applies as fast as is written, and no faster than it could."""
+    tables = kept(
+        tmp_path,
+        row(3, lag_records=90_000, apply_per_s=900.0, write_per_s=100.0),
+        row(2, lag_records=5, apply_per_s=100.0, write_per_s=100.0),
+        row(2_000, lag_records=90_000, apply_per_s=700.0, write_per_s=100.0),
+        row(0, lag_records=90_000, apply_per_s=500.0, write_per_s=100.0),
+    )
+    assert history(tables, NOW).paces == (("host-1", 900.0),)
+
+
+def test_a_table_of_a_former_release_gets_its_new_columns(tmp_path: Path) -> None:
+    """They are null in its rows."""
+    from deltalake import DeltaTable, write_deltalake
+
+    tables = Tables(str(tmp_path))
+    former = tuple(c for c in CHANGELOG_LAG if c.name not in ("process", "ready_spread"))
+    rows = batch_of(former, [row(10, **ready_in(100))])
+    write_deltalake(tables.location("changelog_lag"), rows)
+    assert history(tables, NOW).past.judged == 0
+    columns = [field.name for field in DeltaTable(tables.location("changelog_lag")).schema().fields]
+    assert {"process", "ready_spread"} <= set(columns)
