@@ -277,7 +277,7 @@ def _given(field: Any) -> Any:
 DOCUMENTS: Mapping[str, str] = {
     "place, fail-over, commit, release, cancel, control-standby": "request: Asked, written, responses, response",
     "the same with --dry-run, explain": "Plan",
-    "status": "JobView, life: Life",
+    "status": "JobView, life: SignsOfLife",
     "status UUID": "request: Asked, response, over",
     "status PROCESSOR": "processor: ProcessorView, actions: ActionView, queued: ActionView, history, failovers: FailoverView,"
     " ghosts: OrphanView, over: ActionView, unread",
