@@ -87,7 +87,7 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-class Said(NamedTuple):
+class SaidSetting(NamedTuple):
     """A value, the file, variable or flag that says it, and how strong that is."""
 
     value: str
@@ -99,7 +99,7 @@ class Said(NamedTuple):
 class Configuration:
     """The values that count, by setting; without those that nothing says."""
 
-    said: Mapping[str, Said]
+    said: Mapping[str, SaidSetting]
 
     def value(self, name: str) -> str:
         """Empty for a setting that nothing says."""
@@ -154,7 +154,7 @@ def configuration(
         {name: (text, flag(name)) for name, text in (flags or {}).items()},
     )
     said = {
-        name: Said(str(value), where, rank)
+        name: SaidSetting(str(value), where, rank)
         for rank, layer in enumerate(layers)
         for name, (value, where) in layer.items()
         if value not in (None, "")
@@ -164,19 +164,19 @@ def configuration(
     return Configuration({name: said[name] for name in JobSettings.model_fields if name in said})
 
 
-def _of_properties(said: Mapping[str, Said]) -> dict[str, Said]:
+def _of_properties(said: Mapping[str, SaidSetting]) -> dict[str, SaidSetting]:
     """What the job's properties say that nothing as strong says."""
     from samza_dagster.metadata.connection import Connection
 
     path, _, rank = said["config"]
     read = Connection.from_properties(path, _surroundings(said))
-    found = {name: Said(getattr(read, name), path, rank) for name in _OF_A_JOB}
+    found = {name: SaidSetting(getattr(read, name), path, rank) for name in _OF_A_JOB}
     if read.zookeeper and "zookeeper" not in said:
-        found["zookeeper"] = Said(read.zookeeper, path, rank)
+        found["zookeeper"] = SaidSetting(read.zookeeper, path, rank)
     return {n: new for n, new in found.items() if n not in said or said[n].rank < rank}
 
 
-def _surroundings(said: Mapping[str, Said]) -> dict[str, str]:
+def _surroundings(said: Mapping[str, SaidSetting]) -> dict[str, str]:
     """As if the environment alone said it all."""
     return {variable(name): value for name, (value, _, _) in said.items()}
 

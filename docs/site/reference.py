@@ -277,7 +277,7 @@ def _given(field: Any) -> Any:
 DOCUMENTS: Mapping[str, str] = {
     "place, fail-over, commit, release, cancel, control-standby": "request: Asked, written, responses, response",
     "the same with --dry-run, explain": "Plan",
-    "status": "JobView, life: Life",
+    "status": "JobView, life: SignsOfLife",
     "status UUID": "request: Asked, response, over",
     "status PROCESSOR": "processor: ProcessorView, actions: ActionView, queued: ActionView, history, failovers: FailoverView,"
     " ghosts: OrphanView, over: ActionView, unread",
@@ -301,14 +301,14 @@ DOCUMENTS: Mapping[str, str] = {
 
 def kinds() -> Sequence[type[Any]]:
     """The kinds of objects that a document has."""
-    from samza_dagster.client.agreement import Agreement
-    from samza_dagster.client.asked import Asked
     from samza_dagster.client.plan import Plan
-    from samza_dagster.client.signs_of_life import Life
+    from samza_dagster.client.requests import Asked
+    from samza_dagster.client.signs_of_life import SignsOfLife
     from samza_dagster.client.stop_budget import StopBudget
     from samza_dagster.client.verdicts import HostVerdict
     from samza_dagster.client.views import (
         ActionView,
+        Agreement,
         FailoverView,
         HostView,
         JobView,
@@ -321,7 +321,7 @@ def kinds() -> Sequence[type[Any]]:
 
     return (
         *(Asked, Plan, HostVerdict, JobView, ProcessorView, HostView, ActionView, FailoverView),
-        *(OrphanView, LeaderView, StopBudget, Application, Agreement, Life, ReplicaLag),
+        *(OrphanView, LeaderView, StopBudget, Application, Agreement, SignsOfLife, ReplicaLag),
     )
 
 

@@ -12,7 +12,7 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
-from samza_dagster.coordinator.fencing.examination import Finding
+from samza_dagster.coordinator.fencing.examination import Condition
 from samza_dagster.errors import InvalidInput, MalformedRecord, MissingPrerequisite, Unreachable
 from samza_dagster.version import __version__
 
@@ -68,7 +68,7 @@ def doctor(target: Target, as_json: bool) -> None:
     _show(found, unread, as_json)
 
 
-def _show(found: list[Finding], unread: list[Unreachable], as_json: bool) -> None:
+def _show(found: list[Condition], unread: list[Unreachable], as_json: bool) -> None:
     broken = any(not each.ok for each in found)
     if as_json:
         print_json(
@@ -91,20 +91,20 @@ def _show(found: list[Finding], unread: list[Unreachable], as_json: bool) -> Non
         raise click.exceptions.Exit(1 if broken else Unreachable.exit_code)
 
 
-def _connection(target: Target, found: list[Finding]) -> Connection | None:
+def _connection(target: Target, found: list[Condition]) -> Connection | None:
     """The job that is meant; None without, and the finding says what to set."""
     try:
         connection = target.connection()
     except InvalidInput as error:
         fix = f"{error.fix}; to try it without a cluster: samza-dagster sandbox up"
-        found.append(Finding(_CONFIGURED, False, error.seen or error.asked, fix))
+        found.append(Condition(_CONFIGURED, False, error.seen or error.asked, fix))
         return None
     job = f"{connection.job_name} {connection.job_id} at {connection.bootstrap_servers}"
-    found.append(Finding(_CONFIGURED, True, f"{job}; samza-dagster config show has the rest"))
+    found.append(Condition(_CONFIGURED, True, f"{job}; samza-dagster config show has the rest"))
     return connection
 
 
-def _as_far_as_read(found: Iterator[Finding], unread: list[Unreachable]) -> Iterator[Finding]:
+def _as_far_as_read(found: Iterator[Condition], unread: list[Unreachable]) -> Iterator[Condition]:
     """The findings up to the first that can't be told; why goes to `unread`."""
     try:
         yield from found
@@ -112,7 +112,9 @@ def _as_far_as_read(found: Iterator[Finding], unread: list[Unreachable]) -> Iter
         unread.append(error)
 
 
-def broker_findings(target: Target, connection: Connection, has_config: bool) -> Iterator[Finding]:
+def broker_findings(
+    target: Target, connection: Connection, has_config: bool
+) -> Iterator[Condition]:
     """What the brokers say, of the job's config or of what is deployed. Raises `Unreachable`."""
     from pathlib import Path
 
@@ -125,7 +127,7 @@ def broker_findings(target: Target, connection: Connection, has_config: bool) ->
         yield from diagnosis.deployed_findings(connection)
 
 
-def job_findings(connection: Connection) -> Iterator[Finding]:
+def job_findings(connection: Connection) -> Iterator[Condition]:
     """Who coordinates the job and whether the hosts' clocks agree, and Samza's AM can serve.
 
     None of a clock while nobody reports, and none at all before a job's first deployment, which
@@ -150,7 +152,7 @@ def job_findings(connection: Connection) -> Iterator[Finding]:
             raise unread[0]
 
 
-def coordinator_findings(view: JobView) -> Iterator[Finding]:
+def coordinator_findings(view: JobView) -> Iterator[Condition]:
     """Who coordinates the job, and what of it doesn't run. Pure."""
     from samza_dagster.client.views import LOST_STATE
 
@@ -160,7 +162,7 @@ def coordinator_findings(view: JobView) -> Iterator[Finding]:
         leader = view.agreement.leader or "nobody"
         seen = f"a group of {len(view.members)} processors, {leader} leads"
         fix = "samza-dagster processor status; the log of each processor"
-        yield Finding(
+        yield Condition(
             "the standalone group is well",
             not view.troubles,
             "; ".join((seen, *view.troubles)),
@@ -172,19 +174,19 @@ def coordinator_findings(view: JobView) -> Iterator[Finding]:
         fix = (
             "start the agent there (samza-dagster agent run); its containers are replaced meanwhile"
         )
-        yield Finding("every agent that the job knows answers", not lost, seen, fix)
+        yield Condition("every agent that the job knows answers", not lost, seen, fix)
     if view.deployed is not None:
         waits = "; ".join(f"{pid}: {why}" for pid, why in sorted(view.degraded.items()))
         fix = (
             "samza-dagster status; samza-dagster explain PROCESSOR says what keeps one from a host"
         )
         seen = "all run" if view.deployed else waits or "some are on their way"
-        yield Finding("every active and every standby runs", view.deployed, seen, fix)
+        yield Condition("every active and every standby runs", view.deployed, seen, fix)
 
 
-def _led(leader: LeaderView) -> Finding:
+def _led(leader: LeaderView) -> Condition:
     seen = f"epoch {leader.epoch} on {leader.host}, last sign of life {at(leader.beat_ms)}"
-    return Finding(
+    return Condition(
         "a coordinator of ours leads the job",
         not leader.ended,
         f"{seen}, ended in order" if leader.ended else seen,
@@ -192,11 +194,11 @@ def _led(leader: LeaderView) -> Finding:
     )
 
 
-def poison_findings(view: JobView) -> Iterator[Finding]:
+def poison_findings(view: JobView) -> Iterator[Condition]:
     """Whether Samza's AM, where it coordinates, gets past every placement record."""
     if not view.capabilities.rules_before_stop:
         seen = "; ".join(f"{key}: {why}" for key, why in view.poison.items())
-        yield Finding(
+        yield Condition(
             "Samza's AM can serve placement requests",
             not view.poison,
             seen or "it can read every record",
@@ -204,10 +206,10 @@ def poison_findings(view: JobView) -> Iterator[Finding]:
         )
 
 
-def judged(disagreements: Mapping[str, str]) -> list[Finding]:
+def judged(disagreements: Mapping[str, str]) -> list[Condition]:
     """One line for each host that has reported."""
     return [
-        Finding(
+        Condition(
             f"the clock of {host} is within 5 s of the others'",
             not seen,
             seen or "its reports show nothing else",
@@ -217,22 +219,22 @@ def judged(disagreements: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def machine_findings() -> Iterator[Finding]:
+def machine_findings() -> Iterator[Condition]:
     """What is installed here; nothing is asked of anybody else."""
     from confluent_kafka import libversion
 
     versions = [f"samza_dagster {__version__}", f"Python {platform.python_version()}"]
     versions += [f"{name} {metadata.version(name)}" for name in _VERSIONS]
     versions.append(f"librdkafka {libversion()[0]}")
-    yield Finding("what is installed is known", True, ", ".join(versions))
+    yield Condition("what is installed is known", True, ", ".join(versions))
     there = [extra for extra, module in _EXTRAS.items() if util.find_spec(module) is not None]
     absent = [extra for extra in _EXTRAS if extra not in there]
     seen = f"{', '.join(there) or 'none'}" + (f"; not {', '.join(absent)}" if absent else "")
-    yield Finding("the extras that are installed are known", True, seen)
+    yield Condition("the extras that are installed are known", True, seen)
     yield _java(is_needed="spark" in there or "sandbox" in there)
 
 
-def _java(*, is_needed: bool) -> Finding:
+def _java(*, is_needed: bool) -> Condition:
     from samza_dagster.sandbox.java_check import find_java
 
     check = "a Java that Spark, the sandbox and containers run on is on this machine"
@@ -240,5 +242,5 @@ def _java(*, is_needed: bool) -> Finding:
         java = find_java()
     except MissingPrerequisite as error:
         needed_by = "" if is_needed else "; no extra is installed that needs one"
-        return Finding(check, not is_needed, f"{error.seen}{needed_by}", error.fix)
-    return Finding(check, True, f"{java.version} by {java.found_by}")
+        return Condition(check, not is_needed, f"{error.seen}{needed_by}", error.fix)
+    return Condition(check, True, f"{java.version} by {java.found_by}")

@@ -19,9 +19,8 @@ from samza_dagster.cli.completion import processors
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import busy, notice
 from samza_dagster.client.checks import Permitted
-from samza_dagster.client.details import details_of
 from samza_dagster.client.plan import instead
-from samza_dagster.client.responses import is_held
+from samza_dagster.client.responses import details_of, is_held
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import ANY_HOST
 

@@ -169,13 +169,13 @@ def jobs_of_target(target: Target, names: Sequence[str]) -> list[Connection]:
 
     def deployed() -> list[str]:
         if cluster.zookeeper:
-            from samza_dagster.client.group_session import known_jobs
+            from samza_dagster.client.group import known_jobs
             from samza_dagster.metadata.zookeeper import ZooKeeperAddress
 
             return known_jobs(
                 ZooKeeperAddress(cluster.zookeeper, settings=cluster.zookeeper_config)
             )
-        from samza_dagster.metadata.deployed_jobs import deployed_jobs
+        from samza_dagster.metadata.job_owner import deployed_jobs
 
         return deployed_jobs(cluster.bootstrap_servers, cluster.client_config)
 

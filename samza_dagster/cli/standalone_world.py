@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from samza_dagster.cli.output import notice
-from samza_dagster.simulation.standalone_world import StandaloneWorld, Violation, production
+from samza_dagster.simulation.standalone_world import GroupViolation, StandaloneWorld, production
 
 if TYPE_CHECKING:
     from samza_dagster.cli.simulate import Telling
@@ -32,7 +32,7 @@ def simulate_standalone(seed: int, events: int, telling: Telling) -> int:
         world = StandaloneWorld(number, plan, tasks, beside_samza=bool(number % 2))
         try:
             world.run(_EVENTS_OF_A_HISTORY)
-        except Violation as error:
+        except GroupViolation as error:
             broken.append(str(error))
             notice(str(error))
         histories += 1

@@ -12,15 +12,15 @@ import click
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.cli.watching import watch_options, watched
-from samza_dagster.client.asked import Asked
-from samza_dagster.client.signs_of_life import Life, known_life, looked_for
+from samza_dagster.client.requests import Asked
+from samza_dagster.client.signs_of_life import SignsOfLife, known_life, looked_for
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata.resource_manager import RUNNING
 from samza_dagster.model import PlacementResponse
 
 if TYPE_CHECKING:
     from samza_dagster.client import ActionView, JobView, LeaderView, PlacementClient, ProcessorView
-    from samza_dagster.client.agreement import Agreement
+    from samza_dagster.client.views import Agreement
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _SHOWN = 20
@@ -96,12 +96,12 @@ def _end_if_yarn_is_unread(view: JobView) -> None:
         raise click.exceptions.Exit(Unreachable.exit_code)
 
 
-def _life(client: PlacementClient, view: JobView) -> Life | None:
+def _life(client: PlacementClient, view: JobView) -> SignsOfLife | None:
     with busy("Waiting for a report of any container …"):
         return looked_for(client, view)
 
 
-def _show_job(view: JobView, as_json: bool, life: Life | None) -> None:
+def _show_job(view: JobView, as_json: bool, life: SignsOfLife | None) -> None:
     if as_json:
         print_json({**view.to_json(), "life": None if life is None else life.to_json()})
         return

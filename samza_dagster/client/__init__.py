@@ -1,8 +1,9 @@
 """What operators, schedules and sensors call; works on metadata alone."""
 
-from samza_dagster.client.asked import Asked
+from samza_dagster.client.checkpoints import ProcessorProgress, TaskProgress
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.client.plan import Plan
+from samza_dagster.client.requests import Asked
 from samza_dagster.client.verdicts import HostVerdict
 from samza_dagster.client.views import (
     ActionView,
@@ -13,10 +14,8 @@ from samza_dagster.client.views import (
     LeaderView,
     Look,
     OrphanView,
-    ProcessorProgress,
     ProcessorView,
     ReplicaLag,
-    TaskProgress,
 )
 
 __all__ = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from samza_dagster.client.audit_history import open_audit
 from samza_dagster.client.beside_stream import with_cluster, with_dead, with_named_hosts
@@ -18,30 +18,23 @@ from samza_dagster.client.views import JobView
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.metadata.audit_log import AuditLog
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.metadata.interface import MetadataStore
+from samza_dagster.metadata.interface import MetadataStore, wall_clock_ms
 from samza_dagster.metadata.job_topics import ANSWER_S, JobTopics, KafkaJobTopics
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.own_requests import OwnRequestStore
 from samza_dagster.metadata.resource_manager import ResourceManager, resource_manager
-from samza_dagster.model import LocalityModel
+
+if TYPE_CHECKING:
+    from samza_dagster.client.group import GroupReader, GroupSession
 
 _Part = TypeVar("_Part")
 _SEEN: defaultdict[tuple[str, str, str], SeenReports] = defaultdict(SeenReports)
 """By brokers, name and id of a job: a sensor's client lasts for a tick, what it has seen for more."""
 
 
-def _topics(connection: Connection) -> JobTopics:
-    return KafkaJobTopics(KafkaCluster(connection.bootstrap_servers, connection.client_config))
-
-
 def _key(connection: Connection) -> tuple[str, str, str]:
     return connection.bootstrap_servers, connection.job_name, connection.job_id
-
-
-def wall_clock_ms() -> int:
-    """Ms since the epoch."""
-    return time.time_ns() // 1_000_000
 
 
 def needed(part: _Part | None, what: str, name: str) -> _Part:
@@ -53,38 +46,6 @@ def needed(part: _Part | None, what: str, name: str) -> _Part:
             fix=f"PlacementClient(connection), or over(…, {name}=…)",
         )
     return part
-
-
-class JobReader(Protocol):
-    """One reading of a job's metadata, at the first question."""
-
-    def config(self) -> Mapping[str, str]:
-        """The job's config."""
-        ...
-
-    def changelog_partitions(self) -> Mapping[str, int]:
-        """Task → its changelog partition."""
-        ...
-
-    def view(self, job_name: str, job_id: str, now_ms: int) -> JobView:
-        """The job as this metadata tells it now."""
-        ...
-
-    def locality(self, job_name: str, job_id: str) -> LocalityModel:
-        """The host that each container, or task, reported last."""
-        ...
-
-
-class Group(Protocol):
-    """A standalone group, whose session with ZooKeeper `close` ends."""
-
-    def reader(self) -> JobReader:
-        """A new reading of it."""
-        ...
-
-    def close(self) -> None:
-        """Ends the session."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -116,7 +77,7 @@ class JobAccess:
     seen: SeenReports = field(default_factory=SeenReports)
     yarn: ResourceManager | None = None
     named_hosts: tuple[str, ...] = ()
-    group: Group | None = None
+    group: GroupSession | None = None
     whole_processors: bool = False
 
     @classmethod
@@ -126,17 +87,15 @@ class JobAccess:
             return cls._of_group(connection)
         bad_keys: list[str] = []
         return cls(
-            store=KafkaMetadataStore(
-                connection.bootstrap_servers,
-                connection.coordinator_stream_topic,
-                client_config=connection.client_config,
+            store=KafkaMetadataStore.of(
+                connection,
                 timeout_s=ANSWER_S,
                 on_malformed=lambda error: bad_keys.append(error.seen),
             ),
             job_name=connection.job_name,
             job_id=connection.job_id,
             state=TopicStateSource(connection),
-            topics=_topics(connection),
+            topics=KafkaJobTopics(KafkaCluster.of(connection)),
             bad_keys=bad_keys,
             mailbox=OwnRequestStore(connection, timeout_s=ANSWER_S),
             audit=lambda: open_audit(connection),
@@ -147,14 +106,14 @@ class JobAccess:
 
     @classmethod
     def _of_group(cls, connection: Connection) -> Self:
-        from samza_dagster.client.group_session import GroupSession
+        from samza_dagster.client.group import GroupSession
 
         group = GroupSession(connection)
         return cls(
             store=group.store,
             job_name=connection.job_name,
             job_id=connection.job_id,
-            topics=_topics(connection),
+            topics=KafkaJobTopics(KafkaCluster.of(connection)),
             seen=_SEEN[_key(connection)],
             group=group,
         )
@@ -171,7 +130,7 @@ class JobAccess:
         except Unreachable as error:
             return replace(base, unread=error.seen)
 
-    def reader(self) -> JobReader:
+    def reader(self) -> StreamReader | GroupReader:
         """A new reading of the job's metadata."""
         return StreamReader(self.store) if self.group is None else self.group.reader()
 

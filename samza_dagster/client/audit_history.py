@@ -16,6 +16,7 @@ from samza_dagster.errors import InvalidInput, MalformedRecord, UnknownTopic, Un
 from samza_dagster.metadata.audit_log import AuditLog
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_owner import require_own_topics
+from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement.audit_codec import audit_from_json, audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
@@ -45,11 +46,7 @@ class AuditHistory:
 
 def open_audit(connection: Connection) -> AuditLog:
     """The job's audit topic; connects at the first reading."""
-    return AuditLog(
-        connection.bootstrap_servers,
-        connection.audit_topic,
-        client_config=connection.client_config,
-    )
+    return AuditLog(KafkaCluster.of(connection), connection.audit_topic)
 
 
 def standby_origins(records: Iterable[AuditRecord]) -> dict[str, str]:
@@ -73,11 +70,7 @@ def read_history(connection: Connection) -> AuditHistory:
     audit topic can't be read: a state that can't be leaves the head unknown.
     """
     log = open_audit(connection)
-    state = StateReader(
-        connection.bootstrap_servers,
-        connection.state_topic,
-        client_config=connection.client_config,
-    )
+    state = StateReader.of(connection)
     try:
         since_ms = log.kept_since_ms()
         with suppress(Unreachable):  # what can't be read names no other owner

@@ -14,7 +14,7 @@ from samza_dagster.client.views import (
     HostView,
     JobView,
 )
-from samza_dagster.metadata.resource_manager import RUNNING, Cluster, Node
+from samza_dagster.metadata.resource_manager import RUNNING, Cluster, YarnNode
 from samza_dagster.model.naming import LAST_SEEN
 
 
@@ -89,7 +89,7 @@ def _unheard(action: ActionView, view: JobView, cluster: Cluster) -> str:
     )
 
 
-def _node_view(node: Node) -> HostView:
+def _node_view(node: YarnNode) -> HostView:
     open_state = ALIVE_STATE if node.state == RUNNING else CLOSED_STATE
     return HostView(
         host=node.host,

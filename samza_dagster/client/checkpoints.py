@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from samza_dagster.client.views import TaskProgress
+from samza_dagster.client.views import View
 from samza_dagster.model.numbers import long_or_none
 
 _KAFKA_BACKEND = "KafkaChangelogStateBackendFactory"
@@ -31,6 +31,30 @@ class Checkpoint:
     input_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
     changelog_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
     offset: int = -1
+
+
+@dataclass(frozen=True)
+class TaskProgress(View):
+    """Newest checkpoint of one task against what stood before; its time is its host's."""
+
+    task_name: str
+    checkpoint_at_ms: int | None
+    advanced: bool
+    input_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True)
+class ProcessorProgress(View):
+    """Does an active processor process: a task's input offset grew in a commit from `since` on.
+
+    `since` is an offset of the checkpoint topic; `end` is where the topic ended.
+    """
+
+    processor_id: str
+    since: int
+    processing: bool
+    tasks: tuple[TaskProgress, ...]
+    end: int = 0
 
 
 def parse_checkpoint(

@@ -14,10 +14,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
-from samza_dagster.client.group_checks import check_unit
 from samza_dagster.client.legal_hosts import roomiest
-from samza_dagster.client.standby_host import standby_host
-from samza_dagster.client.verdicts import SAME_HOST_RULE, HostVerdict, judge_all, peers_of
+from samza_dagster.client.verdicts import (
+    SAME_HOST_RULE,
+    HostVerdict,
+    judge_all,
+    peers_of,
+    standby_host,
+)
 from samza_dagster.client.views import LEAVING_STATE, UNKNOWN_STATE, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused, some_of
 from samza_dagster.metadata.resource_manager import RUNNING
@@ -151,6 +155,30 @@ def _check_am_takes_it(view: JobView, processor: ProcessorView) -> None:
             )
 
 
+def _check_unit(view: JobView, processor: ProcessorView, destination: str) -> None:
+    """Raises `Refused` for a processor that is to move, and for a task that is to restart."""
+    pid = processor.processor_id
+    if not view.capabilities.places_tasks or (pid in view.members and destination == LAST_SEEN):
+        return
+    if pid in view.members:
+        tasks = some_of([repr(task) for task in processor.tasks]) or "it has none"
+        fix = f"place {pid} --to LAST_SEEN; or name the task: {tasks}"
+        raise Refused(
+            f"place {pid} --to {destination}: a processor restarts where it is, its tasks are moved",
+            seen=f"{pid} is a processor at {processor.host}",
+            fix=fix,
+        )
+    if destination in (LAST_SEEN, FORCE_RESTART_LAST_SEEN):
+        holder = next((m for m, it in view.members.items() if pid in it.tasks), None)
+        raise Refused(
+            f"place {pid!r} --to {destination}: a task restarts with its processor",
+            seen=f"{pid} is a task of {holder or 'no registered processor'}",
+            fix=f"place {holder} --to LAST_SEEN"
+            if holder
+            else "wait until a version gives it to one",
+        )
+
+
 def _check_read(view: JobView, processor_id: str) -> None:
     """What a dead job's coordinator stream has, the next deployment drops as another one's."""
     asked = f"place {processor_id}: a coordinator reads the request"
@@ -204,7 +232,7 @@ def legal_destination(
     _check_startable(view, processor.processor_id)
     _check_read(view, processor.processor_id)
     _check_am_takes_it(view, processor)
-    check_unit(view, processor, destination)
+    _check_unit(view, processor, destination)
     try:
         unknown = permitted.get("allow_unknown_host", False)
         return _legal(view, processor, destination, judged, allow_unknown_host=unknown)

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from samza_dagster.client.agreement import Agreement
 from samza_dagster.client.job_view import view_of_stream
 from samza_dagster.client.views import (
     ALIVE_STATE,
     LAST_SEEN_STATE,
     LOST_STATE,
     UNKNOWN_STATE,
+    Agreement,
     HostView,
     JobView,
     ProcessorView,

@@ -22,7 +22,7 @@ _NEWEST = 5
 
 
 @dataclass(frozen=True, order=True)
-class Report:
+class StandingReport:
     """A host's report where it stands; `at_ms` is by the host's clock, `appended_ms` by the broker's.
 
     `appended_ms` is None in a topic that dates its messages by their producers' clocks.
@@ -36,9 +36,9 @@ class Report:
     appended_ms: int | None = None
 
 
-def standing_reports(job: JobAccess) -> tuple[list[Report], list[Unreachable]]:
+def standing_reports(job: JobAccess) -> tuple[list[StandingReport], list[Unreachable]]:
     """The reports of the last intervals of each reporter, and what couldn't be read of them."""
-    found: list[Report] = []
+    found: list[StandingReport] = []
     unread: list[Unreachable] = []
     if job.topics is None:
         return found, unread
@@ -50,11 +50,13 @@ def standing_reports(job: JobAccess) -> tuple[list[Report], list[Unreachable]]:
             told = report_of(record.value, job.job_name, job.job_id)
             if told is not None:
                 appended_ms = record.timestamp_ms if record.by_broker else None
-                found.append(Report(topic, record.partition, record.offset, *told, appended_ms))
+                found.append(
+                    StandingReport(topic, record.partition, record.offset, *told, appended_ms)
+                )
     return found, unread
 
 
-def disagreements(reports: Iterable[Report], now_ms: int) -> dict[str, str]:
+def disagreements(reports: Iterable[StandingReport], now_ms: int) -> dict[str, str]:
     """Host → how its clock is wrong as far as its reports show; empty: they show nothing of it.
 
     A host is wrong that is more than 5 s from the broker's clock, that reports from the future of
@@ -87,10 +89,10 @@ def _far(ms: float) -> str:
     return f"{abs(ms) / 1000:.0f} s {'ahead of' if ms > 0 else 'behind'}"
 
 
-def _each_once(reports: Iterable[Report]) -> list[Report]:
+def _each_once(reports: Iterable[StandingReport]) -> list[StandingReport]:
     """In order; of the records that one report is made of the first alone."""
     seen: set[tuple[str, int, str, int]] = set()
-    found: list[Report] = []
+    found: list[StandingReport] = []
     for report in sorted(reports):
         key = report.topic, report.partition, report.host, report.at_ms
         if key not in seen:
@@ -99,7 +101,7 @@ def _each_once(reports: Iterable[Report]) -> list[Report]:
     return found
 
 
-def _apart(reports: Sequence[Report]) -> dict[tuple[str, str], int]:
+def _apart(reports: Sequence[StandingReport]) -> dict[tuple[str, str], int]:
     """Two hosts → by how many ms the first is certainly ahead of the second (below 0: behind)."""
     seen: dict[tuple[str, str], list[int]] = defaultdict(list)
     for _, of_partition in groupby(reports, key=lambda r: (r.topic, r.partition)):
@@ -113,7 +115,7 @@ def _apart(reports: Sequence[Report]) -> dict[tuple[str, str], int]:
     return found
 
 
-def _out_of_order(reports: Iterable[Report]) -> Iterator[tuple[str, str, int]]:
+def _out_of_order(reports: Iterable[StandingReport]) -> Iterator[tuple[str, str, int]]:
     """Each report that is dated before another host's which stands before it."""
     newest: dict[str, int] = {}
     for report in reports:

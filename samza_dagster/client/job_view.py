@@ -35,6 +35,7 @@ from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import active_task_of
 from samza_dagster.model.numbers import long_or_none
+from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.placement.condition import degraded, is_deployed, paused_for_ms
 from samza_dagster.placement.failures import is_flapping
 from samza_dagster.placement.state import (
@@ -83,15 +84,7 @@ def _pending(
         return (), (), ()
 
     def action(of: PlacementRequest | PlacementResponse, stage: str) -> ActionView:
-        return ActionView(
-            uuid=of.uuid,
-            processor_id=of.processor_id,
-            destination=of.destination_host,
-            stage=stage,
-            since_ms=of.timestamp,
-            expiry_ms=of.request_expiry,
-            trouble=over_with(of.deployment_id, deployment_id),
-        )
+        return _action(of.uuid, of, stage, trouble=over_with(of.deployment_id, deployment_id))
 
     actions = [
         action(r, r.status_code.value.lower())
@@ -225,15 +218,7 @@ def with_state(base: JobView, state: CoordinatorState, now_ms: int) -> JobView:
     taken = {a.uuid for a in (*actions, *queued)}
     queued.extend(a for a in base.queued if a.uuid not in taken)
     queued.extend(
-        ActionView(
-            uuid=uuid,
-            processor_id=request.processor_id,
-            destination=request.destination_host,
-            stage=_QUEUED,
-            since_ms=request.timestamp,
-            kind=request.kind.value,
-            expiry_ms=request.request_expiry,
-        )
+        _action(uuid, request, _QUEUED, kind=request.kind.value)
         for uuid, request in state.mail.requests.items()
         if request.deployment_id == state.deployment_id and uuid not in taken
     )
@@ -297,6 +282,26 @@ def _processor_view(
         failures=processor.failures,
         extra=processor.extra,
         paused_for_ms=paused_for_ms(processor, now_ms),
+    )
+
+
+def _action(
+    uuid: str,
+    of: PlacementRequest | PlacementResponse | OwnRequest,
+    stage: str,
+    *,
+    kind: str = "place",
+    trouble: str = "",
+) -> ActionView:
+    return ActionView(
+        uuid=uuid,
+        processor_id=of.processor_id,
+        destination=of.destination_host,
+        stage=stage,
+        since_ms=of.timestamp,
+        kind=kind,
+        expiry_ms=of.request_expiry,
+        trouble=trouble,
     )
 
 

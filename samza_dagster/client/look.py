@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import http.client
+import json
+import urllib.request
 from dataclasses import replace
+from typing import Any, cast
+from urllib.parse import urlsplit
 
 from samza_dagster.client.access import JobAccess
-from samza_dagster.client.host_words import read_host_words
 from samza_dagster.client.observations import read_input_lag, read_lag
-from samza_dagster.client.views import JobView, Look
+from samza_dagster.client.views import JobView, LeaderView, Look
 from samza_dagster.errors import Unreachable
+from samza_dagster.model.numbers import long_or_none
+
+PAGE = "/hosts"
+_MOST_BYTES = 1_000_000
 
 
 def read_look(job: JobAccess, view: JobView) -> Look:
@@ -27,3 +35,37 @@ def read_look(job: JobAccess, view: JobView) -> Look:
     except Unreachable as error:
         unread.append(error.seen)
     return replace(look, unread="; ".join(dict.fromkeys(unread)) or None)
+
+
+def read_host_words(leader: LeaderView | None, *, timeout_s: float = 1.0) -> dict[str, int]:
+    """Host → ms since its agent's last word; empty when the leader's page can't be had.
+
+    Nothing is decided by its absence: a coordinator may listen where this isn't.
+    """
+    if leader is None or leader.ended or urlsplit(leader.url).scheme not in ("http", "https"):
+        return {}
+    try:
+        opened = urllib.request.urlopen(f"{leader.url.rstrip('/')}{PAGE}", timeout=timeout_s)  # noqa: S310 - the scheme was looked at
+        with opened as answer:
+            return host_words(json.loads(answer.read(_MOST_BYTES)))
+    # A foreign process may answer there.
+    except (OSError, ValueError, RecursionError, http.client.HTTPException):
+        return {}
+
+
+def host_words(document: object) -> dict[str, int]:
+    """The page's content; what is absent or odd is left out."""
+    hosts: object = (
+        cast("dict[str, Any]", document).get("hosts") if isinstance(document, dict) else None
+    )
+    if not isinstance(hosts, dict):
+        return {}
+    found: dict[str, int] = {}
+    for host, told in cast("dict[str, Any]", hosts).items():
+        silent: object = (
+            cast("dict[str, Any]", told).get("silent_ms") if isinstance(told, dict) else None
+        )
+        silent_ms = long_or_none(silent)
+        if silent_ms is not None:
+            found[host] = silent_ms
+    return found

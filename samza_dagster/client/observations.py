@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from samza_dagster.client.access import JobReader
-from samza_dagster.client.checkpoints import Checkpoint, newest, parse_checkpoint, task_progress
-from samza_dagster.client.input_lag import input_lags, input_topics
+from samza_dagster.client.checkpoints import (
+    Checkpoint,
+    ProcessorProgress,
+    newest,
+    parse_checkpoint,
+    task_progress,
+)
 from samza_dagster.client.replica_lag import (
     asked_times,
+    input_lags,
+    input_topics,
     is_own_report,
     replica_lags,
     store_replicas,
@@ -17,7 +24,6 @@ from samza_dagster.client.replica_lag import (
 from samza_dagster.client.views import (
     InputLag,
     JobView,
-    ProcessorProgress,
     ProcessorView,
     ReplicaLag,
 )
@@ -29,6 +35,10 @@ from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples
 from samza_dagster.model.naming import checkpoint_topic
 
+if TYPE_CHECKING:
+    from samza_dagster.client.group import GroupReader
+    from samza_dagster.client.stream_reader import StreamReader
+
 # A metrics reporter that is late by two intervals isn't taken for dead.
 _METRICS_INTERVALS = 3
 # How far back the last checkpoint of a task is looked for, by the times of commits ...
@@ -38,7 +48,7 @@ _COMMITS_BEFORE = 2_000
 
 
 def read_lag(
-    view: JobView, reader: JobReader, topics: JobTopics
+    view: JobView, reader: StreamReader | GroupReader, topics: JobTopics
 ) -> tuple[tuple[ReplicaLag, ...], int]:
     """Lag of every replica of every store partition; `basis` says how it is known.
 

@@ -12,13 +12,12 @@ from typing import Any, Self, Unpack
 
 from samza_dagster.client import audit_history, tidying
 from samza_dagster.client.access import JobAccess, needed
-from samza_dagster.client.asked import Asked, canonical_uuid
+from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.checks import Permitted, find_processor
-from samza_dagster.client.host_clocks import Report, standing_reports
+from samza_dagster.client.host_clocks import StandingReport, standing_reports
 from samza_dagster.client.look import read_look
 from samza_dagster.client.observations import (
     read_checkpoints_end,
-    read_input_lag,
     read_lag,
     read_progress,
 )
@@ -30,16 +29,18 @@ from samza_dagster.client.own_checks import (
     check_stop_standby,
 )
 from samza_dagster.client.plan import Plan, make_own_plan, make_plan
-from samza_dagster.client.readiness import PublishedReadiness, StandbysNow, standbys_now
-from samza_dagster.client.requests import Requests, Wanted
+from samza_dagster.client.readiness import (
+    PublishedReadiness,
+    StandbysNow,
+    standbys_about,
+    standbys_now,
+)
+from samza_dagster.client.requests import Asked, PlaceOptions, RequestWriter, Wanted, canonical_uuid
 from samza_dagster.client.responses import terminal
-from samza_dagster.client.verdicts import peers_of
 from samza_dagster.client.views import (
     ActionView,
-    InputLag,
     JobView,
     Look,
-    ProcessorProgress,
     ReplicaLag,
 )
 from samza_dagster.client.waiting import OnResponse, Until, Waiting
@@ -49,7 +50,7 @@ from samza_dagster.metadata.cleanup import Removal
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import JobTopics
-from samza_dagster.model import LocalityModel, PlacementRequest, PlacementResponse, TaskMode
+from samza_dagster.model import LocalityModel, PlacementRequest, PlacementResponse
 from samza_dagster.model.naming import ANY_HOST
 from samza_dagster.model.own_requests import RequestKind
 
@@ -67,7 +68,7 @@ class PlacementClient:
     def __init__(self, job: Connection | JobAccess) -> None:
         self._job = job if isinstance(job, JobAccess) else JobAccess.of(job)
         self._store = self._job.store
-        self._requests = Requests(self._job)
+        self._requests = RequestWriter(self._job)
         self._waiting = Waiting(self._job, self._requests)
         self._published = PublishedReadiness(self._job)
 
@@ -128,34 +129,15 @@ class PlacementClient:
         told = self.standbys_now(processor_id).told
         return replace(plan, notices=(*plan.notices, *told))
 
-    def place(
-        self,
-        processor_id: str,
-        destination: str,
-        *,
-        deployment_id: str | None = None,
-        request_expiry_s: float | None = None,
-        uuid: str | None = None,
-        on_notice: Callable[[str], None] = lambda _: None,
-        **permitted: Unpack[Permitted],
-    ) -> Asked:
+    def place(self, processor_id: str, destination: str, **options: Unpack[PlaceOptions]) -> Asked:
         """Writes one placement request, after every rule that can be checked was; returns it as written.
 
         Where any legal host is taken instead (`Permitted`), the request says `ANY_HOST`, or the host
-        that this is. `on_notice` is told, before it is asked, how much is spent of the stops that
-        Samza's AM allows. A `uuid` that the stream knows already writes nothing and returns what
+        that this is. A `uuid` that the stream knows already writes nothing and returns what
         stands: to repeat a call is safe. Raises `InvalidInput` (processor, deployment, host, expiry,
         a UUID that another request has) and `Refused` (a rule); nothing was written then.
         """
-        return self._requests.place(
-            processor_id,
-            destination,
-            deployment_id=deployment_id,
-            request_expiry_s=request_expiry_s,
-            uuid=uuid,
-            on_notice=on_notice,
-            **permitted,
-        )
+        return self._requests.place(processor_id, destination, **options)
 
     # Those up to `check_about` Samza's wire has no form for: `Refused` where its AM coordinates.
 
@@ -352,7 +334,7 @@ class PlacementClient:
         """
         return self._job.reader().locality(self._job.job_name, self._job.job_id)
 
-    def reports(self) -> tuple[list[Report], list[Unreachable]]:
+    def reports(self) -> tuple[list[StandingReport], list[Unreachable]]:
         """What containers have reported of late, as it stands in topics; and what couldn't be read."""
         return standing_reports(self._job)
 
@@ -364,13 +346,7 @@ class PlacementClient:
         """
         topics, view = self._need_topics(), self.view()
         lags, commits = read_lag(view, self._job.reader(), topics)
-        return self._job.seen.judged(
-            lags,
-            deployment_id=view.deployment_id,
-            commits=commits,
-            now_s=self._job.monotonic(),
-            patience_s=view.report_patience_s,
-        )
+        return self._job.seen.judged(lags, view, commits=commits, now_s=self._job.monotonic())
 
     def readiness(self, lags: Collection[ReplicaLag]) -> NewestReadiness:
         """What snapshots have published of standbys, beside lags of now: how fast each replica applies.
@@ -387,22 +363,11 @@ class PlacementClient:
         there are no sentences, and the standbys come as the job has them.
         """
         view = self.view()
-        processor = find_processor(view, processor_id)
-        members = (processor, *peers_of(view, processor))
-        standbys = [p.processor_id for p in members if p.mode is TaskMode.STANDBY]
-        if processor.mode is TaskMode.STANDBY:
-            standbys = [processor_id]
+        standbys = standbys_about(view, find_processor(view, processor_id))
         if not self._published.is_there(standbys):
             return StandbysNow(tuple(standbys))
         lags = self.lag()
         return standbys_now(self.readiness(lags), lags, standbys)
-
-    def input_lag(self) -> tuple[InputLag, ...]:
-        """How far each active is behind its input, by its newest commit of the last ten minutes.
-
-        Raises `Unreachable` when the commits can't be read.
-        """
-        return read_input_lag(self.view(), self._need_topics())
 
     def look(self) -> Look:
         """The job with its lags and its hosts' last words: what a sensor needs, read once.

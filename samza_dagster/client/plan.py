@@ -12,7 +12,6 @@ from samza_dagster.client.checks import (
     find_processor,
     legal_destination,
 )
-from samza_dagster.client.group_checks import group_steps
 from samza_dagster.client.own_checks import (
     check_fail_over,
     check_start_standby,
@@ -168,7 +167,7 @@ def _steps(
 ) -> tuple[str, ...]:
     pid, source = processor.processor_id, processor.host or "where it runs"
     if view.capabilities.places_tasks:
-        return group_steps(view, processor, destination, host)
+        return _group_steps(view, processor, destination, host)
     target = host or ("the standby's host" if destination == STANDBY else "a host that it chooses")
     reserve = (
         f"the coordinator reserves memory and cores on {target}; if it can't, {pid} stays untouched"
@@ -184,6 +183,22 @@ def _steps(
         )
         return makes_room, reserve, stop, start
     return reserve, stop, start
+
+
+def _group_steps(
+    view: JobView, processor: ProcessorView, destination: str, host: str | None
+) -> tuple[str, ...]:
+    """What a group does for a request, one step after the other."""
+    pid, source = processor.processor_id, processor.host or "no location"
+    if pid in view.members:
+        return (f"{pid} ends its containers and starts them again at {source}; no task moves",)
+    target = host or "a location that the leader chooses"
+    moves = f"{pid}, and its standby the other way" if destination == STANDBY else pid
+    return (
+        f"the leader makes a version of the group that has {moves}, from {source} at {target}",
+        "each processor whose tasks it changes stops those, and starts them once all have joined",
+        f"{pid} stays at {target} over later versions, while a processor is there",
+    )
 
 
 def _first(waits: tuple[str, ...]) -> tuple[str, ...]:

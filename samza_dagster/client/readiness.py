@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from samza_dagster.client.access import JobAccess
-from samza_dagster.client.views import ReplicaLag
+from samza_dagster.client.verdicts import peers_of
+from samza_dagster.client.views import JobView, ProcessorView, ReplicaLag
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Forecast, NewestReadiness, Part, newest_readiness, soonest_ready
 from samza_dagster.metadata.topic_reader import TopicRecord
@@ -68,6 +69,14 @@ def left_by_standby(lags: Iterable[ReplicaLag]) -> dict[str, dict[Part, int | No
             part = (lag.task_name, lag.store, lag.partition)
             found.setdefault(lag.processor_id, {})[part] = lag.lag
     return found
+
+
+def standbys_about(view: JobView, processor: ProcessorView) -> list[str]:
+    """An active's standbys; a standby itself."""
+    if processor.mode is TaskMode.STANDBY:
+        return [processor.processor_id]
+    peers = peers_of(view, processor)
+    return [peer.processor_id for peer in peers if peer.mode is TaskMode.STANDBY]
 
 
 def standbys_now(

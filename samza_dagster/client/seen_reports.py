@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from samza_dagster.client.views import ReplicaLag
+from samza_dagster.client.views import JobView, ReplicaLag
 from samza_dagster.lag import Heard, all_silent, heard, silent_after_ms
 
 
@@ -74,16 +74,16 @@ class SeenReports:
     def judged(
         self,
         lags: Sequence[ReplicaLag],
+        view: JobView,
         *,
-        deployment_id: str | None,
         commits: int,
         now_s: float,
-        patience_s: float,
     ) -> tuple[ReplicaLag, ...]:
-        """The same; unknown, with the reason, of those without news for longer than `patience_s`.
+        """The same; unknown, with the reason, of those without news for three of the job's intervals.
 
         `commits` is the offset of the job's newest commit.
         """
+        deployment_id, patience_s = view.deployment_id, view.report_patience_s
         # A sum: of one with several reports any may be the new one, and be dated before the others.
         marks: dict[str, int | None] = {}
         for lag in lags:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from samza_dagster.client.host_clocks import Report
+from samza_dagster.client.host_clocks import StandingReport
 from samza_dagster.client.views import JobView, View
 from samza_dagster.metadata.resource_manager import RUNNING
 
@@ -21,25 +21,27 @@ _NO_SIGN = "Samza's AM leaves no sign of life in the coordinator stream"
 
 
 @dataclass(frozen=True)
-class Life(View):
+class SignsOfLife(View):
     """`runs` is None where nobody says. `seen`: by whose word, or what would tell, and by when."""
 
     runs: bool | None
     seen: str
 
 
-def known_life(view: JobView) -> Life | None:
+def known_life(view: JobView) -> SignsOfLife | None:
     """What is known without a look; None where a coordinator shows its own signs."""
     if view.capabilities.shows_its_life:
         return None
     if view.dead is not None:
-        return Life(False, view.dead)
+        return SignsOfLife(False, view.dead)
     if view.application is not None:
         runs = True if view.application.state == RUNNING else None
-        return Life(runs, f"YARN's ResourceManager: {view.application}")
+        return SignsOfLife(runs, f"YARN's ResourceManager: {view.application}")
     if not view.report_every_s:
-        return Life(None, f"{_NO_SIGN}, and no metrics reporter writes to a topic; {_BY_YARN}")
-    return Life(
+        return SignsOfLife(
+            None, f"{_NO_SIGN}, and no metrics reporter writes to a topic; {_BY_YARN}"
+        )
+    return SignsOfLife(
         None,
         f"{_NO_SIGN}. Its containers report every {view.report_every_s} s: a look for one report"
         f" takes so long at most (samza-dagster status --look); none for {view.report_patience_s} s"
@@ -54,7 +56,7 @@ def looked_for(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
     now: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> Life | None:
+) -> SignsOfLife | None:
     """What is known after a look for a new report, of one interval at most; by offsets alone.
 
     Where it is known without, nothing is looked for. Raises `Unreachable` when no report can be read.
@@ -69,16 +71,16 @@ def looked_for(
         passed_s = monotonic() - began_s
         for place, report in _newest(client).items():
             if place not in before or before[place].offset < report.offset:
-                return Life(True, f"{report.host} has reported within {passed_s:.0f} s")
+                return SignsOfLife(True, f"{report.host} has reported within {passed_s:.0f} s")
     until = now() + timedelta(seconds=view.report_patience_s - passed_s)
-    return Life(
+    return SignsOfLife(
         None,
         f"nobody has reported for {passed_s:.0f} s, and a report may be late or lost; if none comes"
         f" until {until:%H:%M:%S} UTC nothing runs. {_BY_YARN}",
     )
 
 
-def _newest(client: PlacementClient) -> dict[tuple[str, int], Report]:
+def _newest(client: PlacementClient) -> dict[tuple[str, int], StandingReport]:
     """Partition → its last report. One that can't be read tells nothing, unless none can."""
     reports, unread = client.reports()
     if unread and not reports:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
 
-from samza_dagster.client.details import details_of
+from samza_dagster.client.responses import details_of
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
 

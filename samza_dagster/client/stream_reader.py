@@ -9,7 +9,7 @@ from samza_dagster.client.responses import started_on
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
-from samza_dagster.metadata.interface import Kept, MetadataStore
+from samza_dagster.metadata.interface import KeptValue, MetadataStore
 from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.metadata.placement_store import request_key, response_key
 from samza_dagster.model import LocalityModel, ProcessorLocality
@@ -31,7 +31,7 @@ class StreamReader:
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
-        self._read: Mapping[str, Mapping[str, Kept]] | None = None
+        self._read: Mapping[str, Mapping[str, KeptValue]] | None = None
         self._unreadable: list[str] = []
         self._chokes: dict[str, str] = {}
 
@@ -40,7 +40,7 @@ class StreamReader:
         """`<type>, key <key>: <why>` of every skipped record."""
         return tuple(self._unreadable)
 
-    def _keys(self, namespace: str) -> Mapping[str, Kept]:
+    def _keys(self, namespace: str) -> Mapping[str, KeptValue]:
         # A `cached_property` of Python 3.11 has one lock for all instances: a reader whose
         # broker is away would keep every other one waiting.
         if self._read is None:

@@ -11,7 +11,6 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, cast
 
-from samza_dagster.client.agreement import Agreement
 from samza_dagster.client.stop_budget import StopBudget
 from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.model import TaskMode
@@ -188,6 +187,27 @@ class LeaderView(View):
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """Of a group at one reading.
+
+    `leader` is the processor that leads, None where nobody is registered. `version` is the newest
+    JobModel, `agreed` the newest that all had joined; `awaited` are those that the newest one waits for,
+    `twice` the ids that two processors have, for which no version is made.
+    `registrations` is the number that ZooKeeper gave each processor's node: another one each time that it
+    registers. `silent_ms` is how long active tasks that stayed at a processor were without a container at its
+    newest change; 0 where theirs ran on.
+    """
+
+    leader: str | None
+    version: int
+    agreed: int
+    awaited: tuple[str, ...] = ()
+    twice: tuple[str, ...] = ()
+    registrations: Mapping[str, str] = field(default_factory=dict[str, str])
+    silent_ms: Mapping[str, int] = field(default_factory=dict[str, int])
+
+
+@dataclass(frozen=True)
 class JobView(View):
     """A job as its metadata tells it, at one time.
 
@@ -338,30 +358,6 @@ class ReplicaLag(View):
     def reported_ms(self) -> int | None:
         """`observed_at_ms` where that is a report's; a commit, to which an active's lag falls back, is none."""
         return None if self.basis == "checkpoint" else self.observed_at_ms
-
-
-@dataclass(frozen=True)
-class TaskProgress(View):
-    """Newest checkpoint of one task against what stood before; its time is its host's."""
-
-    task_name: str
-    checkpoint_at_ms: int | None
-    advanced: bool
-    input_offsets: Mapping[str, int] = field(default_factory=dict[str, int])
-
-
-@dataclass(frozen=True)
-class ProcessorProgress(View):
-    """Does an active processor process: a task's input offset grew in a commit from `since` on.
-
-    `since` is an offset of the checkpoint topic; `end` is where the topic ended.
-    """
-
-    processor_id: str
-    since: int
-    processing: bool
-    tasks: tuple[TaskProgress, ...]
-    end: int = 0
 
 
 @dataclass(frozen=True)

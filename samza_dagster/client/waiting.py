@@ -12,8 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from samza_dagster.client.access import JobAccess
-from samza_dagster.client.asked import canonical_uuid
-from samza_dagster.client.requests import Requests
+from samza_dagster.client.requests import RequestWriter, canonical_uuid
 from samza_dagster.client.responses import never_answered
 from samza_dagster.client.views import JobView, over_with
 from samza_dagster.errors import DeadlineExceeded, MalformedRecord, SamzaDagsterError
@@ -229,7 +228,7 @@ def _said(response: PlacementResponse) -> tuple[str, str, int]:
 class Waiting:
     """Looks at requests that were made. All that are waited for share one reading of the job."""
 
-    def __init__(self, job: JobAccess, requests: Requests) -> None:
+    def __init__(self, job: JobAccess, requests: RequestWriter) -> None:
         self._job = job
         self._requests = requests
         self._due_s: float | None = None

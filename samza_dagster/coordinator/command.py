@@ -10,7 +10,7 @@ import click
 from samza_dagster.cluster.local import LocalAgents
 from samza_dagster.configuration import variable
 from samza_dagster.coordinator.job_process import JobFiles, JobProcess, job_files, stop_at_signals
-from samza_dagster.coordinator.leadership import Leadership, Settings
+from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
 from samza_dagster.coordinator.recording import JsonLinesRecorder
 from samza_dagster.errors import InvalidInput
 
@@ -122,7 +122,7 @@ def run_command(
     if yarn_resource_manager is not None:
         connection = replace(connection, yarn_resource_manager=yarn_resource_manager)
     leadership = Leadership(
-        Settings(
+        LeaderSettings(
             connection=connection,
             config=files.config,
             launch=files.launch,

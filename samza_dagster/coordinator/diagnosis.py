@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from samza_dagster.coordinator.deployment import input_topics, wanted_replicas
-from samza_dagster.coordinator.fencing.examination import Finding, examine
+from samza_dagster.coordinator.fencing.examination import Condition, examine
 from samza_dagster.coordinator.fencing.principals import Principals, systems_apart
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.leases import outlived, short_lease
@@ -22,7 +22,7 @@ from samza_dagster.metadata.replicas import (
     IN_SYNC,
     TRANSACTIONS,
     WAITED_FOR,
-    Kept,
+    KeptTopics,
     cluster_metadata,
     kept_topics,
     shortcomings,
@@ -33,7 +33,7 @@ _ANSWER_S = 10.0
 _OF_A_CLIENT = frozenset({"READ", "WRITE", "DESCRIBE"})
 
 
-def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Finding]:
+def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Condition]:
     """Every condition, as it is tried; raises `Unreachable`."""
     yield _inputs(config, cluster)
     yield from topic_findings(config, cluster)
@@ -41,9 +41,9 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
     try:
         principals = Principals.of(config)
     except InvalidInput as error:
-        yield Finding(error.asked, False, error.seen, error.fix)
+        yield Condition(error.asked, False, error.seen, error.fix)
         return
-    yield Finding(
+    yield Condition(
         f"{FENCING} is possible as it is set",
         True,
         "lease: an overlap with a frozen host is bounded, not excluded"
@@ -53,7 +53,7 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
     if principals is None:
         return
     apart = systems_apart(config, principals)
-    yield Finding(
+    yield Condition(
         "the fence covers every Kafka system of the job",
         True,
         f"not {', '.join(apart)}, at other brokers: what is written there isn't fenced"
@@ -65,7 +65,7 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Findi
 
 def findings_under_an_am(
     config: Mapping[str, str], cluster: KafkaCluster, connection: Connection, deployed: Deployed
-) -> Iterator[Finding]:
+) -> Iterator[Condition]:
     """The conditions of a job that Samza's own Application Master runs; raises `Unreachable`."""
     yield _of_an_am(deployed)
     yield _inputs(config, cluster)
@@ -75,20 +75,20 @@ def findings_under_an_am(
         yield from _yarn(connection)
 
 
-def _of_an_am(deployed: Deployed) -> Finding:
+def _of_an_am(deployed: Deployed) -> Condition:
     seen = f"Samza's own Application Master, deployment {deployed.run_id}"
-    return Finding("whoever coordinates the job is known", True, seen)
+    return Condition("whoever coordinates the job is known", True, seen)
 
 
-def _yarn(connection: Connection) -> Iterator[Finding]:
+def _yarn(connection: Connection) -> Iterator[Condition]:
     yarn = resource_manager(connection.resource_managers)
     yield from yarn_findings(yarn.cluster(connection.job_name, connection.job_id))
 
 
-def yarn_findings(cluster: Cluster) -> Iterator[Finding]:
+def yarn_findings(cluster: Cluster) -> Iterator[Condition]:
     """What YARN's ResourceManager says of the job and of its nodes. Pure."""
     application = cluster.application
-    yield Finding(
+    yield Condition(
         "YARN runs the job",
         application is not None and application.state == RUNNING,
         str(application or "it knows no such application"),
@@ -96,7 +96,7 @@ def yarn_findings(cluster: Cluster) -> Iterator[Finding]:
     )
     states = Counter(node.state for node in cluster.nodes.values())
     gone = some_of([node.host for node in cluster.nodes.values() if node.state != RUNNING])
-    yield Finding(
+    yield Condition(
         "YARN has nodes that run",
         states[RUNNING] > 0,
         ", ".join(f"{number} {state}" for state, number in sorted(states.items()))
@@ -105,30 +105,30 @@ def yarn_findings(cluster: Cluster) -> Iterator[Finding]:
     )
 
 
-def _inputs(config: Mapping[str, str], cluster: KafkaCluster) -> Finding:
+def _inputs(config: Mapping[str, str], cluster: KafkaCluster) -> Condition:
     try:
         counts = partition_counts(cluster, input_topics(config))
     except InvalidInput as error:
-        return Finding("the job's inputs exist", False, error.seen, error.fix)
+        return Condition("the job's inputs exist", False, error.seen, error.fix)
     seen = ", ".join(f"{topic}: {number} partitions" for topic, number in counts.items())
-    return Finding("the job's inputs exist", True, seen)
+    return Condition("the job's inputs exist", True, seen)
 
 
 def topic_findings(
     config: Mapping[str, str], cluster: KafkaCluster, without: Collection[str] = ()
-) -> Iterator[Finding]:
+) -> Iterator[Condition]:
     """Whether the job's topics outlive the loss of a broker; raises `Unreachable`."""
     try:
         wanted = wanted_replicas(config)
     except InvalidInput as error:
-        yield Finding(ENOUGH, False, f"{error.asked}: {error.seen}", error.fix)
+        yield Condition(ENOUGH, False, f"{error.asked}: {error.seen}", error.fix)
         return
     wanted = {topic: number for topic, number in wanted.items() if topic not in without}
     kept = kept_topics(cluster, wanted, _ANSWER_S)
     yield from judged(kept, wanted, cluster.bootstrap_servers)
 
 
-def judged(kept: Kept, wanted: Mapping[str, int], servers: str) -> Iterator[Finding]:
+def judged(kept: KeptTopics, wanted: Mapping[str, int], servers: str) -> Iterator[Condition]:
     """One finding a condition that all topics meet, else one for each that doesn't. Pure."""
     found = [
         each
@@ -139,22 +139,22 @@ def judged(kept: Kept, wanted: Mapping[str, int], servers: str) -> Iterator[Find
     for condition in (ENOUGH, IN_SYNC, WAITED_FOR):
         lacking = [each for each in found if each.condition == condition]
         if not lacking:
-            yield Finding(condition, True, seen)
+            yield Condition(condition, True, seen)
         for each in lacking:
-            yield Finding(condition, False, each.seen, each.fix)
+            yield Condition(condition, False, each.seen, each.fix)
 
 
-def _lease(config: Mapping[str, str]) -> Finding:
+def _lease(config: Mapping[str, str]) -> Condition:
     """The bounds, and what the lease lives through: to have a short one is the job's own choice."""
     check = f"{LEASE.key} and the other limits are within their bounds"
     try:
         limits = limits_of(config)
     except InvalidInput as error:
-        return Finding(check, False, f"{error.asked}: {error.seen}", error.fix)
-    return Finding(check, True, short_lease(limits) or outlived(limits))
+        return Condition(check, False, f"{error.asked}: {error.seen}", error.fix)
+    return Condition(check, True, short_lease(limits) or outlived(limits))
 
 
-def access_findings(connection: Connection) -> Iterator[Finding]:
+def access_findings(connection: Connection) -> Iterator[Condition]:
     """Whether the brokers answer, and what this login may do with the job's topics.
 
     Raises `Unreachable`.
@@ -162,10 +162,10 @@ def access_findings(connection: Connection) -> Iterator[Finding]:
     cluster = KafkaCluster.of(connection)
     metadata = cluster_metadata(cluster, "ask the brokers", _ANSWER_S)
     brokers = [f"{each.host}:{each.port}" for _, each in sorted(metadata.brokers.items())]
-    yield Finding("the brokers answer", True, some_of(brokers))
+    yield Condition("the brokers answer", True, some_of(brokers))
     stream = connection.coordinator_stream_topic
     is_there = stream in metadata.topics
-    yield Finding(
+    yield Condition(
         "the job was deployed once",
         is_there,
         f"topic {stream}" if is_there else f"no topic {stream}, or no right to see it",
@@ -174,7 +174,7 @@ def access_findings(connection: Connection) -> Iterator[Finding]:
     wanted = {stream: _OF_A_CLIENT, connection.state_topic: _OF_A_CLIENT}
     wanted[connection.audit_topic] = frozenset({"READ", "DESCRIBE"})
     lacks = lacking(cluster, wanted, "ask what this login may do", _ANSWER_S)
-    yield Finding(
+    yield Condition(
         "this login may use the job's topics",
         not lacks,
         "; ".join(f"{topic} lacks {what}" for topic, what in lacks.items())
@@ -192,7 +192,7 @@ def operations(lacking: str) -> str:
     return " ".join(f"--operation {one.title()}" for one in lacking.split(" and "))
 
 
-def deployed_findings(connection: Connection) -> Iterator[Finding]:
+def deployed_findings(connection: Connection) -> Iterator[Condition]:
     """The conditions of what is deployed now, by the coordinator stream's config; reads alone.
 
     Raises `Unreachable`.
@@ -211,14 +211,14 @@ def deployed_findings(connection: Connection) -> Iterator[Finding]:
         yield from _yarn(connection)
 
 
-def report(config: Path, connection: Connection) -> Iterator[Finding]:
+def report(config: Path, connection: Connection) -> Iterator[Condition]:
     """The findings for a job's config and topics, with the login of the connection.
 
     Raises `Unreachable` as `findings`.
     """
     cluster = KafkaCluster.of(connection)
     properties = read_properties(config, "the job's config")
-    whose: Finding | Unreachable
+    whose: Condition | Unreachable
     try:
         whose, deployed = owner(connection)
     except Unreachable as error:
@@ -232,7 +232,7 @@ def report(config: Path, connection: Connection) -> Iterator[Finding]:
     yield whose
 
 
-def owner(connection: Connection) -> tuple[Finding, Deployed]:
+def owner(connection: Connection) -> tuple[Condition, Deployed]:
     """Whether coordinator stream and state topic are this job's or nobody's, and who deployed it.
 
     Raises `Unreachable`.
@@ -241,6 +241,6 @@ def owner(connection: Connection) -> tuple[Finding, Deployed]:
     try:
         deployed = read_deployed(connection)
     except InvalidInput as error:
-        return Finding(check, False, error.seen, error.fix), Deployed()
+        return Condition(check, False, error.seen, error.fix), Deployed()
     topics = f"{connection.coordinator_stream_topic}, {connection.state_topic}"
-    return Finding(check, True, topics), deployed
+    return Condition(check, True, topics), deployed

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from samza_dagster.coordinator.standby_lags import Stall, StorePart
+from samza_dagster.coordinator.standby_lags import Stall, StandbyPart
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model.metrics_snapshots import TaskSample
 
@@ -71,7 +71,7 @@ class FirstOffsets:
         self,
         samples: Mapping[str, TaskSample],
         standbys: Mapping[str, str],
-        parts: Mapping[str, Sequence[StorePart]],
+        parts: Mapping[str, Sequence[StandbyPart]],
         now_ms: int,
     ) -> None:
         """Takes the newest sample of each task; `standbys` run now, by their execution ids."""
@@ -114,13 +114,13 @@ class FirstOffsets:
             for name in standbys.values()
         )
 
-    def has_told(self, execution_id: str, parts: Iterable[StorePart]) -> bool:
+    def has_told(self, execution_id: str, parts: Iterable[StandbyPart]) -> bool:
         """Whether it has told an offset of each of them."""
         standby = self._standbys.get(execution_id)
         return standby is not None and all(part.gauge in standby.told for part in parts)
 
     def due(
-        self, standbys: Mapping[str, str], parts: Mapping[str, Sequence[StorePart]], now_ms: int
+        self, standbys: Mapping[str, str], parts: Mapping[str, Sequence[StandbyPart]], now_ms: int
     ) -> tuple[str, ...]:
         """Standbys without a first offset somewhere, whose changelogs' ends are to be read.
 
@@ -138,7 +138,7 @@ class FirstOffsets:
         self,
         due: Iterable[str],
         standbys: Mapping[str, str],
-        parts: Mapping[str, Sequence[StorePart]],
+        parts: Mapping[str, Sequence[StandbyPart]],
         ranges: Mapping[tuple[str, int], OffsetRange],
         now_ms: int,
     ) -> Iterator[tuple[str, Stall, bool]]:
@@ -175,7 +175,7 @@ class FirstOffsets:
 
     def _stall(
         self,
-        part: StorePart,
+        part: StandbyPart,
         standby: _Standby,
         ranges: Mapping[tuple[str, int], OffsetRange],
         now_ms: int,

@@ -17,7 +17,7 @@ from samza_dagster.coordinator.mail import Ignored
 from samza_dagster.coordinator.standby_lags import (
     Stall,
     StandbyLags,
-    StorePart,
+    StandbyPart,
     running_standbys,
     store_parts,
 )
@@ -114,7 +114,7 @@ class LagObserver:
                 "metrics.reporter.<name>.stream"
             )
             return None
-        cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
+        cluster = KafkaCluster.of(connection)
         return cls(
             job=(connection.job_name, connection.job_id),
             config=config,
@@ -197,7 +197,7 @@ class LagObserver:
             else:
                 self._tell_not_known(standbys[name], stall)
 
-    def _published(self, parts: Sequence[StorePart]) -> NewestReadiness | None:
+    def _published(self, parts: Sequence[StandbyPart]) -> NewestReadiness | None:
         """The published paces, where reports that were seen here don't tell all of these yet: after a start."""
         if self._lags.are_timed(parts):
             return None
@@ -234,7 +234,7 @@ class LagObserver:
         samples: Mapping[str, TaskSample],
         others: Sequence[bytes],
         standbys: Mapping[str, str],
-        parts: Mapping[str, Sequence[StorePart]],
+        parts: Mapping[str, Sequence[StandbyPart]],
         now_ms: int,
     ) -> tuple[str, ...]:
         """Standbys that may have applied nothing at all."""

@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Settings:
+class LeaderSettings:
     """What a coordinator is started with.
 
     `lease_s` None is the config's. `take_over_now`: don't wait for a leader that lives. `adopt`:
@@ -95,7 +95,7 @@ class Leadership:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: LeaderSettings,
         *,
         clock: Callable[[], LeaderClock] = LeaderClock,
         recorder: JsonLinesRecorder | None = None,

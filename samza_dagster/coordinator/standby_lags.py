@@ -31,7 +31,7 @@ REMEMBERED = 12
 
 
 @dataclass(frozen=True, slots=True)
-class StorePart:
+class StandbyPart:
     """One store partition of a standby's task: where it is written, what reports its offset."""
 
     task_name: str
@@ -43,13 +43,13 @@ class StorePart:
 
 def store_parts(
     job_model: JobModel, processor_id: str, stores: Iterable[StoreChangelog]
-) -> tuple[StorePart, ...]:
+) -> tuple[StandbyPart, ...]:
     """What a processor has to have applied; nothing of one that the JobModel lacks."""
     container = job_model.containers.get(processor_id)
     if container is None:
         return ()
     return tuple(
-        StorePart(
+        StandbyPart(
             name,
             store.topic,
             task.changelog_partition,
@@ -96,7 +96,7 @@ class Stall:
     `applied` None: it has never told an offset; `why` says then what it tells.
     """
 
-    part: StorePart
+    part: StandbyPart
     for_ms: int
     applied: int | None
     end: int
@@ -142,7 +142,7 @@ class StandbyLags:
     def due(
         self,
         standbys: Mapping[str, str],
-        parts: Mapping[str, Sequence[StorePart]],
+        parts: Mapping[str, Sequence[StandbyPart]],
         now_ms: int,
     ) -> tuple[str, ...]:
         """Standbys all of whose tasks have reported since their last sample.
@@ -159,7 +159,7 @@ class StandbyLags:
     def lags(
         self,
         due: Iterable[str],
-        parts: Mapping[str, Sequence[StorePart]],
+        parts: Mapping[str, Sequence[StandbyPart]],
         ranges: Mapping[tuple[str, int], OffsetRange],
         now_ms: int,
         newest: NewestReadiness | None = None,
@@ -185,7 +185,7 @@ class StandbyLags:
             found.append(lag.evolve(good_for_ms=max(lag.good_for_ms, self.current_ms)))
         return tuple(found)
 
-    def are_timed(self, parts: Iterable[StorePart]) -> bool:
+    def are_timed(self, parts: Iterable[StandbyPart]) -> bool:
         """Whether two reports tell how fast each of these is applied."""
         return all(
             (report := self._reports.get(part.task_name)) is not None
@@ -193,7 +193,7 @@ class StandbyLags:
             for part in parts
         )
 
-    def stalled(self, parts: Sequence[StorePart], at_least_ms: int) -> Stall | None:
+    def stalled(self, parts: Sequence[StandbyPart], at_least_ms: int) -> Stall | None:
         """The part of a standby that has stood still longest, if it is for so long."""
         stalls: list[Stall] = []
         for part in parts:
@@ -218,7 +218,7 @@ class StandbyLags:
 
 def _lag(
     processor_id: str,
-    parts: Sequence[StorePart],
+    parts: Sequence[StandbyPart],
     reports: Mapping[str, _Report],
     ranges: Mapping[tuple[str, int], OffsetRange],
     now_ms: int,
@@ -245,7 +245,7 @@ def _lag(
 
 
 def _part(
-    part: StorePart, report: _Report, span: OffsetRange | None
+    part: StandbyPart, report: _Report, span: OffsetRange | None
 ) -> tuple[int | None, Forecast | None]:
     applied = report.sample.offsets.get(part.gauge)
     records = records_behind(span.start, span.end, applied) if span is not None else None

@@ -74,16 +74,9 @@ class AuditLog:
     `timeout_s` is for reading all of it; a broker has 7 s to answer at all.
     """
 
-    def __init__(
-        self,
-        bootstrap_servers: str,
-        topic: str,
-        *,
-        client_config: Mapping[str, str] | None = None,
-        timeout_s: float = 120.0,
-    ) -> None:
+    def __init__(self, cluster: KafkaCluster, topic: str, *, timeout_s: float = 120.0) -> None:
         self.topic = topic
-        self._cluster = KafkaCluster(bootstrap_servers, client_config)
+        self._cluster = cluster
         self._timeout_s = timeout_s
         self._end = TopicEnd(self._cluster, topic)
 

@@ -29,7 +29,7 @@ _DEADLINE_S = 10.0
 
 
 @dataclass(frozen=True, order=True)
-class Rule:
+class AclRule:
     """One ACL, in Kafka's own words: `User:alice` may (not) `WRITE` the `TOPIC` `name`."""
 
     principal: str
@@ -63,7 +63,7 @@ class Authorizer:
         # (2.16); a removal of what nobody has changes nothing and tells errors.
         self.remove_rules_of([f"{USER}samza-dagster/nobody"])
 
-    def rules(self, principal: str | None = None) -> list[Rule]:
+    def rules(self, principal: str | None = None) -> list[AclRule]:
         """The rules for one principal, or all of the cluster, in order.
 
         Empty too where `require` would raise.
@@ -71,7 +71,7 @@ class Authorizer:
         (found,) = self._ask("read the cluster's ACLs", "describe_acls", _filter(principal))
         return sorted(_rule(binding) for binding in found)
 
-    def add_rules(self, rules: Sequence[Rule]) -> None:
+    def add_rules(self, rules: Sequence[AclRule]) -> None:
         """Returns when the controller has them."""
         bindings = [_binding(rule) for rule in rules]
         if bindings:
@@ -193,7 +193,7 @@ def _kinds() -> Any:
     return admin
 
 
-def _binding(rule: Rule) -> Any:
+def _binding(rule: AclRule) -> Any:
     kinds = _kinds()
     return kinds.AclBinding(
         # Kafka's CLUSTER is this client's BROKER.
@@ -220,9 +220,9 @@ def _filter(principal: str | None) -> Any:
     )
 
 
-def _rule(binding: Any) -> Rule:
+def _rule(binding: Any) -> AclRule:
     kind = binding.restype.name
-    return Rule(
+    return AclRule(
         principal=binding.principal,
         permission=binding.permission_type.name,
         operation=binding.operation.name,

@@ -7,6 +7,7 @@ overwritten values can be read again is what a log adds: nobody may rely on it.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -20,6 +21,11 @@ _log = logging.getLogger(__name__)
 def log_malformed(error: MalformedRecord) -> None:
     """Logs a record that can't be read, where nobody asked to be told."""
     _log.warning("Skipped a record: %s", error)
+
+
+def wall_clock_ms() -> int:
+    """Ms since the epoch."""
+    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,7 @@ class Change:
     timestamp_ms: int
 
 
-class Kept(NamedTuple):
+class KeptValue(NamedTuple):
     """The newest value of a key, and the position of the change that wrote it (`Change`)."""
 
     value: bytes
@@ -63,7 +69,7 @@ class MetadataStore(Protocol):
         """Every key of a namespace with its newest value."""
         ...
 
-    def whole(self) -> dict[str, dict[str, Kept]]:
+    def whole(self) -> dict[str, dict[str, KeptValue]]:
         """Every namespace with its keys and their newest values, as of one reading."""
         ...
 

@@ -15,7 +15,7 @@ from typing import Self
 from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import decode_key, encode_key
-from samza_dagster.metadata.interface import Change, Kept, OnMalformed, log_malformed
+from samza_dagster.metadata.interface import Change, KeptValue, OnMalformed, log_malformed
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s
 from samza_dagster.metadata.record_writer import RecordWriter
 from samza_dagster.metadata.topic_reader import (
@@ -60,7 +60,7 @@ class KafkaMetadataStore:
         self._committed_only = committed_only
         self._end = TopicEnd(self._cluster, topic)
         self._view_lock = threading.Lock()
-        self._view: dict[str, dict[str, Kept]] = {}
+        self._view: dict[str, dict[str, KeptValue]] = {}
         self._written_ms: dict[str, dict[str, int]] = {}
         self._reader: TopicReader | None = None
         self._writer = RecordWriter(self._cluster, topic, self._end, timeout_s=timeout_s)
@@ -71,6 +71,7 @@ class KafkaMetadataStore:
         cls,
         connection: Connection,
         *,
+        timeout_s: float = 10.0,
         on_malformed: OnMalformed = log_malformed,
         committed_only: bool = False,
     ) -> Self:
@@ -79,6 +80,7 @@ class KafkaMetadataStore:
             connection.bootstrap_servers,
             connection.coordinator_stream_topic,
             client_config=connection.client_config,
+            timeout_s=timeout_s,
             on_malformed=on_malformed,
             committed_only=committed_only,
         )
@@ -99,7 +101,7 @@ class KafkaMetadataStore:
             self._catch_up()
             return {key: kept.value for key, kept in self._view.get(namespace, {}).items()}
 
-    def whole(self) -> dict[str, dict[str, Kept]]:
+    def whole(self) -> dict[str, dict[str, KeptValue]]:
         """Every namespace with its keys and their newest values; the broker is asked once."""
         with self._view_lock:
             self._catch_up()
@@ -244,7 +246,7 @@ class KafkaMetadataStore:
         if change.value is None:
             keys.pop(change.key, None)
         else:
-            keys[change.key] = Kept(change.value, change.position)
+            keys[change.key] = KeptValue(change.value, change.position)
             self._written_ms.setdefault(change.namespace, {})[change.key] = change.timestamp_ms
 
     def _change(self, record: TopicRecord) -> Change | None:

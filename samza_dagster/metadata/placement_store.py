@@ -6,7 +6,6 @@ to see all of them, watch.
 
 from __future__ import annotations
 
-import time
 import uuid as uuid_module
 from collections.abc import Callable
 from typing import TypeVar
@@ -19,6 +18,7 @@ from samza_dagster.metadata.interface import (
     OnMalformed,
     Watch,
     log_malformed,
+    wall_clock_ms,
 )
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
@@ -64,7 +64,7 @@ class ContainerPlacementMetadataStore:
         self,
         store: MetadataStore,
         *,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        now_ms: Callable[[], int] = wall_clock_ms,
         new_uuid: Callable[[], uuid_module.UUID] = uuid_module.uuid4,
         on_malformed: OnMalformed = log_malformed,
     ) -> None:

@@ -47,7 +47,7 @@ class KeptTopic:
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptTopics:
     """Some topics of a cluster, by name, and the node ids of the brokers that it names."""
 
     brokers: tuple[int, ...]
@@ -133,7 +133,7 @@ def _out_of_sync(
     return Shortcoming(IN_SYNC, topic.name, f"{seen} ({_named(away)} is away)", fix)
 
 
-def no_write_because(kept: Kept) -> str:
+def no_write_because(kept: KeptTopics) -> str:
     """Which of the topics take no write now that waits for its replicas, and what is needed.
 
     Empty when all do, as far as it is known. Pure.
@@ -185,7 +185,7 @@ def reassignment(
     return json.dumps({"version": 1, "partitions": planned})
 
 
-def kept_topics(cluster: KafkaCluster, names: Collection[str], timeout_s: float) -> Kept:
+def kept_topics(cluster: KafkaCluster, names: Collection[str], timeout_s: float) -> KeptTopics:
     """How the brokers keep those of the topics that exist and that this client may see.
 
     Raises `Unreachable`.
@@ -193,7 +193,7 @@ def kept_topics(cluster: KafkaCluster, names: Collection[str], timeout_s: float)
     metadata = cluster_metadata(cluster, "read how topics are kept", timeout_s)
     there = sorted(set(names) & metadata.topics.keys())
     configs = topic_configs(cluster, there, timeout_s)
-    return Kept(
+    return KeptTopics(
         tuple(sorted(metadata.brokers)),
         {name: kept_topic(name, metadata, configs[name]) for name in there},
     )

@@ -34,7 +34,7 @@ _MOST_TOLD = 300
 
 
 @dataclass(frozen=True)
-class Node:
+class YarnNode:
     """A node by its NodeManager; memory is MiB, None where it isn't told. `state` is YARN's word."""
 
     host: str
@@ -86,7 +86,7 @@ class Cluster:
     """
 
     url: str
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, YarnNode]
     application: Application | None
     odd: tuple[str, ...] = ()
 
@@ -176,13 +176,13 @@ def resource_manager(addresses: tuple[str, ...]) -> ResourceManager:
     return ResourceManager(addresses)
 
 
-def parse_nodes(document: object) -> tuple[dict[str, Node], tuple[str, ...]]:
+def parse_nodes(document: object) -> tuple[dict[str, YarnNode], tuple[str, ...]]:
     """Host → its node, and what couldn't be read.
 
     A NodeManager that was started anew on another port is a node beside its former one, which
     stays LOST: of several on a host one that runs counts, else the newest.
     """
-    found: dict[str, tuple[tuple[bool, int], Node]] = {}
+    found: dict[str, tuple[tuple[bool, int], YarnNode]] = {}
     odd: list[str] = []
     for number, fields in enumerate(_each(document, "node")):
         host, state = _text(fields, "nodeHostName"), _text(fields, "state")
@@ -191,7 +191,7 @@ def parse_nodes(document: object) -> tuple[dict[str, Node], tuple[str, ...]]:
             continue
         free_mb, used_mb = _count(fields, "availMemoryMB"), _count(fields, "usedMemoryMB")
         free, used = _count(fields, "availableVirtualCores"), _count(fields, "usedVirtualCores")
-        node = Node(host, state, _sum(free_mb, used_mb), free_mb, _sum(free, used), free)
+        node = YarnNode(host, state, _sum(free_mb, used_mb), free_mb, _sum(free, used), free)
         rank = (state == RUNNING, _count(fields, "lastHealthUpdate") or 0)
         if host not in found or rank > found[host][0]:
             found[host] = (rank, node)

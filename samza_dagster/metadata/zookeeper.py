@@ -30,7 +30,7 @@ _ANSWER_OF_SESSION = 1 / 6
 """After this part of a session's time a call has failed: kazoo alone waits for a connection without end."""
 
 
-class Stat(Protocol):
+class NodeStat(Protocol):
     """What ZooKeeper knows of a node: when it was made, of its newest change the number (zxid) and the time; in ms."""
 
     ctime: int
@@ -40,17 +40,17 @@ class Stat(Protocol):
     ephemeralOwner: int  # noqa: N815 - ZooKeeper's word
 
 
-class Node(Protocol):
+class TreeNode(Protocol):
     """A node as a `Tree` holds it."""
 
     data: bytes | None
-    stat: Stat
+    stat: NodeStat
 
 
 class Reading(Protocol):
     """A reading of a node that is under way."""
 
-    get: Callable[[], tuple[bytes | None, Stat]]
+    get: Callable[[], tuple[bytes | None, NodeStat]]
 
 
 class Nodes(Protocol):
@@ -62,16 +62,16 @@ class Nodes(Protocol):
     @property
     def last_zxid(self) -> int: ...  # noqa: D102
 
-    get: Callable[..., tuple[bytes | None, Stat]]
+    get: Callable[..., tuple[bytes | None, NodeStat]]
     get_async: Callable[[str], Reading]
     get_children: Callable[..., list[str]]
-    exists: Callable[..., Stat | None]
+    exists: Callable[..., NodeStat | None]
     sync: Callable[[str], object]
 
     @property
     def create(self) -> Callable[..., Any]: ...  # noqa: D102
     @property
-    def set(self) -> Callable[..., Stat]: ...  # noqa: D102
+    def set(self) -> Callable[..., NodeStat]: ...  # noqa: D102
     @property
     def delete(self) -> Callable[..., object]: ...  # noqa: D102
 
@@ -94,7 +94,7 @@ class Tree(Protocol):
     start: Callable[[], None]
     close: Callable[[], None]
     listen: Callable[[Callable[[Any], None]], object]
-    get_data: Callable[[str], Node | None]
+    get_data: Callable[[str], TreeNode | None]
     get_children: Callable[[str, tuple[str, ...]], Iterable[str]]
 
 
@@ -234,14 +234,14 @@ def _bounded(answer_s: float) -> object:
     from kazoo.exceptions import KazooException
     from kazoo.handlers.threading import AsyncResult, SequentialThreadingHandler
 
-    class Result(AsyncResult):
+    class BoundedResult(AsyncResult):
         def get(self, block: bool = True, timeout: float | None = None) -> object:
             answer: Any = super()
             return answer.get(block, answer_s if timeout is None else timeout)
 
-    class Handler(SequentialThreadingHandler):
-        def async_result(self) -> Result:
-            return Result(self)
+    class BoundedHandler(SequentialThreadingHandler):
+        def async_result(self) -> BoundedResult:
+            return BoundedResult(self)
 
         def spawn(self, func: Callable[..., object], *args: Any, **kwargs: Any) -> threading.Thread:
             def run() -> None:
@@ -254,7 +254,7 @@ def _bounded(answer_s: float) -> object:
             thread.start()
             return thread
 
-    return Handler()
+    return BoundedHandler()
 
 
 def _start(client: KazooClient, attempts: _Attempts, within_s: float) -> None:

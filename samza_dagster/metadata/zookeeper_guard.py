@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
 from samza_dagster.errors import Fenced
-from samza_dagster.metadata.zookeeper import Stat, ZooKeeper
+from samza_dagster.metadata.zookeeper import NodeStat, ZooKeeper
 
 
 class Create(NamedTuple):
@@ -69,10 +69,10 @@ class GuardedSession:
         (made,) = self.commit(Create(path, data, ephemeral))
         return (made, self.get(path)[1]) if include_data else made
 
-    def set(self, path: str, data: bytes, version: int = -1) -> Stat:
+    def set(self, path: str, data: bytes, version: int = -1) -> NodeStat:
         """Writes a node's data."""
         (stat,) = self.commit(SetData(path, data, version))
-        return cast("Stat", stat)
+        return cast("NodeStat", stat)
 
     def delete(self, path: str, version: int = -1) -> None:
         """Deletes a node that has no children."""

@@ -41,7 +41,7 @@ _TEXTS = _FILES | {
 _RIGHTS = {"r": 1, "w": 2, "c": 4, "d": 8, "a": 16}
 
 
-class Grant(NamedTuple):
+class AclGrant(NamedTuple):
     """What an ACL lets who do: `rights` as ZooKeeper counts them."""
 
     scheme: str
@@ -72,7 +72,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     grants_of(settings)
 
 
-def grants_of(settings: Mapping[str, str]) -> tuple[Grant, ...]:
+def grants_of(settings: Mapping[str, str]) -> tuple[AclGrant, ...]:
     """The ACL of nodes that are made; empty: ZooKeeper's default. Raises `InvalidInput`."""
     return tuple(map(_grant, filter(None, settings.get("acl", "").split(","))))
 
@@ -147,7 +147,7 @@ def _sasl_options(settings: Mapping[str, str]) -> dict[str, str]:
     return {"mechanism": settings.get(_MECHANISM, "DIGEST-MD5"), **login}
 
 
-def _grant(text: str) -> Grant:
+def _grant(text: str) -> AclGrant:
     scheme, _, rest = text.strip().partition(":")
     who, _, letters = rest.rpartition(":")
     if not scheme or ":" not in rest or not letters or not set(letters) <= _RIGHTS.keys():
@@ -156,4 +156,4 @@ def _grant(text: str) -> Grant:
             seen=repr(text),
             fix="sasl:<user>:cdrwa, auth::cdrwa, world:anyone:r, several with commas",
         )
-    return Grant(scheme, who, sum(_RIGHTS[letter] for letter in set(letters)))
+    return AclGrant(scheme, who, sum(_RIGHTS[letter] for letter in set(letters)))

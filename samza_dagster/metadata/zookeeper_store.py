@@ -21,8 +21,8 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.recipe.cache import TreeEvent
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
-from samza_dagster.metadata.interface import Change, Kept
-from samza_dagster.metadata.zookeeper import Nodes, Stat, Tree, make_path, reached, tree_of
+from samza_dagster.metadata.interface import Change, KeptValue
+from samza_dagster.metadata.zookeeper import Nodes, NodeStat, Tree, make_path, reached, tree_of
 
 SEGMENT_BYTES = 1020 * 1020
 _CHECKSUM_BYTES = 8
@@ -41,7 +41,7 @@ class _Stored(NamedTuple):
     written_ms: int
 
     @classmethod
-    def of(cls, segments: Iterable[tuple[bytes | None, Stat]]) -> _Stored:
+    def of(cls, segments: Iterable[tuple[bytes | None, NodeStat]]) -> _Stored:
         data, stats = zip(*segments, strict=True)
         joined = b"".join(part or b"" for part in data)
         return cls(joined, max(s.mzxid for s in stats), max(s.mtime for s in stats))
@@ -100,7 +100,7 @@ class ZooKeeperMetadataStore:
         """Every key of a namespace with its newest value; what isn't whole is logged and left out."""
         return {key: kept.value for key, kept in self._read(namespace).items()}
 
-    def whole(self) -> dict[str, dict[str, Kept]]:
+    def whole(self) -> dict[str, dict[str, KeptValue]]:
         """Every namespace right below the root with its keys and their newest values.
 
         ZooKeeper has no reading of many nodes as of one time: each value is whole by itself.
@@ -188,8 +188,8 @@ class ZooKeeperMetadataStore:
     def _path(self, namespace: str, key: str) -> str:
         return f"{self._root}/{namespace}/{node_name(key)}"
 
-    def _read(self, namespace: str) -> dict[str, Kept]:
-        kept: dict[str, Kept] = {}
+    def _read(self, namespace: str) -> dict[str, KeptValue]:
+        kept: dict[str, KeptValue] = {}
         with reached(f"read {namespace}"):
             self._zookeeper.sync(self._root or "/")
             keys = [key_of(name) for name in self._children(f"{self._root}/{namespace}")]
@@ -207,7 +207,7 @@ class ZooKeeperMetadataStore:
                     kept[key] = found
         return kept
 
-    def _kept(self, namespace: str, key: str) -> Kept | None:
+    def _kept(self, namespace: str, key: str) -> KeptValue | None:
         path = self._path(namespace, key)
         deadline = time.monotonic() + _WHOLE_WITHIN_S
         while (stored := self._stored(path)) is not None:
@@ -222,16 +222,16 @@ class ZooKeeperMetadataStore:
                 )
         return None
 
-    def _noted(self, namespace: str, key: str, stored: _Stored) -> Kept | None:
+    def _noted(self, namespace: str, key: str, stored: _Stored) -> KeptValue | None:
         """The value, when it is whole; and when it was written, for `written_ms`."""
         value = value_of(stored.data)
         if value is None:
             return None
         self._written_ms[namespace, key] = stored.written_ms
-        return Kept(value, stored.position)
+        return KeptValue(value, stored.position)
 
     def _stored(self, path: str) -> _Stored | None:
-        segments: list[tuple[bytes | None, Stat]] = []
+        segments: list[tuple[bytes | None, NodeStat]] = []
         with suppress(NoNodeError):
             for number in range(len(self._children(path))):
                 segments.append(self._zookeeper.get(f"{path}/{number}"))
@@ -249,7 +249,7 @@ class ZooKeeperMetadataStore:
                 return self._zookeeper.set(path, data).mzxid
             make_path(self._zookeeper, path.rpartition("/")[0])
             with suppress(NodeExistsError, NoNodeError):
-                made: tuple[str, Stat] = self._zookeeper.create(path, data, include_data=True)
+                made: tuple[str, NodeStat] = self._zookeeper.create(path, data, include_data=True)
                 return made[1].mzxid
 
     def _delete(self, path: str) -> None:

@@ -12,7 +12,7 @@ from samza_dagster.orchestration.requests import request_uuid
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.client.asked import Asked
+    from samza_dagster.client.requests import Asked
     from samza_dagster.model import PlacementRequest
 
 COMMIT = "commit"

@@ -56,8 +56,7 @@ from samza_dagster.orchestration.resource import (
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.tags import ALL, job_tag
 from samza_dagster.orchestration.waits.continuation import continuations_sensor
-from samza_dagster.orchestration.watch.acknowledge import acknowledge_job
-from samza_dagster.orchestration.watch.audit import audit_job
+from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
 from samza_dagster.orchestration.watch.sensors import (
     auto_failover_sensor,
     invariants_sensor,

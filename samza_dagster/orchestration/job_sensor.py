@@ -7,17 +7,19 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import dagster as dg
 
-from samza_dagster.errors import SamzaDagsterError, some_of
+from samza_dagster.errors import SamzaDagsterError, Unreachable, some_of
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.versioned import Versioned
 
 if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
     from samza_dagster.orchestration.resource import SamzaClientResource
 
 JOBS_AT_ONCE = 16
@@ -29,15 +31,20 @@ END_WITHIN_S = 55.0
 
 @dataclass(frozen=True)
 class JobTick:
-    """What a tick has of Dagster for one Samza job; `cursor` is that job's own."""
+    """What a tick has of Dagster for one Samza job; `cursor` is that job's own.
+
+    `began_s` is when it began, by the monotonic clock.
+    """
 
     cursor: str | None
     instance: dg.DagsterInstance
     log: logging.Logger | logging.LoggerAdapter[logging.Logger]
+    began_s: float = field(default_factory=time.monotonic)
 
 
 Told = dg.SensorResult | dg.SkipReason
 Ticking = Callable[[JobTick, "SamzaClientResource"], Told]
+Asking = Callable[[JobTick, "SamzaClientResource", "PlacementClient"], Told]
 Outlasting = dict[str, "Future[Told | None]"]
 """What ticks of jobs by their tags have outlasted the sensor's tick that began them."""
 
@@ -65,6 +72,19 @@ def cursor_of(cursor: str | None, samza: SamzaClientResource) -> str | None:
         return cursor
     kept = JobCursors.read(cursor)
     return kept.cursors.get(samza.partition) if kept is not None else None
+
+
+def by_a_client(tick: Asking) -> Ticking:
+    """The tick with a client of its own, which is closed after it; skipped while Kafka is away."""
+
+    def asked(one: JobTick, samza: SamzaClientResource) -> Told:
+        try:
+            with closing(samza.open_client()) as client:
+                return tick(one, samza, client)
+        except Unreachable as error:
+            return dg.SkipReason(f"Kafka doesn't answer: {error}")
+
+    return asked
 
 
 def job_sensor(

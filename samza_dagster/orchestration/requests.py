@@ -203,10 +203,10 @@ def ended_badly(response: PlacementResponse | None) -> bool:
 
 
 def details_of(response: PlacementResponse) -> ResponseDetails:
-    """What it says as fields; see `samza_dagster.client.details`."""
-    from samza_dagster.client import details  # late: a run's start
+    """What it says as fields; see `samza_dagster.client.responses`."""
+    from samza_dagster.client import responses  # late: a run's start
 
-    return details.details_of(response)
+    return responses.details_of(response)
 
 
 def stage_named(stage: str | None) -> str:

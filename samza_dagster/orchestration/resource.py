@@ -218,12 +218,12 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
     def deployed_jobs(self) -> list[str]:
         """The jobs that have a coordinator stream, or a group, each as `<name>/<id>`. Raises `Unreachable`."""
         if self.zookeeper:
-            from samza_dagster.client.group_session import known_jobs
+            from samza_dagster.client.group import known_jobs
             from samza_dagster.metadata.zookeeper import ZooKeeperAddress
 
             settings = self.zookeeper_settings()
             return known_jobs(ZooKeeperAddress(self.zookeeper, settings=settings))
-        from samza_dagster.metadata.deployed_jobs import deployed_jobs
+        from samza_dagster.metadata.job_owner import deployed_jobs
 
         return deployed_jobs(self.bootstrap_servers, self.settings())
 

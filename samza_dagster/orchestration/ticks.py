@@ -1,21 +1,10 @@
-"""Ticks of sensors: when Dagster begins them, what they are without Kafka, and clocks that don't jump."""
+"""Ticks of sensors: when Dagster begins them, and clocks that don't jump."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
 
-import dagster as dg
-
-from samza_dagster.errors import Unreachable
-
-if TYPE_CHECKING:
-    from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.resource import SamzaClientResource
-
-R = TypeVar("R")
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _BEGAN_MS = (time.time_ns() - time.monotonic_ns()) // 1_000_000
 
@@ -28,18 +17,6 @@ def least_seconds(interval_s: int) -> int:
     one is left out, and 5 s become 10.
     """
     return max(1, interval_s - 1)
-
-
-def answered(samza: SamzaClientResource, tick: Callable[[PlacementClient], R]) -> R | dg.SkipReason:
-    """What a tick makes of the job, by a client that is closed after it; skipped while Kafka is away."""
-    try:
-        client = samza.open_client()
-        try:
-            return tick(client)
-        finally:
-            client.close()
-    except Unreachable as error:
-        return dg.SkipReason(f"Kafka doesn't answer: {error}")
 
 
 def since_boot() -> tuple[str, int]:

@@ -30,7 +30,7 @@ class _Life:
 
 
 @dataclass(slots=True)
-class History:
+class CheckedHistory:
     """What the records so far say. `complete`: it began with the job's first record."""
 
     complete: bool

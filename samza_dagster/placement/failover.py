@@ -207,8 +207,8 @@ def call_off(draft: Draft, group_id: str) -> None:
         draft.put_processor(group_id, standby.evolve(last_seen_host=failover.host))
 
 
-def _seen(draft: Draft) -> places.Seen:
-    return places.Seen(draft.hosts, draft.lags, draft.now_ms, draft.limits.host_affinity)
+def _seen(draft: Draft) -> places.PlaceSeen:
+    return places.PlaceSeen(draft.hosts, draft.lags, draft.now_ms, draft.limits.host_affinity)
 
 
 def _what_is_known(draft: Draft, standby: Processor) -> str:

@@ -40,7 +40,7 @@ def warm_host(standby: Processor) -> str | None:
 
 
 @dataclass(frozen=True)
-class Seen:
+class PlaceSeen:
     """What a choice rests on besides the group.
 
     `by_locality`: whether the job relies on where a container ran that is down.
@@ -59,7 +59,7 @@ def place_of(standby: Processor) -> str:
     return standby.last_seen_host or ""
 
 
-def ranked(group: Group, seen: Seen, active_id: str) -> list[str]:
+def ranked(group: Group, seen: PlaceSeen, active_id: str) -> list[str]:
     """Standbys whose place the active may take, the best first.
 
     Those that run, the one soonest ready first; then, of an active that has failed in this
@@ -83,7 +83,7 @@ def ranked(group: Group, seen: Seen, active_id: str) -> list[str]:
     return sorted(fit, key=lambda pid: (fit[pid], _soonness(seen, pid), pid))
 
 
-def ready(group: Group, seen: Seen, active_id: str) -> list[str]:
+def ready(group: Group, seen: PlaceSeen, active_id: str) -> list[str]:
     """Those of them that run: what an action may ask for."""
     return [
         standby_id
@@ -161,7 +161,7 @@ def _busy(group: Group, standby: Processor) -> str | None:
     return None if moves else f"action {action.ask.uuid} is about it"
 
 
-def _soonness(seen: Seen, standby_id: str) -> tuple[bool, int, bool, int]:
+def _soonness(seen: PlaceSeen, standby_id: str) -> tuple[bool, int, bool, int]:
     lag = seen.lags.get(standby_id)
     if lag is None:
         return soonness(None, None, 0)

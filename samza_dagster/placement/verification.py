@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from samza_dagster.placement.audit_form import Broken, Rule
-from samza_dagster.placement.audit_rules import History
+from samza_dagster.placement.audit_rules import CheckedHistory
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, digest_of
 
 
@@ -33,7 +33,7 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class AuditViolation:
     """The first thing that is wrong. `position` is the record's place, counted from 1."""
 
     position: int
@@ -56,7 +56,7 @@ class Verdict:
     head: Head | None
     starts: Mapping[str, int] = field(default_factory=dict[str, int])
     ways: Mapping[str, int] = field(default_factory=dict[str, int])
-    violation: Violation | None = None
+    violation: AuditViolation | None = None
 
     @property
     def ok(self) -> bool:
@@ -86,15 +86,15 @@ def verify(
     keeps records isn't known. Then a cut beginning passes. That no record at all is left
     of those that `head` counts passes only where all are known to be older.
     """
-    history = History(complete=bool(records) and records[0].number == 1)
-    violation: Violation | None = None
+    history = CheckedHistory(complete=bool(records) and records[0].number == 1)
+    violation: AuditViolation | None = None
     before: AuditRecord | None = None
     for position, record in enumerate(records, start=1):
         try:
             _check_chain(record, before)
             history.take(record)
         except Broken as broken:
-            violation = Violation(position, record.number, broken.rule, broken.seen)
+            violation = AuditViolation(position, record.number, broken.rule, broken.seen)
             break
         before = record
     last = records[-1] if records else None
@@ -136,11 +136,11 @@ def _check_chain(record: AuditRecord, before: AuditRecord | None) -> None:
         raise Broken(Rule.DIGEST, f"digest {record.digest:.12}, what it says has {content:.12}")
 
 
-def _beginning_missed(first: AuditRecord, since_ms: int | None) -> Violation | None:
+def _beginning_missed(first: AuditRecord, since_ms: int | None) -> AuditViolation | None:
     at_ms = first.previous_at_ms
     if first.number == 1 or at_ms is None or since_ms is None or at_ms < since_ms:
         return None
-    return Violation(
+    return AuditViolation(
         1,
         first.number,
         Rule.RETENTION,
@@ -149,7 +149,7 @@ def _beginning_missed(first: AuditRecord, since_ms: int | None) -> Violation | N
     )
 
 
-def _all_missed(head: Head, since_ms: int | None) -> Violation | None:
+def _all_missed(head: Head, since_ms: int | None) -> AuditViolation | None:
     if head.number == 0:
         return None
     if since_ms is None or head.at_ms is None:
@@ -159,14 +159,14 @@ def _all_missed(head: Head, since_ms: int | None) -> Violation | None:
     else:
         return None
     seen = f"no record is there, the coordinator's state names record {head.number}, {why}"
-    return Violation(0, 0, Rule.RETENTION, seen)
+    return AuditViolation(0, 0, Rule.RETENTION, seen)
 
 
-def _head_missed(last: AuditRecord, head: Head, records: int) -> Violation | None:
+def _head_missed(last: AuditRecord, head: Head, records: int) -> AuditViolation | None:
     found = Head(last.number, last.digest)
     if found == head:
         return None
-    return Violation(
+    return AuditViolation(
         records,
         found.number,
         Rule.HEAD,
@@ -175,19 +175,19 @@ def _head_missed(last: AuditRecord, head: Head, records: int) -> Violation | Non
     )
 
 
-def _kept_missed(records: Sequence[AuditRecord], kept: Head) -> Violation | None:
+def _kept_missed(records: Sequence[AuditRecord], kept: Head) -> AuditViolation | None:
     """Called for records that are numbered without a gap."""
     last = records[-1].number if records else 0
     place = kept.number - records[0].number if records else 0
     if kept.number > last:
         seen = f"it ends with record {last}, an earlier check saw record {kept.number}"
-        return Violation(len(records), last, Rule.HEAD, seen)
+        return AuditViolation(len(records), last, Rule.HEAD, seen)
     if place == -1 and records[0].previous_hash != kept.digest:
         seen = f"follows {records[0].previous_hash:.12}, an earlier check saw {kept.digest:.12}"
-        return Violation(1, records[0].number, Rule.HEAD, seen)
+        return AuditViolation(1, records[0].number, Rule.HEAD, seen)
     if place < 0 or records[place].digest == kept.digest:
         return None  # older than what is left, or as it was
-    return Violation(
+    return AuditViolation(
         place + 1,
         kept.number,
         Rule.HEAD,

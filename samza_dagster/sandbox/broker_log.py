@@ -19,7 +19,7 @@ _CONTROL = 0x20
 _LOG_APPEND_TIME = 0x08
 
 
-class Batch(NamedTuple):
+class RecordBatch(NamedTuple):
     """One batch of a partition's log; `at_ms` is its newest record's time.
 
     `by_broker`: the broker dated it as it appended it; else the producer did, before it sent it.
@@ -51,17 +51,17 @@ class Overlap(NamedTuple):
     how: str = "came back after the other had written"
 
 
-def batches(data: Path, topic: str, partition: int) -> list[Batch]:
+def batches(data: Path, topic: str, partition: int) -> list[RecordBatch]:
     """A partition as the broker whose data this is has it on disk, whole batches alone."""
-    found: list[Batch] = []
+    found: list[RecordBatch] = []
     for segment in sorted((data / f"{topic}-{partition}").glob("*.log")):
         found += parse(segment.read_bytes())
     return found
 
 
-def parse(data: bytes) -> list[Batch]:
+def parse(data: bytes) -> list[RecordBatch]:
     """The batches of one segment; a last one that isn't whole yet is left out."""
-    found: list[Batch] = []
+    found: list[RecordBatch] = []
     at = 0
     while at + _HEADER.size <= len(data):
         header = _HEADER.unpack_from(data, at)
@@ -71,25 +71,27 @@ def parse(data: bytes) -> list[Batch]:
             break
         if not attributes & _CONTROL:
             by_broker = bool(attributes & _LOG_APPEND_TIME)
-            found.append(Batch(first, first + last_delta + 1, producer_id, newest_ms, by_broker))
+            found.append(
+                RecordBatch(first, first + last_delta + 1, producer_id, newest_ms, by_broker)
+            )
         at += 12 + length
     return found
 
 
-def next_owner_ms(log: Sequence[Batch], after_ms: int) -> int | None:
+def next_owner_ms(log: Sequence[RecordBatch], after_ms: int) -> int | None:
     """When somebody wrote for the first time who hadn't by `after_ms`; None while nobody has."""
     known = {batch.producer_id for batch in log if batch.at_ms <= after_ms}
     return next((each.at_ms for each in log if each.producer_id not in known), None)
 
 
-def overlaps(topic: str, partition: int, log: Sequence[Batch]) -> list[Overlap]:
+def overlaps(topic: str, partition: int, log: Sequence[RecordBatch]) -> list[Overlap]:
     """Each return of a producer after another had written; empty when there was one owner.
 
     Of the two the one that came first into the log had no right to write any more.
     """
     found: list[Overlap] = []
     came: dict[int, int] = {}
-    before: list[Batch] = []
+    before: list[RecordBatch] = []
     for producer, group in groupby(log, key=lambda batch: batch.producer_id):
         run = list(group)
         if producer in came:

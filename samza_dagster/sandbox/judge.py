@@ -21,7 +21,7 @@ _SILENT_S = 20.0
 
 
 @dataclass(frozen=True)
-class Verdict:
+class OutputVerdict:
     """What the judge found for all inputs up to its cut."""
 
     inputs: int
@@ -77,7 +77,7 @@ class Judge:
         deadline_s: float = 60.0,
         partitions: Sequence[int] | None = None,
         window_ms: tuple[int, int] | None = None,
-    ) -> Verdict:
+    ) -> OutputVerdict:
         """Judges all inputs that are there now; waits for their outputs until the deadline.
 
         `partitions` (all when None) and `window_ms` say whose silences are looked for and
@@ -97,7 +97,7 @@ class Judge:
         window = window_ms or (0, int(time.time() * 1000))
         numbers = range(self._counts[INPUT_TOPIC]) if partitions is None else partitions
         gaps = [self.ledger.longest_gap(number, *window) for number in numbers]
-        return Verdict(
+        return OutputVerdict(
             self.ledger.inputs,
             self.ledger.completed,
             self.ledger.outputs,

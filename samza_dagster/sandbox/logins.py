@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from samza_dagster.metadata.authorizer import ALLOW, USER, Authorizer, Rule
+from samza_dagster.metadata.authorizer import ALLOW, USER, AclRule, Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job
@@ -60,14 +60,14 @@ class LoginFiles:
         _write(self.secret, secret)
 
 
-def container_rights(*, actives: int = 2) -> list[Rule]:
+def container_rights(*, actives: int = 2) -> list[AclRule]:
     """Read and write on the job's topics, without our own: state and audit are the coordinator's."""
     ours = {
         naming.state_topic(demo_job.JOB_NAME, demo_job.JOB_ID),
         naming.audit_topic(demo_job.JOB_NAME, demo_job.JOB_ID),
     }
     return [
-        Rule(RIGHTS_OF, ALLOW, operation, "TOPIC", topic.name)
+        AclRule(RIGHTS_OF, ALLOW, operation, "TOPIC", topic.name)
         for topic in demo_job.topics(actives=actives)
         if topic.name not in ours
         for operation in ("READ", "WRITE")

@@ -41,7 +41,7 @@ class JobModelServer:
         self._job_model = job_model.to_json().encode()
         answer = self._answer
 
-        class Handler(BaseHTTPRequestHandler):
+        class MasterPage(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 body = answer(self.path)
                 self.send_response(200)
@@ -53,7 +53,7 @@ class JobModelServer:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's name
                 return
 
-        self._server = ThreadingHTTPServer((LOOPBACK, 0), Handler)
+        self._server = ThreadingHTTPServer((LOOPBACK, 0), MasterPage)
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), daemon=True
         )

@@ -44,7 +44,7 @@ _UNFAILING = commands.Register | commands.StopWork | commands.Expect
 """These write nothing, or it may be repeated; the others' writes fail."""
 
 
-class Violation(AssertionError):
+class GroupViolation(AssertionError):
     """An invariant broke; the message names it, the history's seed, and when."""
 
 
@@ -106,7 +106,7 @@ class StandaloneWorld:
         return Counter(each.status_code.value for each in self._server.placement.responses.values())
 
     def run(self, events: int) -> None:
-        """So many events, then calm; raises `Violation`."""
+        """So many events, then calm; raises `GroupViolation`."""
         for _ in range(events):
             self._happen()
         self._calm()
@@ -384,8 +384,8 @@ class StandaloneWorld:
             if (f"Standby-{task}-0", place) in places:
                 raise self._broken("a standby is elsewhere than its active", f"{task} at {place}")
 
-    def _broken(self, invariant: str, seen: str) -> Violation:
-        return Violation(f"{invariant}: {seen}; seed {self.seed}, event {self.events}")
+    def _broken(self, invariant: str, seen: str) -> GroupViolation:
+        return GroupViolation(f"{invariant}: {seen}; seed {self.seed}, event {self.events}")
 
 
 def _actives(run: ContainerModel) -> list[str]:

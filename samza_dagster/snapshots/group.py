@@ -25,7 +25,7 @@ def group_facts(connection: Connection, at_ms: int) -> list[Row]:
 
     Raises `Unreachable` when ZooKeeper doesn't answer, `InvalidInput` when it has no such group.
     """
-    from samza_dagster.client.group_session import GroupSession  # late: without kazoo no group
+    from samza_dagster.client.group import GroupSession  # late: without kazoo no group
 
     with closing(GroupSession(connection)) as session:
         reader = session.reader()

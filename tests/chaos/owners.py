@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from samza_dagster.model import naming
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.sandbox.broker_log import Batch, Overlap, batches, overlaps
+from samza_dagster.sandbox.broker_log import Overlap, RecordBatch, batches, overlaps
 
 CLOCKS_MS = 50
 """What two readings of one machine's clock may differ by, for steps that set it right."""
@@ -25,12 +25,12 @@ class Log(NamedTuple):
 
     topic: str
     partition: int
-    batches: Sequence[Batch]
+    batches: Sequence[RecordBatch]
 
 
 def batches_of_leader(
     data: Mapping[int, Path], leaders: Mapping[int, int], topic: str, partition: int
-) -> list[Batch]:
+) -> list[RecordBatch]:
     """A partition as its leader has it; `data` by node id, `leaders` node ids by partition.
 
     What another replica has beyond that, or in its place, was never acknowledged: it goes as
@@ -40,7 +40,7 @@ def batches_of_leader(
     return batches(data[leaders[partition]], topic, partition)
 
 
-def unjudged(topic: str, partition: int, log: Sequence[Batch], owners: int) -> str:
+def unjudged(topic: str, partition: int, log: Sequence[RecordBatch], owners: int) -> str:
     """Why `overlaps` says nothing of this log, or "": `owners` incarnations are known to have
     worked, one after the other. Batches without a producer's id look like one owner's, and
     so does what is left of a log that was compacted.

@@ -9,8 +9,7 @@ from uuid import uuid4
 import dagster as dg
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.client.asked import Asked
-from samza_dagster.client.requests import Wanted
+from samza_dagster.client.requests import Asked, Wanted
 from samza_dagster.client.responses import terminal
 from samza_dagster.client.views import (
     ActionView,

@@ -20,12 +20,12 @@ from fake_world import (  # noqa: F401 - tests have them from here
 )
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.client.asked import Asked
+from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.checks import check_budget, find_processor, legal_destination
 from samza_dagster.client.readiness import StandbysNow, standbys_now
-from samza_dagster.client.requests import Wanted
+from samza_dagster.client.requests import Asked, Wanted
 from samza_dagster.client.responses import never_answered, terminal
-from samza_dagster.client.views import JobView, ProcessorProgress, ReplicaLag, over_with
+from samza_dagster.client.views import JobView, ReplicaLag, over_with
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
 from samza_dagster.lag import NewestReadiness
 from samza_dagster.model import PlacementRequest, PlacementResponse, TaskMode

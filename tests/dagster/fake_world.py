@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import fake_am
 
-from samza_dagster.client.asked import Asked
+from samza_dagster.client.requests import Asked
 from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,

@@ -13,8 +13,7 @@ from fake_placement import Killed
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.tags import GROUP, JOB
 from samza_dagster.orchestration.watch import failover_tick as module
-from samza_dagster.orchestration.watch.acknowledge import acknowledge_job
-from samza_dagster.orchestration.watch.audit import audit_job
+from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
 from samza_dagster.orchestration.watch.reported import acknowledged, acknowledgement
 from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover
@@ -199,7 +198,7 @@ def test_the_run_watches_explains_and_records(
     assert told["explained"] == why["what"]
     timeline = [(row["status"], row["ms since request"]) for row in rows(told["timeline_table"])]
     assert timeline == [("IN_PROGRESS", 0), ("SUCCEEDED", 900)]
-    assert "Successfully started on host-1" in told["timeline"]
+    assert "Successfully started on host-1" in rows(told["timeline_table"])[-1]["message"]
     hosts = {row["host"]: row for row in rows(told["hosts_and_containers_table"])}
     assert "0 active running" in hosts["host-0"]["before"]
     assert "0 active running" not in hosts["host-0"]["after"]

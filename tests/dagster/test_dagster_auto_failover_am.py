@@ -14,8 +14,8 @@ from watched_am import NODE_EXPIRY_MS, REPORT_MS, WatchedAm, Watching
 
 from samza_dagster.cli.main import cli
 from samza_dagster.model.naming import LAST_SEEN
-from samza_dagster.orchestration.watch.policy import Mode, Rules
 from samza_dagster.orchestration.watch.score import Incident, incidents, summary
+from samza_dagster.orchestration.watch.settings import AutoFailover
 
 pytestmark = pytest.mark.dagster
 DEADLINE_MS = 3 * REPORT_MS
@@ -138,7 +138,7 @@ def test_no_advice_names_what_an_am_refuses(number: int) -> None:
     """Of any fault, in any mode that doesn't ask."""
     fault = FAULTS[number]
     world = WatchedAm(seed=number, resource_manager=fault.resource_manager)
-    watching = Watching(world, Rules(Mode.ADVISE))
+    watching = Watching(world, AutoFailover(mode="advise"))
     watching.go_on(300)
     fault.inject(world)
     for event in watching.go_on(900):
@@ -149,7 +149,7 @@ def test_no_advice_names_what_an_am_refuses(number: int) -> None:
 def test_in_act_a_frozen_active_is_moved_by_one_run() -> None:
     """Of `move_with_standby`, which asks twice; the tick itself writes nothing."""
     world = WatchedAm()
-    watching = Watching(world, Rules(Mode.ACT))
+    watching = Watching(world, AutoFailover(mode="act"))
     watching.go_on(300)
     world.freeze("0")
     watching.go_on(400)
@@ -164,7 +164,7 @@ def test_in_act_a_frozen_active_is_moved_by_one_run() -> None:
 
 def test_a_run_under_a_prefix_is_that_of_its_own_job() -> None:
     """Its name, and its tags: another cluster may have a job of that name and id."""
-    watching = Watching(WatchedAm(hosts=8), Rules(Mode.ACT), prefix="east")
+    watching = Watching(WatchedAm(hosts=8), AutoFailover(mode="act"), prefix="east")
     watching.go_on(300)
     watching.world.freeze("0")
     watching.world.freeze("2-0")
@@ -177,7 +177,7 @@ def test_a_run_under_a_prefix_is_that_of_its_own_job() -> None:
 def test_in_act_a_dead_standby_is_restarted_where_it_is() -> None:
     """Once; its end is told when it reports again, not when it was started."""
     world = WatchedAm()
-    watching = Watching(world, Rules(Mode.ACT))
+    watching = Watching(world, AutoFailover(mode="act"))
     watching.go_on(300)
     world.freeze("1-0")
     watching.go_on(500)
@@ -193,7 +193,7 @@ def test_in_act_a_dead_standby_is_restarted_where_it_is() -> None:
 def test_in_act_nothing_is_asked_for_what_an_am_does_itself_or_nobody_reads(fault: Fault) -> None:
     """A dead node, a dead AM, a dead job."""
     world = WatchedAm(resource_manager=fault.resource_manager)
-    watching = Watching(world, Rules(Mode.ACT))
+    watching = Watching(world, AutoFailover(mode="act"))
     watching.go_on(300)
     fault.inject(world)
     watching.go_on(1_200)
@@ -257,7 +257,7 @@ def test_what_comes_back_by_itself_needed_nothing() -> None:
 def test_what_a_person_asked_is_not_the_am_s_own() -> None:
     """An operator follows the advice late: the two requests were seen in flight."""
     world = WatchedAm()
-    watching = Watching(world, Rules(Mode.ADVISE))
+    watching = Watching(world, AutoFailover(mode="advise"))
     watching.go_on(300)
     world.freeze("0")
     watching.go_on(300)
@@ -307,7 +307,7 @@ def test_a_job_that_falls_silent_has_no_container_that_is_silent_alone() -> None
     """The first of them is silent an interval before the last: nothing is asked on a dead job."""
     for seed in range(10):
         world = WatchedAm(seed=seed)
-        watching = Watching(world, Rules(Mode.ACT))
+        watching = Watching(world, AutoFailover(mode="act"))
         watching.go_on(300 + 7 * seed)
         world.kill_job()
         assert told(watching.go_on(400)) == [("job-dead", "job")]

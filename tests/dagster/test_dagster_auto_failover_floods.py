@@ -12,8 +12,8 @@ from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.watch import stored
 from samza_dagster.orchestration.watch.failover_tick import Tick
-from samza_dagster.orchestration.watch.policy import Mode, Rules
 from samza_dagster.orchestration.watch.reported import acknowledgement
+from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.watch.stored import InstanceEvents
 
 pytestmark = pytest.mark.dagster
@@ -27,7 +27,7 @@ class Sensor:
     def __init__(self, instance: dg.DagsterInstance, key: dg.AssetKey, cap: int) -> None:
         self.world = Lookout(actives=8, host_count=8)
         self.instance, self.key = instance, key
-        self.rules = Rules(Mode.ACT, cap_per_hour=cap)
+        self.settings = AutoFailover(mode="act", cap_per_hour=cap)
         self.keeper = DictKeeper()
         self.cursor: str | None = None
         self.held: list[str] = []
@@ -43,7 +43,7 @@ class Sensor:
                 LookoutClient(world),
                 events,
                 self.keeper,
-                self.rules,
+                self.settings,
                 lambda: world.now_ms,
                 say=self.said.append,
                 key=self.key,

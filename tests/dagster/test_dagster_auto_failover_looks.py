@@ -56,11 +56,10 @@ class Ticking:
         return self.world.now_ms
 
     def tick(self, cursor: str | None = None) -> tuple[Tick, Memory]:
-        rules = self.settings.rules()
         events = InstanceEvents(self.instance)
         keeper = InstanceKeeper(self.instance)
-        tick = Tick(LookoutClient(self.world), events, keeper, rules, self.now)
-        return tick, watch(tick, cursor, self.settings, clock=self.seconds, pause=self.pause)
+        tick = Tick(LookoutClient(self.world), events, keeper, self.settings, self.now)
+        return tick, watch(tick, cursor, clock=self.seconds, pause=self.pause)
 
 
 class _Killed(BaseException):
@@ -197,5 +196,5 @@ def test_what_opening_the_client_took_is_part_of_the_tick(ticking: Ticking) -> N
     """Dagster counts it too."""
     tick, _ = ticking.tick()
     before = ticking.seconds()
-    watch(tick, None, SETTINGS, clock=ticking.seconds, pause=ticking.pause, began=before - 17.5)
+    watch(tick, None, clock=ticking.seconds, pause=ticking.pause, began=before - 17.5)
     assert ticking.seconds() - before <= 1.5

@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.watch.failover_tick import Tick, watch
-from samza_dagster.orchestration.watch.policy import HOUR_MS, Mode, Rules
+from samza_dagster.orchestration.watch.policy import HOUR_MS
 from samza_dagster.orchestration.watch.reported import acknowledgement
 from samza_dagster.orchestration.watch.settings import AutoFailover
-from samza_dagster.orchestration.watch.signals import Thresholds
 
 pytestmark = pytest.mark.dagster
-LOOKS = AutoFailover.model_validate({"look_for_s": 2})
 HOSTS = [f"host-{n}" for n in range(4)]
 MISHAPS = (
     "none",
@@ -38,7 +36,7 @@ class Killed(BaseException):
 class Story:
     """A world, the sensor's cursor and events, and what was asked in it."""
 
-    rules: Rules
+    settings: AutoFailover
     world: Lookout = field(default_factory=Lookout)
     events: ListEvents = field(default_factory=ListEvents)
     keeper: DictKeeper = field(default_factory=DictKeeper)
@@ -66,12 +64,12 @@ class Story:
             self.heard_ms = world.now_ms
         for _ in range(2 if mishap == "twice" else 1):
             client = LookoutClient(world)
-            tick = Tick(client, self.events, self.keeper, self.rules, lambda: world.now_ms)
+            tick = Tick(client, self.events, self.keeper, self.settings, lambda: world.now_ms)
             if mishap == "killed after it asked":
                 world.after_ask = self._die
             try:
                 memory = watch(
-                    tick, self.cursor, LOOKS, clock=lambda: world.now_ms / 1000, pause=self._pause
+                    tick, self.cursor, clock=lambda: world.now_ms / 1000, pause=self._pause
                 )
             except Killed:
                 self.unsaid |= set(world.asked) - known
@@ -108,7 +106,7 @@ class Story:
             for uuid, at in world.asked_at.items()
             if world.now_ms - at < HOUR_MS and uuid not in self.orphans
         ]
-        assert len(lately) < self.rules.cap_per_hour
+        assert len(lately) < self.settings.cap_per_hour
         acks = self.acknowledged_ms
         for uuid, (_, other) in world.asked.items():
             if group_of(other) == group and uuid not in self.orphans:
@@ -167,8 +165,10 @@ def test_nothing_is_done_twice_and_nothing_is_lost(
     steps: list[tuple[str, int, list[tuple[str, int]]]], bad_looks: int, cap: int
 ) -> None:
     """Over worlds and mishaps: one request a failure, the block, the cap, one run and one record of each."""
-    thresholds = Thresholds(bad_looks=bad_looks, good_looks=2, bad_within_ms=3_600_000)
-    story = Story(Rules(Mode.ACT, thresholds, cap_per_hour=cap, mass_share=0.5))
+    patience = {"bad_looks": bad_looks, "good_looks": 2, "bad_within_s": 3_600}
+    story = Story(
+        AutoFailover(mode="act", look_for_s=2, cap_per_hour=cap, mass_share=0.5, **patience)
+    )
     story.tick()
     for what, where, ticks in steps:
         story.go(what, where)
@@ -198,7 +198,7 @@ def test_nothing_is_done_twice_and_nothing_is_lost(
 @pytest.mark.parametrize("mishap", MISHAPS)
 def test_a_frozen_agent_gives_one_request_one_run_one_record(mishap: str, at: int) -> None:
     """Whatever happens to the tick that asks, and to those after it."""
-    story = Story(Rules(Mode.ACT))
+    story = Story(AutoFailover(mode="act", look_for_s=2))
     story.world.words["host-0"] = 15_000
     for number in range(8):
         story.world.now_ms += 5_000
@@ -226,7 +226,7 @@ def told(story: Story, name: str) -> list[str]:
 @pytest.mark.parametrize("mishap", ["none", "twice", "cursor not kept", "no cursor"])
 def test_a_trouble_that_was_over_and_comes_again_is_told_again(mishap: str, at: int) -> None:
     """Twice it begins and ends: two advices, two ends, whatever happens to one of the ticks."""
-    story = Story(Rules(Mode.ADVISE))
+    story = Story(AutoFailover(mode="advise", look_for_s=2))
     number = 0
     for silent_ms in (15_000, 100, 15_000, 100):
         story.world.words["host-0"] = silent_ms
@@ -246,7 +246,7 @@ def test_a_trouble_that_was_over_and_comes_again_is_told_again(mishap: str, at: 
 
 def test_each_silence_of_one_leader_is_told() -> None:
     """It fell silent, came back as it was, and fell silent again: its epoch is the same."""
-    story = Story(Rules(Mode.ACT))
+    story = Story(AutoFailover(mode="act", look_for_s=2))
     for silent in (True, False, True):
         for _ in range(40 if silent else 3):
             story.world.now_ms += 5_000
@@ -258,7 +258,7 @@ def test_each_silence_of_one_leader_is_told() -> None:
 
 def test_what_is_held_back_again_is_told_again() -> None:
     """A block that nobody lifted holds the next failure too, and says so."""
-    story = Story(Rules(Mode.ACT))
+    story = Story(AutoFailover(mode="act", look_for_s=2))
     for silent_ms in (15_000, 100, 15_000, 100, 15_000):
         story.world.words["host-0"] = silent_ms
         for _ in range(3):

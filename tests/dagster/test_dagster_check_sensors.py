@@ -24,9 +24,8 @@ from samza_dagster.orchestration.watch.failover_tick import Tick
 from samza_dagster.orchestration.watch.findings import NOT_JUDGED, CheckMemory, looked
 from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 from samza_dagster.orchestration.watch.names import OBJECTIVE
-from samza_dagster.orchestration.watch.policy import Mode, Rules
 from samza_dagster.orchestration.watch.sensors import lag_slo_sensor
-from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
+from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants, LagSlo
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.dagster
@@ -302,7 +301,7 @@ def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) ->
     with dg.DagsterInstance.ephemeral() as instance:
 
         def auto(cursor: str | None) -> str:
-            rules = Rules(Mode.ACT, cap_per_hour=100)
+            rules = AutoFailover(mode="act", cap_per_hour=100)
             return (
                 Tick(client, events, DictKeeper(), rules, lambda: world.now_ms)
                 .run(cursor)

@@ -20,7 +20,7 @@ from fake_placement import (
 from test_dagster_jobs import failure
 from test_dagster_reexecution import execute, from_failure
 
-from samza_dagster.client.views import ProcessorProgress
+from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
 from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.operations import loop

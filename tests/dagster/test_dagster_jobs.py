@@ -17,7 +17,8 @@ from fake_placement import (
     too_late,
 )
 
-from samza_dagster.client.views import HostView, ProcessorProgress
+from samza_dagster.client.checkpoints import ProcessorProgress
+from samza_dagster.client.views import HostView
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.requests import request_uuid
 from tests.rig.bounce_world import earlier_restart
@@ -184,15 +185,14 @@ def test_relocate_standby_refuses_an_active(world: World, run: Run) -> None:
 
 
 def test_metadata_tells_the_map_the_timeline_and_the_seconds(world: World, run: Run) -> None:
-    """What an operator sees at the end of a run, in Markdown and as tables."""
+    """What an operator sees at the end of a run, as pictures and as tables."""
     world.coordinator = "samza"
     result = run("move_with_standby", processor="0")
     shown = output_metadata(result, "verify_placement")
-    assert (
-        "| host-3 | 0-0 standby last-seen | **0 active last-seen** |"
-        in shown["hosts_and_containers"]
-    )
+    assert "![after:](data:image/svg+xml" in shown["hosts_and_containers"]
     rows = {r.data["host"]: r.data for r in shown["hosts_and_containers_table"].records}
+    moved = {"before": "0-0 standby last-seen", "after": "0 active last-seen", "changed": True}
+    assert rows["host-3"] == {"host": "host-3", **moved}
     assert rows["host-1"]["after"] == "-"
     assert rows["host-4"]["changed"] is False
     timeline = [(r.data["step"], r.data["status"]) for r in shown["timeline_table"].records]

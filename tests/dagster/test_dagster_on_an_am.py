@@ -22,7 +22,7 @@ from test_dagster_jobs import failure, output_metadata
 from test_dagster_reexecution import CONTAINER, execute, from_failure
 
 from samza_dagster.client.views import ProcessorView
-from samza_dagster.metadata.resource_manager import Application, Cluster, Node
+from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
 from samza_dagster.placement import texts
 from tests.chaos.am_judge import Outcome
 from tests.chaos.am_requests import DAGSTER, REFUSED_THERE, config, drawn
@@ -241,7 +241,7 @@ def test_a_run_whose_destination_dies_between_stop_and_start_says_so_at_once(
     real, hosts = World.go_on, dict.fromkeys(world.hosts, "RUNNING")
 
     def yarn() -> Cluster:
-        nodes = {host: Node(host, state) for host, state in hosts.items()}
+        nodes = {host: YarnNode(host, state) for host, state in hosts.items()}
         return Cluster("http://rm:8088", nodes, Application("application_1_0001", "RUNNING"))
 
     def go_on(world: World, uuid: str) -> Any:

@@ -14,7 +14,7 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import PastError
 from samza_dagster.metadata import resource_manager as resource_managers
-from samza_dagster.metadata.resource_manager import Application, Cluster, Node
+from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
 from samza_dagster.orchestration.assets.datasets import (
     described,
     late_pyspark,
@@ -253,7 +253,7 @@ def test_containers_are_held_against_yarn_where_its_address_is_given(
     """What can't be asked is told; without an address nothing is."""
     assert "yarn" not in metadata(materialize("0=0"), "container_locality")
     application = Application("application_1_0004", "RUNNING", rpc_address="host-1:33257")
-    nodes = {"host-1": Node("host-1", "RUNNING"), "host-2": Node("host-2", "RUNNING")}
+    nodes = {"host-1": YarnNode("host-1", "RUNNING"), "host-2": YarnNode("host-2", "RUNNING")}
 
     class Yarn:
         def cluster(self, name: str, ident: str) -> Cluster:

@@ -16,7 +16,7 @@ import dagster as dg
 import pytest
 
 from samza_dagster.errors import ActionFailed, InvalidInput
-from samza_dagster.orchestration.deploy.run_launcher import Launch
+from samza_dagster.orchestration.deploy.run_launcher import RunLaunch
 from samza_dagster.orchestration.watch.failover_tick import LONGEST_TICK_S
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.dagster_stack import DagsterStack, processes_on
@@ -85,13 +85,13 @@ def test_a_run_s_process_is_known_by_when_the_kernel_started_it(stack: DagsterSt
         seen = [entry.user_message for entry in instance.all_logs(run_id)]
     said = re.search(r"start_ticks=(\d+), boot_id='(.+?)'", "\n".join(seen))
     assert said is not None
-    kept: list[Launch] = []
+    kept: list[RunLaunch] = []
 
     def is_kept() -> bool:
         with dg.DagsterInstance.from_config(str(stack.home)) as instance:
             events = instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
             told = [e.dagster_event.message or "" for e in events if e.dagster_event]
-        kept[:] = [launch for text in told if (launch := Launch.read(text))]
+        kept[:] = [launch for text in told if (launch := RunLaunch.read(text))]
         return bool(kept)
 
     until("the daemon has kept the launch", is_kept, seconds=30)

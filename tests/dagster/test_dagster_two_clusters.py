@@ -22,7 +22,7 @@ from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import failover_tick
-from samza_dagster.orchestration.watch.acknowledge import acknowledge_job
+from samza_dagster.orchestration.watch.audit import acknowledge_job
 from samza_dagster.orchestration.watch.reported import acknowledgement
 from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover

@@ -28,7 +28,7 @@ from samza_dagster.metadata.resource_manager import Application
 from samza_dagster.model import PlacementRequest, TaskMode
 from samza_dagster.model.naming import LAST_SEEN, group_of, is_standby
 from samza_dagster.orchestration.watch.failover_tick import Tick
-from samza_dagster.orchestration.watch.policy import Rules
+from samza_dagster.orchestration.watch.settings import AutoFailover
 
 BEGIN_MS = 1_700_000_000_000
 REPORT_MS = 60_000
@@ -312,7 +312,7 @@ class Watching:
     """`auto_failover` over such a world, a look each five seconds."""
 
     world: WatchedAm
-    rules: Rules = field(default_factory=Rules)
+    settings: AutoFailover = field(default_factory=AutoFailover)
     events: ListEvents = field(default_factory=ListEvents)
     runs: list[dg.RunRequest] = field(default_factory=list[dg.RunRequest])
     cursor: str | None = None
@@ -329,7 +329,7 @@ class Watching:
                 AmClient(self.world),  # type: ignore[arg-type]
                 self.events,
                 keeper,
-                self.rules,
+                self.settings,
                 lambda: self.world.now_ms,
                 prefix=self.prefix,
             )

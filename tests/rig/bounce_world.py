@@ -9,15 +9,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from samza_dagster.client.asked import Asked
+from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.plan import Plan, make_plan
+from samza_dagster.client.requests import Asked
 from samza_dagster.client.stop_budget import StopBudget, stop_budgets
 from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,
     HostView,
     JobView,
-    ProcessorProgress,
     ProcessorView,
     ReplicaLag,
 )

@@ -21,7 +21,7 @@ from samza_dagster.agent.files import read_json
 from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.sandbox import demo_job, graphql
 from samza_dagster.sandbox.dagster_stack import DagsterStack
-from samza_dagster.sandbox.judge import Judge, Verdict
+from samza_dagster.sandbox.judge import Judge, OutputVerdict
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.demo_sandbox import demo_sandbox
 from tests.rig.job import alive, kill, runs
@@ -64,7 +64,7 @@ class Cockpit:
         self.instance.dispose()
         self.job.close()
 
-    def judge(self) -> Verdict:
+    def judge(self) -> OutputVerdict:
         """An outsider on all inputs of until now and their outputs."""
         return self._judge.judge(deadline_s=60 * PACE)
 

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from samza_dagster.metadata.authorizer import ALLOW, Authorizer, Rule
+from samza_dagster.metadata.authorizer import ALLOW, AclRule, Authorizer
 from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
@@ -91,7 +91,7 @@ def config_of(
     for topic, count in topics.items():
         ensure_topic(cluster, topic, partitions=count, replicas=replicas)
     Authorizer(cluster).add_rules(
-        [Rule(RIGHTS_OF, ALLOW, what, "TOPIC", t) for t in topics for what in ("READ", "WRITE")]
+        [AclRule(RIGHTS_OF, ALLOW, what, "TOPIC", t) for t in topics for what in ("READ", "WRITE")]
     )
     return config
 

@@ -35,7 +35,7 @@ class FrozenHost:
         for pid in (*self._keepers, *self._jvms):
             os.kill(pid, signal.SIGSTOP)
 
-    def batches(self, partition: int) -> list[broker_log.Batch]:
+    def batches(self, partition: int) -> list[broker_log.RecordBatch]:
         """The changelog partition as the broker has it on disk."""
         data = self._sandbox.directory / "broker" / "data"
         return broker_log.batches(data, demo_job.CHANGELOG_TOPIC, partition)

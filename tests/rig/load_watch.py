@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from samza_dagster.sandbox import load
-from samza_dagster.sandbox.judge import Verdict
+from samza_dagster.sandbox.judge import OutputVerdict
 from samza_dagster.sandbox.lifecycle import Sandbox
 
 
@@ -16,7 +16,7 @@ class LoadWatch:
         self._load_lives = load_lives
         self._first: int | None = None
 
-    def why_not(self, verdict: Verdict) -> str:
+    def why_not(self, verdict: OutputVerdict) -> str:
         """What is wrong so far, or ""."""
         if not self._load_lives():
             return "the load's process is dead"

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Collection, Iterable
 
-from samza_dagster.metadata.interface import Change, Kept
+from samza_dagster.metadata.interface import Change, KeptValue, wall_clock_ms
 
 _log = logging.getLogger(__name__)
-
-
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class MemoryMetadataStore:
@@ -22,10 +17,10 @@ class MemoryMetadataStore:
     They are all in `written`, in order. Thread-safe. Each watch has a thread of its own, so a callback may write.
     """
 
-    def __init__(self, now_ms: Callable[[], int] = _wall_clock_ms) -> None:
+    def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self._now_ms = now_ms
         self.written: list[Change] = []
-        self._newest: dict[str, dict[str, Kept]] = {}
+        self._newest: dict[str, dict[str, KeptValue]] = {}
         self._grown = threading.Condition()
         self._watches: list[_MemoryWatch] = []
 
@@ -40,7 +35,7 @@ class MemoryMetadataStore:
         with self._grown:
             return {key: kept.value for key, kept in self._newest.get(namespace, {}).items()}
 
-    def whole(self) -> dict[str, dict[str, Kept]]:
+    def whole(self) -> dict[str, dict[str, KeptValue]]:
         """Every namespace with its keys and their newest values."""
         with self._grown:
             return {namespace: dict(keys) for namespace, keys in self._newest.items()}
@@ -116,7 +111,7 @@ class MemoryMetadataStore:
             if value is None:
                 keys.pop(key, None)
             else:
-                keys[key] = Kept(value, position)
+                keys[key] = KeptValue(value, position)
             self._grown.notify_all()
         return position
 

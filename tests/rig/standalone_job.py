@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from samza_dagster.client.access import JobAccess
-from samza_dagster.client.group_reader import GroupReader
+from samza_dagster.client.group import GroupReader
 from samza_dagster.metadata.job_topics import JobTopics, OffsetRange
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.topic_reader import TopicRecord

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from samza_dagster.coordinator.fencing.principals import Names, Principals, is_fresh_rehearsal
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.metadata.authorizer import Authorizer, Rule
+from samza_dagster.metadata.authorizer import AclRule, Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.principal_view import DEADLINE_S, PrincipalView
 from samza_dagster.placement.logins import incarnations, launched_without
@@ -42,7 +42,7 @@ class BrokerFence:
         self._authorizer = authorizer
         self._security = security
         self._fenced = fenced
-        self._rights: tuple[Rule, ...] | None = None
+        self._rights: tuple[AclRule, ...] | None = None
         self._admitted: set[str] = set()
         self._left_out: frozenset[str] = frozenset()
         self._changed = threading.Condition()
@@ -236,7 +236,7 @@ def security_of(principals: Principals, cluster: KafkaCluster) -> dict[str, str]
     return {**cluster.tls_settings(), **principals.security()}
 
 
-def granted_rules(principals: Principals, authorizer: Authorizer) -> tuple[Rule, ...]:
+def granted_rules(principals: Principals, authorizer: Authorizer) -> tuple[AclRule, ...]:
     """The rules that each incarnation gets a copy of."""
     return tuple(authorizer.rules(principals.rights_of)) if principals.rights_of else ()
 

@@ -23,7 +23,7 @@ from samza_dagster.coordinator.fencing.principals import (
     systems_apart,
 )
 from samza_dagster.errors import MissingPrerequisite, Refused, SamzaDagsterError, Unreachable
-from samza_dagster.metadata.authorizer import ALLOW, ANYTHING, Authorizer, Rule
+from samza_dagster.metadata.authorizer import ALLOW, ANYTHING, AclRule, Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.principal_view import PrincipalView
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Finding:
+class Condition:
     """One condition: whether it holds, what was seen, and what would make it hold."""
 
     check: str
@@ -44,7 +44,7 @@ class Finding:
 
 def examine(
     principals: Principals, cluster: KafkaCluster, config: Mapping[str, str]
-) -> Iterator[Finding]:
+) -> Iterator[Condition]:
     """The conditions in order; ends after the first that doesn't hold. Raises `Unreachable`."""
     authorizer = Authorizer(cluster)
     yielded = ""
@@ -57,7 +57,7 @@ def examine(
     except Unreachable:
         raise
     except SamzaDagsterError as error:
-        yield Finding(f"what follows '{yielded}'" if yielded else _MAY_CHANGE, False, str(error))
+        yield Condition(f"what follows '{yielded}'" if yielded else _MAY_CHANGE, False, str(error))
 
 
 def require_fence(principals: Principals, cluster: KafkaCluster, config: Mapping[str, str]) -> None:
@@ -88,9 +88,9 @@ def _examined(
     cluster: KafkaCluster,
     authorizer: Authorizer,
     config: Mapping[str, str],
-) -> Iterator[Finding]:
+) -> Iterator[Condition]:
     missing = sorted({"ALTER", "DESCRIBE"} - authorizer.own_operations())
-    yield Finding(
+    yield Condition(
         _MAY_CHANGE,
         not missing,
         f"no {', '.join(missing)} on the cluster"
@@ -101,10 +101,10 @@ def _examined(
     try:
         authorizer.require()
     except MissingPrerequisite as error:
-        yield Finding(_AUTHORIZER, False, error.seen, error.fix)
+        yield Condition(_AUTHORIZER, False, error.seen, error.fix)
         return
     rules = authorizer.rules()
-    yield Finding(_AUTHORIZER, True, f"{len(rules)} rules")
+    yield Condition(_AUTHORIZER, True, f"{len(rules)} rules")
     yield rights(principals, authorizer.rules)
     name = rehearsal_id(wall_clock_ms())
     fence = BrokerFence.at(principals, cluster, lambda _: None)
@@ -114,19 +114,19 @@ def _examined(
         fence.remove_now([name])
 
 
-def rights(principals: Principals, read: Callable[[], list[Rule]]) -> Finding:
+def rights(principals: Principals, read: Callable[[], list[AclRule]]) -> Condition:
     """Whether containers have any; what was just given reaches a broker a moment later."""
     return _settled(lambda: _rights_among(principals, read()), lambda found: found.ok)
 
 
-def _rights_among(principals: Principals, rules: list[Rule]) -> Finding:
+def _rights_among(principals: Principals, rules: list[AclRule]) -> Condition:
     of = principals.rights_of
     granted = [r for r in rules if r.permission == ALLOW and r.principal == of]
     everybody = [r for r in rules if r.permission == ALLOW and r.principal == f"User:{ANYTHING}"]
     if of:
         seen = f"{len(granted)} ALLOW rules of {of}"
-        return Finding(_RIGHTS, bool(granted), seen, f"add ALLOW rules for {of}")
-    return Finding(
+        return Condition(_RIGHTS, bool(granted), seen, f"add ALLOW rules for {of}")
+    return Condition(
         _RIGHTS,
         bool(everybody),
         f"{len(everybody)} ALLOW rules for User:{ANYTHING}",
@@ -139,9 +139,9 @@ def _rehearsed(
     cluster: KafkaCluster,
     fence: BrokerFence,
     name: str,
-    rules: list[Rule],
+    rules: list[AclRule],
     config: Mapping[str, str],
-) -> Iterator[Finding]:
+) -> Iterator[Condition]:
     fence.admit(name)
     view = PrincipalView(
         principals.bootstrap_servers,
@@ -157,10 +157,10 @@ def _rehearsed(
     except Unreachable as error:
         without, seen, lacking = (principals.bootstrap_servers,), error.seen, {}
     if without:
-        yield Finding(_LOG_IN, False, seen, f"a SASL listener with {principals.mechanism}")
+        yield Condition(_LOG_IN, False, seen, f"a SASL listener with {principals.mechanism}")
         return
-    yield Finding(_LOG_IN, True, f"{principals.bootstrap_servers}, {principals.mechanism}")
-    yield Finding(
+    yield Condition(_LOG_IN, True, f"{principals.bootstrap_servers}, {principals.mechanism}")
+    yield Condition(
         _TOPICS,
         not lacking,
         "; ".join(f"no {what} on {topic}" for topic, what in sorted(lacking.items()))
@@ -171,7 +171,7 @@ def _rehearsed(
     # everybody where brokers are set to `allow.everyone.if.no.acl.found`.
     is_ruled = any((r.resource, r.name) == ("TOPIC", ANYTHING) for r in rules)
     open_for_all = () if is_ruled else view.who_tells_of(secrets.token_hex(12))
-    yield Finding(
+    yield Condition(
         _CLOSED,
         not open_for_all,
         f"it may use a topic that no rule speaks of at {', '.join(open_for_all)}"
@@ -181,7 +181,7 @@ def _rehearsed(
         "needs them: a fence is a rule on all topics, and would end that they are open",
     )
     serving = _settled(lambda: fence.fence_now(name))
-    yield Finding(_FENCED, not serving, ", ".join(serving) or "refused")
+    yield Condition(_FENCED, not serving, ", ".join(serving) or "refused")
 
 
 def _settled(

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from samza_dagster.coordinator.limits import FENCING, fencing_of
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.authorizer import ANYTHING, DENY, USER, Rule
+from samza_dagster.metadata.authorizer import ANYTHING, DENY, USER, AclRule
 from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.placement.state import Fencing
 
@@ -135,7 +135,7 @@ class Principals(Names):
         digest = hmac.new(self.secret, message, hashlib.sha256).digest()
         return base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
-    def rights(self, execution_id: str, granted: tuple[Rule, ...]) -> list[Rule]:
+    def rights(self, execution_id: str, granted: tuple[AclRule, ...]) -> list[AclRule]:
         """What it may do, and may not: `granted` are the rules of `rights_of`, ALLOW and DENY.
 
         Without its DENY rules an incarnation might do what `rights_of` may not.
@@ -143,13 +143,13 @@ class Principals(Names):
         principal = self.principal(execution_id)
         return [replace(rule, principal=principal) for rule in granted]
 
-    def fence(self, execution_id: str) -> list[Rule]:
+    def fence(self, execution_id: str) -> list[AclRule]:
         """What shuts it out: no operation on any topic, for it alone.
 
         All topics, because an output needs no mention in a job's config. Topics alone,
         because nothing else of a Samza job has an owner.
         """
-        return [Rule(self.principal(execution_id), DENY, "ALL", "TOPIC", ANYTHING)]
+        return [AclRule(self.principal(execution_id), DENY, "ALL", "TOPIC", ANYTHING)]
 
     def security(self) -> dict[str, str]:
         """The containers' listener, as librdkafka's settings, without a login."""

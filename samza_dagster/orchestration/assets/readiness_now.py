@@ -36,8 +36,8 @@ from samza_dagster.orchestration.watch.check_tick import (
 )
 from samza_dagster.orchestration.watch.findings import (
     NOTE,
+    CheckFinding,
     CheckMemory,
-    Finding,
     Samples,
     looked,
 )
@@ -55,7 +55,7 @@ from samza_dagster.orchestration.watch.settings import LagSlo
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ReplicaLag
 
-NOT_SEEN = Finding("", "not known from one look", "sensor invariants follows them", NOTE)
+NOT_SEEN = CheckFinding("", "not known from one look", "sensor invariants follows them", NOTE)
 SHOWN_ROWS = 1_000
 DRAWN, LEAST_S = 5, 5
 LATE_S, LATE_TICKS = 60, 3
@@ -285,10 +285,10 @@ def kept_memory(
 
 def _objectives_now(
     slo: LagSlo, lags: Sequence[ReplicaLag] | Unreachable, kept: CheckMemory | None, now_ms: int
-) -> list[Finding] | Unreachable:
+) -> list[CheckFinding] | Unreachable:
     if isinstance(lags, Unreachable):
         return lags
-    objectives = slo.parsed()
+    objectives = slo.objectives
     former: Samples = kept.samples if kept is not None else {}
     samples = followed(former, timed(objectives, lags), now_ms)
     broken = breaches(objectives, lags, samples)

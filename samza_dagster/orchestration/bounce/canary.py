@@ -13,7 +13,7 @@ from samza_dagster.errors import InvalidInput, some_of
 from samza_dagster.orchestration.bounce.back import not_itself
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.loop import CanaryVerdict
-from samza_dagster.orchestration.plans.bounce import ACTIVE, BouncePlan, Judge
+from samza_dagster.orchestration.plans.bounce import ACTIVE, BounceJudge, BouncePlan
 from samza_dagster.orchestration.plans.order import not_running
 from samza_dagster.orchestration.show.pictures import clock
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
 
 
-def looked_up(context: dg.OpExecutionContext, judge: Judge) -> list[str]:
+def looked_up(context: dg.OpExecutionContext, judge: BounceJudge) -> list[str]:
     """What the plan has to say of its judge: nothing when it is one of this code location.
 
     A run knows its own code location and what was ever evaluated, no other code location.

@@ -15,7 +15,7 @@ from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.plan_record import plan_records, read_back
-from samza_dagster.orchestration.plans.bounce import BouncePlan, Judge, Measured
+from samza_dagster.orchestration.plans.bounce import BounceJudge, BouncePlan, Measured
 from samza_dagster.orchestration.show.bounce import bounce_svg
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
@@ -110,7 +110,7 @@ class RunLedger:
         return None if self._plan.judge is None else check_result(self._context, self._plan.judge)
 
 
-def check_result(context: dg.OpExecutionContext, judge: Judge) -> bool | None:
+def check_result(context: dg.OpExecutionContext, judge: BounceJudge) -> bool | None:
     """Whether the newest result passed of those that weren't there when a run of the chain asked first.
 
     None while there is no such result. The tag of that run has which were there.

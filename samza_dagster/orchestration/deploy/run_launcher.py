@@ -57,7 +57,7 @@ _CLOCKS_S = 5.0  # an event is written after its process has started; clocks dif
 
 
 @dataclass(frozen=True)
-class Launch:
+class RunLaunch:
     """When a run's process was started, in the kernel's clock ticks since a boot.
 
     As `/proc/<pid>/stat` has it, and no step of the wall clock changes it.
@@ -75,7 +75,7 @@ class Launch:
         )
 
     @classmethod
-    def read(cls, text: str) -> Launch | None:
+    def read(cls, text: str) -> RunLaunch | None:
         """None for any other event."""
         told = _LAUNCHED.match(text)
         return cls(int(told[1]), int(told[2]), told[3]) if told else None
@@ -91,7 +91,7 @@ class RunProcess:
 
     pid: int
     said_at: float
-    launch: Launch | None = None
+    launch: RunLaunch | None = None
 
 
 class WatchedRunLauncher(dg.DefaultRunLauncher):
@@ -127,7 +127,7 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
                     f" started: the launch isn't tried again beside it. {error}"
                 ) from error
         try:
-            launch = Launch(since_tick, _ticks(), (self.proc / _BOOT_ID).read_text().strip())
+            launch = RunLaunch(since_tick, _ticks(), (self.proc / _BOOT_ID).read_text().strip())
             self._instance.report_engine_event(str(launch), context.dagster_run)
         except Exception:  # the process runs: a launch that fails now is tried again beside it
             _LOG.exception(
@@ -201,12 +201,12 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
     def _process_of(self, run_id: str) -> RunProcess | None:
         if not self.has_instance:
             return None
-        launch: Launch | None = None
+        launch: RunLaunch | None = None
         started: tuple[int, float] | None = None
         kind = dg.DagsterEventType.ENGINE_EVENT
         for entry in self._instance.all_logs(run_id, of_type=kind):
             said = (entry.dagster_event.message if entry.dagster_event else None) or ""
-            launch = Launch.read(said) or launch
+            launch = RunLaunch.read(said) or launch
             if told := _STARTED.match(said):
                 started = int(told[1]), entry.timestamp
         return RunProcess(*started, launch) if started is not None else None

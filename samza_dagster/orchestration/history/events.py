@@ -90,7 +90,7 @@ class HistoryCursor(Versioned):
 
 
 @dataclass(frozen=True)
-class Mark:
+class RecordedOutcome:
     """Where an outcome that was recorded stands, and when it was answered, in ms."""
 
     topic: str
@@ -98,7 +98,7 @@ class Mark:
     at_ms: int
 
     @classmethod
-    def of(cls, event: dg.AssetMaterialization, job: str) -> Mark | None:
+    def of(cls, event: dg.AssetMaterialization, job: str) -> RecordedOutcome | None:
         """Of an event of this job; None for another's, or one that can't be read."""
         told = {name: value.value for name, value in event.metadata.items()}
         position, at_s = told.get("position"), told.get("responded_at")
@@ -113,7 +113,11 @@ Responses = Sequence[tuple[int, PlacementResponse]]
 
 
 def resumed(
-    job: str, marks: Sequence[Mark], responses: Responses, answers: Responses, ends: tuple[int, int]
+    job: str,
+    marks: Sequence[RecordedOutcome],
+    responses: Responses,
+    answers: Responses,
+    ends: tuple[int, int],
 ) -> HistoryCursor:
     """The cursor after what was recorded last; `marks` are the newest first, at least one.
 

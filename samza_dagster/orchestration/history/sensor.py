@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from samza_dagster.orchestration.job_sensor import JobTick, Told, job_sensor
+from samza_dagster.orchestration.job_sensor import JobTick, Told, by_a_client, job_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
 
 
 def placement_responses_sensor(
@@ -29,14 +33,14 @@ def placement_responses_sensor(
     where that doesn't tell, is named once, as an observation. Dagster looks at sensors every 5 s at most.
     """
 
-    def tick(one: JobTick, samza: SamzaClientResource) -> Told:
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
         from samza_dagster.orchestration.history.tick import recorded
 
-        return recorded(one, samza, no_end_s=no_end_s, now_ms=now_ms, boot=boot)
+        return recorded(one, samza, client, no_end_s=no_end_s, now_ms=now_ms, boot=boot)
 
     return job_sensor(
         "placement_responses",
-        tick,
+        by_a_client(tick),
         prefix=prefix,
         interval_s=interval_s,
         running=running,

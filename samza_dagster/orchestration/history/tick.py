@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -13,7 +14,7 @@ from samza_dagster.orchestration.history.events import (
     STATE_TOPIC,
     STREAM,
     HistoryCursor,
-    Mark,
+    RecordedOutcome,
     history_event,
     next_batch,
     of_request,
@@ -30,7 +31,10 @@ from samza_dagster.orchestration.job_sensor import JobTick, Told
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.ticks import answered, steady_now
+from samza_dagster.orchestration.ticks import steady_now
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
 
 Recorded = dg.AssetKey | dg.AssetRecordsFilter
 """Which events of `placement_history`: all of it, or of one job of several."""
@@ -43,6 +47,7 @@ READ_FOR_NAMES = 5_000
 def recorded(
     one: JobTick,
     samza: SamzaClientResource,
+    client: PlacementClient,
     *,
     no_end_s: int,
     now_ms: Callable[[], int],
@@ -55,17 +60,9 @@ def recorded(
     start, own_start = (cursor.position, cursor.own) if cursor is not None else (None, None)
     if marks:  # what was recorded tells where to go on
         start = own_start = 0
-    read_now = answered(
-        samza,
-        lambda client: (
-            client.responses_since(start),
-            client.own_responses_since(own_start),
-            client.view() if start is not None else None,
-        ),
-    )
-    if isinstance(read_now, dg.SkipReason):
-        return read_now
-    (responses, end), (answers, own_end), view = read_now
+    responses, end = client.responses_since(start)
+    answers, own_end = client.own_responses_since(own_start)
+    view = client.view() if start is not None else None
     if marks:
         cursor = resumed(samza.job, marks, responses, answers, (end, own_end))
         responses = [(at, r) for at, r in responses if at >= cursor.position]
@@ -218,9 +215,11 @@ def recorded_requests(instance: dg.DagsterInstance, of: Recorded = KEY) -> froze
     return frozenset(str(event.metadata["request"].value) for event in _recorded(instance, of))
 
 
-def recorded_marks(instance: dg.DagsterInstance, job: str, of: Recorded = KEY) -> tuple[Mark, ...]:
+def recorded_marks(
+    instance: dg.DagsterInstance, job: str, of: Recorded = KEY
+) -> tuple[RecordedOutcome, ...]:
     """Where the newest outcomes of a job stand that were recorded, newest first."""
-    found = (Mark.of(event, job) for event in _recorded(instance, of))
+    found = (RecordedOutcome.of(event, job) for event in _recorded(instance, of))
     return tuple(mark for mark in found if mark is not None)
 
 

@@ -45,7 +45,7 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Judge:
+class BounceJudge:
     """The asset check whose first result after the bake is the word on the canary."""
 
     asset: str
@@ -71,7 +71,7 @@ class BouncePlan:
     units: tuple[Batch, ...]
     schedule: Schedule
     patience: Patience
-    judge: Judge | None
+    judge: BounceJudge | None
     hosts: Mapping[str, str]
     executions: Mapping[str, str]
     before: tuple[HostRow, ...]
@@ -124,7 +124,7 @@ def make_plan(
         before = read_back(tuple[HostRow, ...], former["before"])
         hosts, executions = former["hosts"], former["executions"]
     judge = (
-        Judge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
+        BounceJudge(config.judge_asset, config.judge_check, float(config.judge_timeout_s))
         if config.judge_check
         else None
     )

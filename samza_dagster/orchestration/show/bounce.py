@@ -16,7 +16,7 @@ from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, clock, in_words, picture
 from samza_dagster.orchestration.show.tables import map_shown, map_table, table_within
-from samza_dagster.orchestration.show.timeline import DOWN, Bar, Line, lines_svg
+from samza_dagster.orchestration.show.timeline import DOWN, Bar, TimelineRow, lines_svg
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.operations.steered import Steering
@@ -162,7 +162,7 @@ def bounce_svg(rows: Iterable[Bounced]) -> str:
     return lines_svg(title, [_restart(r) for r in known], kinds)
 
 
-def _restart(row: Bounced) -> Line:
+def _restart(row: Bounced) -> TimelineRow:
     bars: list[Bar] = []
     if row.asked_ms is not None:
         kind = "s" if row.stand is Stand.BACK else "d" if row.stand in _BAD else "o"
@@ -171,4 +171,6 @@ def _restart(row: Bounced) -> Line:
             bars.append(Bar("d", row.stop_ms, row.in_ms or row.back_ms, is_inner=True))
     down = f"{row.down_s:.1f} s down" if bars and row.down_s is not None else ""
     pressing = bool(bars) and row.stand is not Stand.BACK
-    return Line(row.processor, row.now_on or row.host, bars, down or row.stand.value, pressing)
+    return TimelineRow(
+        row.processor, row.now_on or row.host, bars, down or row.stand.value, pressing
+    )

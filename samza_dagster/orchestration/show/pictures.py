@@ -107,6 +107,25 @@ def _short(value: float) -> str:
     return f"{value:,.4g}"
 
 
+def text(x: float, y: int, size: int, said: str, more: str = "") -> str:
+    """What is `said` in a picture, with `more` attributes."""
+    return f'<text x="{x:g}" y="{y}" font-size="{size}"{more}>{escape(said)}</text>'
+
+
+def box(kind: str, x: float, y: float, wide: float, high: float) -> str:
+    """A box of one of the classes of `_STYLE`."""
+    return f'<rect class="{kind}" x="{x:g}" y="{y:g}" width="{wide:.4g}" height="{high:g}"/>'
+
+
+def legend(kinds: Sequence[tuple[str, str]], left: int, step: int) -> str:
+    """Each class beside what it means, a `step` apart."""
+    drawn: list[str] = []
+    for number, (kind, what) in enumerate(kinds):
+        x = left + number * step
+        drawn += [box(kind, x, 40, 16, 14), text(x + 22, 52, 12, what)]
+    return "".join(drawn)
+
+
 def svg_of(wide: int, high: int, inside: str, *, scales: bool = False) -> str:
     """What is drawn `inside`, with its ground; one that `scales` is as wide as there is room."""
     size = "" if scales else f' width="{wide}" height="{high}"'

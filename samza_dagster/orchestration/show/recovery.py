@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from samza_dagster.orchestration.show.map_picture import natural
-from samza_dagster.orchestration.show.pictures import WIDTH, in_words, svg_of
+from samza_dagster.orchestration.show.pictures import WIDTH, box, in_words, legend, svg_of, text
 
 MOST_HOSTS, MOST_CONTAINERS = 40, 14
 ANY_OTHER = "any other host"
@@ -45,21 +44,21 @@ def heat_svg(rows: Rows) -> str:
     drawn = [_head(title)]
     for column, container in enumerate(containers):
         x = _LEFT + column * wide
-        drawn.append(_text(x + 4, _TOP - 6, 12, container[: max(2, wide // 8)]))
+        drawn.append(text(x + 4, _TOP - 6, 12, container[: max(2, wide // 8)]))
     for line, host in enumerate(hosts[:MOST_HOSTS]):
         y = _TOP + line * _ROW
-        drawn.append(_text(10, y + 16, 13, host[:22]))
+        drawn.append(text(10, y + 16, 13, host[:22]))
         for column, container in enumerate(containers):
             row = cells.get((host, container))
             if row is None:
                 continue
             x, took = _LEFT + column * wide, row["restore_s"]
-            drawn.append(_box(_kind(took), x, y, wide - 2))
+            drawn.append(box(_kind(took), x, y, wide - 2, _ROW - 3))
             weight = ' font-weight="bold"' if row["is_warm"] else ""
-            drawn.append(_text(x + 4, y + 16, 12, "?" if took is None else in_words(took), weight))
+            drawn.append(text(x + 4, y + 16, 12, "?" if took is None else in_words(took), weight))
     more = len(hosts) - MOST_HOSTS
     if more > 0:
-        drawn.append(_text(10, _TOP + MOST_HOSTS * _ROW + 16, 13, f"and {more} more hosts"))
+        drawn.append(text(10, _TOP + MOST_HOSTS * _ROW + 16, 13, f"and {more} more hosts"))
     high = _TOP + _ROW * (min(len(hosts), MOST_HOSTS) + (more > 0)) + 10
     return svg_of(WIDTH, high, "".join(drawn))
 
@@ -87,12 +86,12 @@ def loss_svg(rows: Rows) -> str:
         told += f", {bare} without a standby" if bare else ""
         width = max(4, round(worst[host] / longest * 260))
         kind = "p" if unknown[host] == len(lost) else _kind(worst[host])
-        drawn.append(_text(10, y + 16, 13, host[:22]))
-        drawn.append(_box(kind, _LEFT, y, width))
-        drawn.append(_text(_LEFT + width + 8, y + 16, 12, told))
+        drawn.append(text(10, y + 16, 13, host[:22]))
+        drawn.append(box(kind, _LEFT, y, width, _ROW - 3))
+        drawn.append(text(_LEFT + width + 8, y + 16, 12, told))
     more = len(order) - MOST_HOSTS
     if more > 0:
-        drawn.append(_text(10, _TOP + MOST_HOSTS * _ROW + 16, 13, f"and {more} more hosts"))
+        drawn.append(text(10, _TOP + MOST_HOSTS * _ROW + 16, 13, f"and {more} more hosts"))
     high = _TOP + _ROW * (min(len(order), MOST_HOSTS) + (more > 0)) + 10
     return svg_of(WIDTH, high, "".join(drawn))
 
@@ -117,17 +116,4 @@ def _kind(seconds: float | None) -> str:
 
 
 def _head(title: str) -> str:
-    drawn = [_text(10, 26, 16, title)]
-    for number, (kind, what) in enumerate(_LEGEND):
-        x = 10 + number * 110
-        drawn.append(f'<rect class="{kind}" x="{x}" y="40" width="16" height="14"/>')
-        drawn.append(_text(x + 22, 52, 12, what))
-    return "".join(drawn)
-
-
-def _box(kind: str, x: int, y: int, width: int) -> str:
-    return f'<rect class="{kind}" x="{x}" y="{y}" width="{width}" height="{_ROW - 3}"/>'
-
-
-def _text(x: int, y: int, size: int, said: str, more: str = "") -> str:
-    return f'<text x="{x}" y="{y}" font-size="{size}"{more}>{escape(said)}</text>'
+    return text(10, 26, 16, title) + legend(_LEGEND, 10, 110)

@@ -23,19 +23,10 @@ _OF_A_RECORD = 60  # bytes that Dagster writes around each row
 Scalar = str | int | float | bool | None
 
 
-def map_markdown(before: Sequence[HostRow], after: Sequence[HostRow] | None = None) -> str:
-    """Hosts and containers as a Markdown table; rows that changed are bold."""
-    if after is None:
-        lines = ["| host | state | containers |", "|---|---|---|"]
-        lines += [f"| {r.host} | {r.state} | {_cell(r)} |" for r in before]
-        return "\n".join(lines)
-    was = {r.host: r for r in before}
-    now = {r.host: r for r in after}
-    lines = ["| host | before | after |", "|---|---|---|"]
-    for host in sorted({*was, *now}):
-        old, new = _cell(was.get(host)), _cell(now.get(host))
-        lines.append(f"| {host} | {old} | {f'**{new}**' if old != new else new} |")
-    return "\n".join(lines)
+def map_markdown(hosts: Sequence[HostRow]) -> str:
+    """Hosts and containers as a Markdown table."""
+    lines = ["| host | state | containers |", "|---|---|---|"]
+    return "\n".join([*lines, *(f"| {r.host} | {r.state} | {_cell(r)} |" for r in hosts)])
 
 
 def map_table(
@@ -71,27 +62,22 @@ def map_shown(
     most_bytes: int = MOST_OF_MAP,
     most_of_one: int = 0,
 ) -> dg.MarkdownMetadataValue:
-    """Pictures of the map, and the Markdown table where both have room in `most_bytes`.
+    """Pictures of the map, where they have room in `most_bytes`; beside it stands a table in any case.
 
-    One picture alone may have `most_of_one`, if that is more. Where none has room, the
-    table alone, with the number of hosts that it leaves out.
+    One picture alone may have `most_of_one`, if that is more.
     """
-    text = map_markdown(before, after)
     drawn = shown_map(before) if after is None else shown_maps(before, after, most_bytes)
-    rooms = {f"{drawn}\n\n{text}": most_bytes, drawn: max(most_bytes, most_of_one)}
-    for shown, room in rooms.items():
-        if len(json.dumps(shown)) <= room:
-            return dg.MetadataValue.md(shown)
-    lines = lines_within(text.split("\n"), most_bytes, "| … | and {} more hosts | |")
-    return dg.MetadataValue.md(
-        "\n".join(["A picture of so many hosts has no room here.", "", *lines])
-    )
+    if len(json.dumps(drawn)) > max(most_bytes, most_of_one):
+        drawn = (
+            "A picture of so many hosts has no room here: the table of hosts on this page has them."
+        )
+    return dg.MetadataValue.md(drawn)
 
 
 def timeline_shown(moments: Sequence[Moment]) -> dg.MarkdownMetadataValue:
-    """A picture of every status that was read, and the Markdown table."""
-    drawn = picture(timeline_svg([(m.stage, m.status, m.at_ms) for m in moments]), "timeline")
-    return dg.MetadataValue.md(f"{drawn}\n\n{timeline_markdown(moments)}")
+    """A picture of every status that was read."""
+    drawn = timeline_svg([(m.stage, m.status, m.at_ms) for m in moments])
+    return dg.MetadataValue.md(picture(drawn, "timeline"))
 
 
 def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:
@@ -107,16 +93,6 @@ def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:
         for m in moments
     ]
     return table(rows, ("step", "stage", "status", "message", "ms since request"))
-
-
-def timeline_markdown(moments: Sequence[Moment]) -> str:
-    """The same as Markdown, which the Dagster UI shows on a click and a report can quote."""
-    lines = ["| step | stage | status | message | ms since request |", "|---|---|---|---|---|"]
-    lines += [
-        f"| {m.step} | {m.stage} | {m.status} | {' '.join(m.message.replace('|', '/').split())} | {m.since_request_ms:,} |"
-        for m in moments
-    ]
-    return "\n".join(lines)
 
 
 def phase_seconds(outcome: Outcome) -> dict[str, float]:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from samza_dagster.orchestration.show.map_picture import natural
-from samza_dagster.orchestration.show.pictures import WIDTH, clock, in_words, svg_of
+from samza_dagster.orchestration.show.pictures import (
+    WIDTH,
+    box,
+    clock,
+    in_words,
+    legend,
+    svg_of,
+    text,
+)
 
 DRAWN_AT_MOST = 60
 """Lines; of more containers, those that need somebody, then those that were begun last."""
@@ -28,7 +35,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Line:
+class TimelineRow:
     """One container, or one status: its name, what stands beside it, its bars, and what stands behind them."""
 
     name: str
@@ -49,7 +56,7 @@ def timeline_svg(moments: Sequence[tuple[str, str, int]]) -> str:
         return lines_svg("no status was seen", (), ())
     times = [at for _, _, at in moments]
     lines = [
-        Line(
+        TimelineRow(
             stage or "-",
             status,
             [Bar(_KIND.get(status, "a"), at, end)],
@@ -61,7 +68,7 @@ def timeline_svg(moments: Sequence[tuple[str, str, int]]) -> str:
     return lines_svg(title, lines, (("a", "under way"), ("s", "succeeded"), ("d", "failed")))
 
 
-def lines_svg(title: str, lines: Sequence[Line], kinds: Sequence[tuple[str, str]]) -> str:
+def lines_svg(title: str, lines: Sequence[TimelineRow], kinds: Sequence[tuple[str, str]]) -> str:
     """The picture; `kinds` are the classes of bars with what each means."""
     shown = _of_interest(lines)
     longest = min(_MOST_NAME, max([_LEAST_NAME, *(len(line.name) for line in shown)]))
@@ -78,16 +85,9 @@ def lines_svg(title: str, lines: Sequence[Line], kinds: Sequence[tuple[str, str]
     def end_of(bar: Bar) -> int:
         return last if bar.end_ms is None else bar.end_ms
 
-    def text(x: float, y: int, size: int, said: str, more: str = "") -> str:
-        return f'<text x="{x:g}" y="{y}" font-size="{size}"{more}>{escape(said)}</text>'
-
     left_out = len(lines) - len(shown)
     title += f", {left_out} not drawn" if left_out else ""
-    drawn = [text(20, 26, 16, title)]
-    for number, (kind, what) in enumerate(kinds):
-        x = 20 + number * 140
-        drawn.append(f'<rect class="{kind}" x="{x}" y="40" width="16" height="14"/>')
-        drawn.append(text(x + 22, 52, 13, what))
+    drawn = [text(20, 26, 16, title), legend(kinds, 20, 140)]
     if times:
         took = f"from {clock(first)} UTC, {in_words(span / 1000)}"
         drawn.append(text(WIDTH - 20, 52, 12, took, ' text-anchor="end"'))
@@ -98,16 +98,13 @@ def lines_svg(title: str, lines: Sequence[Line], kinds: Sequence[tuple[str, str]
         for bar in line.bars:
             inset, high = (5, _ROW - 11) if bar.is_inner else (2, _ROW - 5)
             wide = max(2.0, across(end_of(bar)) - across(bar.begin_ms))
-            drawn.append(
-                f'<rect class="{bar.kind}" x="{across(bar.begin_ms):.1f}" y="{y + inset}"'
-                f' width="{wide:.1f}" height="{high}"/>'
-            )
+            drawn.append(box(bar.kind, across(bar.begin_ms), y + inset, wide, high))
         ends = [across(end_of(bar)) for bar in line.bars]
         drawn.append(text(round(max(ends) + 6, 1) if ends else left, y + 14, 12, line.said))
     return svg_of(WIDTH, _TOP + _ROW * max(1, len(shown)) + 10, "".join(drawn))
 
 
-def _of_interest(lines: Sequence[Line]) -> list[Line]:
+def _of_interest(lines: Sequence[TimelineRow]) -> list[TimelineRow]:
     """In the order in which they were begun; who wasn't comes last."""
     in_order = sorted(
         lines, key=lambda one: (one.begin_ms is None, one.begin_ms or 0, natural(one.name))

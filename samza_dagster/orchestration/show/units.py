@@ -11,7 +11,13 @@ from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.plans.units import Kind, State, UnitsPlan
 from samza_dagster.orchestration.show.pictures import clock, picture
 from samza_dagster.orchestration.show.tables import lines_within, map_markdown, table_within
-from samza_dagster.orchestration.show.timeline import DOWN, Bar, Line, lines_svg, timeline_svg
+from samza_dagster.orchestration.show.timeline import (
+    DOWN,
+    Bar,
+    TimelineRow,
+    lines_svg,
+    timeline_svg,
+)
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView
@@ -111,7 +117,7 @@ def _units_svg(progress: Sequence[Progress]) -> str:
     return lines_svg(title, [_unit(one) for one in progress], kinds)
 
 
-def _unit(one: Progress) -> Line:
+def _unit(one: Progress) -> TimelineRow:
     bars = [
         Bar("d" if e.failed else "o" if e.step.kind in _WAITS else "a", e.begin_ms, e.end_ms)
         for e in one.ended
@@ -120,7 +126,7 @@ def _unit(one: Progress) -> Line:
         bars.append(Bar("d", one.stopped_at_ms, one.moved_at_ms, is_inner=True))
     down = f"{one.down_s:.1f} s down" if one.down_s is not None else ""
     pressing = one.state is State.FAILED
-    return Line(one.unit.processor, one.state.value, bars, down, pressing)
+    return TimelineRow(one.unit.processor, one.state.value, bars, down, pressing)
 
 
 def outcomes_table(progress: Sequence[Progress]) -> dg.TableMetadataValue:

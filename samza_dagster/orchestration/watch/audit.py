@@ -1,12 +1,14 @@
-"""`audit_failover`: the run that watches, explains and records what `auto_failover` asked.
+"""The runs about what `auto_failover` asked: `audit_failover` and `acknowledge_failover`.
 
-It asks nothing: the request was written within the sensor's tick. Killed and executed
-again, it finds the request as it stands.
+The first watches, explains and records a request that was written within the sensor's tick, and asks
+nothing: killed and executed again, it finds the request as it stands. By the second a person has
+looked, so that the sensor may act on that group again.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,13 @@ from pydantic import Field
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.config import DAY_S, PROCESSOR_PATTERN, OpConfig
+from samza_dagster.orchestration.config import (
+    DAY_S,
+    LONGEST_REASON,
+    PROCESSOR_PATTERN,
+    OpConfig,
+    SaidConfig,
+)
 from samza_dagster.orchestration.follow import (
     errors_as_failures,
     failed,
@@ -23,7 +31,8 @@ from samza_dagster.orchestration.follow import (
     map_metadata,
     outcome_metadata,
 )
-from samza_dagster.orchestration.moves import FAIL_OVER, host_map
+from samza_dagster.orchestration.history.names import HISTORY
+from samza_dagster.orchestration.moves import FAIL_OVER, find_processor, host_map
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.requests import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -34,7 +43,9 @@ if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
     from samza_dagster.orchestration.watch.cases import Case
 
+
 JOB = "audit_failover"
+ACKNOWLEDGE = "acknowledge_failover"
 MOVE_JOB = "move_with_standby"
 WHO_ASKS = "auto_failover"
 
@@ -80,8 +91,8 @@ def run_request(job: str, prefix: str, case: "Case", timeout_s: int = 600) -> dg
         "processor": case.processor,
         "request": case.uuid,
         "action": case.action,
-        "signal": case.kind,
-        "subject": case.subject,
+        "signal": case.suspect.kind,
+        "subject": case.suspect.subject,
         "reason": _why(case),
         "timeout_s": timeout_s,
     }
@@ -112,7 +123,7 @@ def _run_request(
 
 
 def _why(case: "Case") -> str:
-    return f"{case.kind} of {case.subject}: {case.why}"[:500]
+    return f"{case.suspect.kind} of {case.suspect.subject}: {case.suspect.why}"[:500]
 
 
 @dg.op(out=dg.Out(str, description="What the rules say, as text."))
@@ -207,4 +218,65 @@ def audit_job(job: str) -> dg.JobDefinition:
     """`audit_failover` of one Samza job."""
     return audit_failover_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=JOB, executor_def=dg.in_process_executor, tags=job_tags(job, JOB)
+    )
+
+
+class AcknowledgeConfig(SaidConfig):
+    """Which group was looked at, by whom, and what was found."""
+
+    processor: str = Field(
+        description="Processor id; its whole group, active and standbys, is acknowledged.",
+        min_length=1,
+        max_length=128,
+        pattern=PROCESSOR_PATTERN,
+    )
+    reason: str = Field(
+        description="What was found or done, in a few words; run tag samza/why.",
+        min_length=1,
+        max_length=LONGEST_REASON,
+    )
+    dry_run: bool = Field(default=False, description="Print what it would lift; write nothing.")
+
+
+@dg.op(out=dg.Out(str, description="What was acknowledged."))
+def acknowledge(
+    context: dg.OpExecutionContext, config: AcknowledgeConfig, samza: SamzaClientResource
+) -> Iterator[Any]:
+    """Lifts the block that a failover left on a group. Asks nothing of any coordinator."""
+    from samza_dagster.orchestration.watch.reported import acknowledgement
+
+    with errors_as_failures():
+        view = samza.client.view()
+        find_processor(view, config.processor)
+    event = acknowledgement(
+        samza.job,
+        view.group_of(config.processor),
+        at_ms=time.time_ns() // 1_000_000,
+        who=config.requested_by,
+        why=config.reason,
+        ticket=config.ticket,
+        ident=context.run_id,
+        key=samza.asset_key(HISTORY),
+        only_for=samza.tag,
+        partition=samza.partition,
+    )
+    text = str(event.description)
+    if config.dry_run:
+        text = f"would be {text}"
+        context.log.info(text)
+    else:
+        yield event
+    yield dg.Output(text)
+
+
+@dg.graph(name=ACKNOWLEDGE)
+def acknowledge_graph() -> None:
+    """Says that somebody has looked at a group after a failover, so that it may be acted on again."""
+    acknowledge()
+
+
+def acknowledge_job(job: str) -> dg.JobDefinition:
+    """`acknowledge_failover` of one Samza job."""
+    return acknowledge_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+        name=ACKNOWLEDGE, executor_def=dg.in_process_executor, tags=job_tags(job, ACKNOWLEDGE)
     )

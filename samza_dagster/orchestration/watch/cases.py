@@ -38,27 +38,21 @@ remembered as told."""
 class Case:
     """A confirmed suspect's processor, and what would help it. `uuid` is the request's.
 
-    `suspect` is the key of the suspect, `after_ms` when its end was told the time before, `ack`
-    the last acknowledgement of its `group`.
+    `ack` is the last acknowledgement of its `group`.
     """
 
     uuid: str
-    kind: str
-    subject: str
+    suspect: Suspect
     processor: str
     group: str
     incarnation: str
     action: str
-    since_ms: int
-    why: str
-    suspect: str = ""
-    after_ms: int = 0
     ack: str = ""
 
 
 def told_as(case: Case, *words: str) -> str:
     """What is reported of a case, once for each time that its trouble comes."""
-    again = (f"after-{case.after_ms}",) if case.after_ms else ()
+    again = (f"after-{case.suspect.after_ms}",) if case.suspect.after_ms else ()
     return "/".join((case.uuid, *words, *again))
 
 
@@ -98,8 +92,8 @@ def shared_out(found: Sequence[Case]) -> tuple[Case, ...]:
     nth: Counter[str] = Counter()
     turns: list[tuple[int, int]] = []
     for place, case in enumerate(found):
-        turns.append((nth[case.suspect], place))
-        nth[case.suspect] += 1
+        turns.append((nth[case.suspect.key], place))
+        nth[case.suspect.key] += 1
     return tuple(found[place] for place in sorted(at for _, at in sorted(turns)[:MOST_JUDGED]))
 
 
@@ -114,7 +108,7 @@ def suspects_about(
 ) -> frozenset[str]:
     """Keys of the confirmed suspects that one of these requests is for."""
     each = _each(job, suspects, acknowledged, ours, group_of, None, 0)
-    return frozenset(case.suspect for case in each if case.uuid in uuids)
+    return frozenset(case.suspect.key for case in each if case.uuid in uuids)
 
 
 def _each(
@@ -140,20 +134,8 @@ def _each(
             action = action_for(suspect.kind, active=active, ours=ours)
             ack = acknowledged.get(group, "")
             what = action if action != NOTHING else suspect.kind
-            yield Case(
-                uuid=request_uuid(job, what, processor, incarnation, ack),
-                kind=suspect.kind,
-                subject=suspect.subject,
-                processor=processor,
-                group=group,
-                incarnation=incarnation,
-                action=action,
-                since_ms=suspect.since_ms,
-                why=suspect.why,
-                suspect=suspect.key,
-                after_ms=suspect.after_ms,
-                ack=ack,
-            )
+            uuid = request_uuid(job, what, processor, incarnation, ack)
+            yield Case(uuid, suspect, processor, group, incarnation, action, ack)
 
 
 def action_for(kind: str, *, active: bool, ours: bool) -> str:

@@ -14,14 +14,14 @@ from samza_dagster.lag import clocks, newest_reports
 from samza_dagster.orchestration.job_sensor import JobTick, Told
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.ticks import answered, since_boot, steady_now
+from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.watch import invariants, names
 from samza_dagster.orchestration.watch.check_events import due, seeded
 from samza_dagster.orchestration.watch.findings import (
     NOT_JUDGED,
     NOTE,
+    CheckFinding,
     CheckMemory,
-    Finding,
     Findings,
     looked,
 )
@@ -104,7 +104,7 @@ def invariant_findings(
     lags: Sequence[ReplicaLag] | Unreachable,
     lag_limit: int,
     standbys: int | None,
-) -> dict[str, Sequence[Finding] | Unreachable]:
+) -> dict[str, Sequence[CheckFinding] | Unreachable]:
     """One look at the job by every rule of `invariants`, by check; `view` was read after `lags`."""
     dead = invariants.not_dead(view)
     if dead:
@@ -140,7 +140,7 @@ def lag_slo_tick(
     """What `lag_slo` does in a tick."""
 
     def findings(memory: CheckMemory) -> tuple[Findings, CheckMemory, int]:
-        lags, objectives = read_lags(client), settings.parsed()
+        lags, objectives = read_lags(client), settings.objectives
         if isinstance(lags, Unreachable):
             return {names.OBJECTIVE: lags}, memory, 0
         view = client.view()
@@ -177,24 +177,12 @@ def read_lags(client: PlacementClient) -> Sequence[ReplicaLag] | Unreachable:
         return error
 
 
-def evaluated(
-    one: JobTick,
-    samza: SamzaClientResource,
-    make: Callable[[PlacementClient, int], CheckTick],
-) -> Told:
-    """One tick of either sensor: what it tells and remembers."""
+def evaluated(one: JobTick, samza: SamzaClientResource, make: Callable[[int], CheckTick]) -> Told:
+    """One tick of either sensor, made as of now (ms): what it tells and remembers."""
     kept = CheckMemory.read(one.cursor, samza.job, one.log.warning)
     before = kept.clock if kept is not None else ""
     now_ms, clock = steady_now(before, time.time_ns() // 1_000_000, *since_boot())
-    made = answered(
-        samza,
-        lambda client: make(client, now_ms).run(
-            kept, samza.job, one.instance, now_ms, clock, samza.partition
-        ),
-    )
-    if isinstance(made, dg.SkipReason):
-        return made
-    memory, events = made
+    memory, events = make(now_ms).run(kept, samza.job, one.instance, now_ms, clock, samza.partition)
     standing = sum(
         s.confirmed and s.severity != NOTE
         for found in memory.checks.values()

@@ -21,7 +21,7 @@ from samza_dagster.orchestration.history.names import HISTORY, KEY
 from samza_dagster.orchestration.job_sensor import JobTick, Told
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
-from samza_dagster.orchestration.ticks import answered, since_boot, steady_now
+from samza_dagster.orchestration.ticks import since_boot, steady_now
 from samza_dagster.orchestration.watch.audit import move_request, run_request
 from samza_dagster.orchestration.watch.cases import FAIL_OVER, MOVE_WITH_STANDBY, RESTART, Case
 from samza_dagster.orchestration.watch.hysteresis import SAME_LOOK_MS
@@ -30,12 +30,11 @@ from samza_dagster.orchestration.watch.observation import Observation, busy_grou
 from samza_dagster.orchestration.watch.policy import (
     Decision,
     FailoverVerdict,
-    Mode,
-    Rules,
     cases_left_out,
     decide,
     least_looks,
     may_be_known,
+    mode_of,
     remembered,
     still_blocking,
 )
@@ -72,10 +71,9 @@ class Tick:
     client: PlacementClient
     events: InstanceEvents
     keeper: InstanceKeeper
-    rules: Rules
+    settings: AutoFailover
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000
     since_boot: Callable[[], tuple[str, int]] = lambda: ("", 0)
-    watch_s: int = 600
     say: Callable[[str], None] = lambda _text: None
     key: dg.AssetKey = KEY
     prefix: str = ""
@@ -107,9 +105,9 @@ class Tick:
         before = replace(before, clock=clock)
         known = log.events if log is not None else ()
         judged = judge(
-            observation, as_told(before, known, observation.job), self.rules.thresholds, self.now_ms
+            observation, as_told(before, known, observation.job), self.settings, self.now_ms
         )
-        if not (judged.ended or before.acted or _is_about_something(before, judged)):
+        if not (judged.ended or before.acted or before.suspects or judged.memory.suspects):
             return judged.memory
         log = self._read(before.read_to) if log is None else log
         said = {**told(log.events, observation.job), **judged.memory.told}
@@ -122,7 +120,7 @@ class Tick:
             observation,
             before,
             judged,
-            self.rules,
+            self.settings,
             self.now_ms,
             acknowledged=known_acks,
             known=self._known(observation, before, judged, known_acks),
@@ -187,7 +185,7 @@ class Tick:
 
     def keep(self, memory: Memory) -> None:
         """Makes last what one more bad look would confirm, before that look."""
-        near = _near(memory, self.rules)
+        near = _near(memory, self.settings)
         if near.items() - (self._lasting or {}).items():
             self.keeper.keep(memory.job, memory.to_text())
             self._lasting = near
@@ -213,7 +211,7 @@ class Tick:
             memory = kept
         elif text:
             self.keeper.keep(job, "")  # so that it can't outlive a cursor that is reset
-        self._lasting = {} if memory is None else _near(memory, self.rules)
+        self._lasting = {} if memory is None else _near(memory, self.settings)
         return memory
 
     def _scored(self, over: dg.AssetObservation, log: Log, job: str) -> dg.AssetObservation:
@@ -237,14 +235,14 @@ class Tick:
         case = decision.case
         if case.action == MOVE_WITH_STANDBY:
             return move_request(job, self.prefix, case, decision.standby)
-        return run_request(job, self.prefix, case, self.watch_s)
+        return run_request(job, self.prefix, case, self.settings.watch_s)
 
     def _known(
         self, observation: Observation, before: Memory, judged: Judged, acks: dict[str, str]
     ) -> frozenset[str]:
-        if self.rules.mode_on(observation) is not Mode.ACT:
+        if mode_of(self.settings, observation) != "act":
             return frozenset()
-        asked = may_be_known(observation, before, judged, self.rules, acks)
+        asked = may_be_known(observation, before, judged, self.settings, acks)
         return self.client.asked_before(asked)
 
     def _ask(self, case: Case) -> None:
@@ -278,7 +276,6 @@ def look(client: PlacementClient) -> Observation:
 def watch(
     tick: Tick,
     cursor: str | None,
-    settings: AutoFailover,
     *,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
@@ -292,7 +289,7 @@ def watch(
     Raises `Unreachable` when the first look failed; a later failure ends the tick with what
     was seen before it.
     """
-    looked_at = clock()
+    looked_at, settings = clock(), tick.settings
     began = looked_at if began is None else began
     memory = tick.run(cursor)
     took = clock() - looked_at
@@ -312,29 +309,22 @@ def watch(
     return memory
 
 
-def evaluated(one: JobTick, samza: SamzaClientResource, settings: AutoFailover) -> Told:
+def evaluated(
+    one: JobTick, samza: SamzaClientResource, client: PlacementClient, settings: AutoFailover
+) -> Told:
     """One tick of the sensor: what it tells, launches and remembers."""
-    began = time.monotonic()
     key = samza.asset_key(HISTORY)
-
-    def ticked(client: PlacementClient) -> tuple[Tick, Memory]:
-        tick = Tick(
-            client,
-            InstanceEvents(one.instance, key),
-            InstanceKeeper(one.instance, key),
-            settings.rules(),
-            since_boot=since_boot,
-            watch_s=settings.watch_s,
-            say=one.log.info,
-            key=key,
-            prefix=samza.prefix,
-        )
-        return tick, watch(tick, one.cursor, settings, began=began)
-
-    made = answered(samza, ticked)
-    if isinstance(made, dg.SkipReason):
-        return made
-    tick, memory = made
+    tick = Tick(
+        client,
+        InstanceEvents(one.instance, key),
+        InstanceKeeper(one.instance, key),
+        settings,
+        since_boot=since_boot,
+        say=one.log.info,
+        key=key,
+        prefix=samza.prefix,
+    )
+    memory = watch(tick, one.cursor, began=one.began_s)
     skip = None if tick.reported or tick.runs else dg.SkipReason(quiet(memory, tick.unread))
     return dg.SensorResult(
         run_requests=tick.runs,
@@ -355,14 +345,10 @@ def _pause_s(memory: Memory, settings: AutoFailover, took_s: float) -> float:
     return max(settings.look_every_s, SHARE_OF_LOOKING * took_s)
 
 
-def _near(memory: Memory, rules: Rules) -> dict[str, Members]:
+def _near(memory: Memory, settings: AutoFailover) -> dict[str, Members]:
     """What the next look may act on, with the incarnations that it is about."""
-    nearly = least_looks(rules.thresholds)
+    nearly = least_looks(settings)
     return {key: s.members for key, s in memory.suspects.items() if s.confirmed or s.bad >= nearly}
-
-
-def _is_about_something(before: Memory, judged: Judged) -> bool:
-    return bool(before.suspects or judged.memory.suspects)
 
 
 def _host_of(observation: Observation, case: Case) -> str | None:

@@ -21,7 +21,7 @@ NOTE = "NOTE"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckFinding:
     """Something that isn't as it should be: about whom, what was seen, what to do."""
 
     subject: str
@@ -30,7 +30,7 @@ class Finding:
     severity: str = "WARN"
 
 
-Findings = Mapping[str, Sequence[Finding] | Unreachable]
+Findings = Mapping[str, Sequence[CheckFinding] | Unreachable]
 """By check; in place of those that couldn't be looked for stands why."""
 Samples = Mapping[str, tuple[Applied, ...]]
 """`<standby>/<store>/<partition>` → where it stood, oldest first."""
@@ -175,7 +175,7 @@ def looked(
         recovered: list[str] = []
         if isinstance(seen, Unreachable):
             after = {subject: old for subject, old in before.items() if subject != NOT_JUDGED}
-            seen = (Finding(NOT_JUDGED, f"{seen.asked}: {seen.seen}", seen.fix),)
+            seen = (CheckFinding(NOT_JUDGED, f"{seen.asked}: {seen.seen}", seen.fix),)
         found = {f.subject: f for f in seen}
         for subject, finding in found.items():
             old = before.get(subject) or TrackedFinding(subject, "", "", "", since_ms=now_ms)

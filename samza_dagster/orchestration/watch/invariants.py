@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.lag import HostClock
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.moves import LOST
-from samza_dagster.orchestration.watch.findings import NOTE, Finding
+from samza_dagster.orchestration.watch.findings import NOTE, CheckFinding
 from samza_dagster.orchestration.watch.lag_objectives import why_not_known
 
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ _RUNS = frozenset({"running", "last-seen"})
 _LEAVING = "leaving"
 
 
-def not_dead(view: JobView) -> list[Finding]:
+def not_dead(view: JobView) -> list[CheckFinding]:
     """That nothing of the job runs any more. No other finding helps then: nobody reads a request."""
     fix = "deploy the job again, as it was submitted before; a request would be read by nobody"
-    return [] if view.dead is None else [Finding("job", view.dead, fix, "ERROR")]
+    return [] if view.dead is None else [CheckFinding("job", view.dead, fix, "ERROR")]
 
 
-def same_host(view: JobView) -> list[Finding]:
+def same_host(view: JobView) -> list[CheckFinding]:
     """Two members of a group with a process on one host: they would share a store directory.
 
     With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
@@ -44,7 +44,7 @@ def same_host(view: JobView) -> list[Finding]:
         if processor.host is not None and processor.state in _HAS_PROCESS:
             here[view.group_of(processor_id), processor.host].append(processor_id)
     found = [
-        Finding(
+        CheckFinding(
             f"{group} on {host}",
             f"{', '.join(members)} are on {host}"
             + ("" if view.capabilities.tells_what_runs else ", by what each reported last"),
@@ -57,20 +57,20 @@ def same_host(view: JobView) -> list[Finding]:
     return found + note
 
 
-def _not_seen(view: JobView, what: str) -> list[Finding]:
+def _not_seen(view: JobView, what: str) -> list[CheckFinding]:
     """A note of what no outsider can see where the coordinator doesn't tell what runs."""
     fix = "the nodes' own process lists tell, and under YARN its ResourceManager"
     can = view.capabilities
-    return [] if can.tells_what_runs else [Finding("not seen", what, fix, NOTE)]
+    return [] if can.tells_what_runs else [CheckFinding("not seen", what, fix, NOTE)]
 
 
-def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding]:
+def replicas_present(view: JobView, standbys: int | None = None) -> list[CheckFinding]:
     """Containers that don't run, and actives with fewer standbys than `standbys`.
 
     Without a number the one that most actives have is taken for wanted.
     """
     found = [
-        Finding(
+        CheckFinding(
             processor_id,
             f"{processor.state}" + (f" on {processor.host}" if processor.host else ", no host"),
             f"samza-dagster explain {processor_id}, and its log on its host",
@@ -80,7 +80,7 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
         if processor.state not in _RUNS and processor.state != _LEAVING
     ]
     found += [
-        Finding(
+        CheckFinding(
             processor_id,
             f"last seen on {processor.host}, which is lost",
             "wait: its coordinator starts it elsewhere",
@@ -93,7 +93,7 @@ def replicas_present(view: JobView, standbys: int | None = None) -> list[Finding
     ]
     on_request = view.capabilities.has_own_requests
     found += [
-        Finding(
+        CheckFinding(
             f"standbys of {active}",
             f"{number} of {wanted}",
             f"samza-dagster control-standby start {active}"
@@ -121,7 +121,7 @@ def missing_standbys(view: JobView, standbys: int | None = None) -> dict[str, tu
     return {p: (number, standbys) for p, number in sorted(has.items()) if number < standbys}
 
 
-def one_owner(view: JobView) -> list[Finding]:
+def one_owner(view: JobView) -> list[CheckFinding]:
     """Tasks with two active owners, and processors that run beside an earlier self.
 
     With a note of what isn't seen where no coordinator tells what runs, which alone is left of a dead job.
@@ -141,7 +141,7 @@ def one_owner(view: JobView) -> list[Finding]:
         for task in processor.tasks:
             owners[task].append(processor_id)
     found = [
-        Finding(
+        CheckFinding(
             task,
             f"assigned to actives {', '.join(ids)}",
             "samza-dagster status; the coordinator stream has two assignments of this task",
@@ -156,7 +156,7 @@ def one_owner(view: JobView) -> list[Finding]:
             continue
         if earlier.ended is None and now.execution_id != earlier.execution_id:
             found.append(
-                Finding(
+                CheckFinding(
                     earlier.processor_id,
                     f"{now.execution_id} is {now.state} on {now.host} while {earlier.execution_id} on"
                     f" {earlier.host} may still own its tasks",
@@ -167,7 +167,7 @@ def one_owner(view: JobView) -> list[Finding]:
     return found + note
 
 
-def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
+def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[CheckFinding]:
     """Standbys whose lag isn't known or is more than `limit` records in any store partition."""
     of: dict[str, list[ReplicaLag]] = defaultdict(list)
     for lag in lags:
@@ -180,7 +180,7 @@ def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
         for processor_id, mine in of.items()
     }
     return [
-        Finding(
+        CheckFinding(
             processor_id,
             f"its lag isn't known: {why_not_known(of[processor_id])}"
             if records is None
@@ -192,21 +192,25 @@ def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[Finding]:
     ]
 
 
-def coordinated(view: JobView) -> list[Finding]:
+def coordinated(view: JobView) -> list[CheckFinding]:
     """That nobody coordinates the job, or that standalone processors don't agree."""
     leader, agreement = view.leader, view.agreement
     if leader is not None and leader.ended:
         seen = f"the coordinator on {leader.host} ended in order, and no other leads"
         return [
-            Finding("leader", seen, "start a coordinator: samza-dagster coordinator run", "ERROR")
+            CheckFinding(
+                "leader", seen, "start a coordinator: samza-dagster coordinator run", "ERROR"
+            )
         ]
     if agreement is None:
         return []
     if agreement.leader is None:
         seen = "no processor is registered in ZooKeeper: nobody leads, and no task is processed"
-        return [Finding("leader", seen, "start processors: samza-dagster processor run", "ERROR")]
+        return [
+            CheckFinding("leader", seen, "start processors: samza-dagster processor run", "ERROR")
+        ]
     found = [
-        Finding(
+        CheckFinding(
             f"processor id {pid}",
             f"two processors have the id {pid}: no version is made until one has ended",
             "end one of them, or give it another --processor-id",
@@ -217,7 +221,7 @@ def coordinated(view: JobView) -> list[Finding]:
     if agreement.version != agreement.agreed:
         awaited = f", waits for {', '.join(agreement.awaited)}" if agreement.awaited else ""
         found.append(
-            Finding(
+            CheckFinding(
                 "version",
                 f"version {agreement.version} isn't agreed on{awaited}; agreed is {agreement.agreed}",
                 f"look at the log of {', '.join(agreement.awaited) or agreement.leader}; the leader makes"
@@ -228,7 +232,7 @@ def coordinated(view: JobView) -> list[Finding]:
     return found
 
 
-def live_copies(view: JobView) -> list[Finding]:
+def live_copies(view: JobView) -> list[CheckFinding]:
     """Groups without a copy of their state, active or standby, on a host that is alive."""
     copies: dict[str, list[str]] = defaultdict(list)
     alive: set[str] = set()
@@ -239,7 +243,7 @@ def live_copies(view: JobView) -> list[Finding]:
         if processor.state in _HAS_PROCESS and host is not None and host.state != LOST:
             alive.add(group)
     return [
-        Finding(
+        CheckFinding(
             group,
             f"no live copy of its state: {'; '.join(there)}",
             "bring one of these hosts back: its changelog alone is left, from which a restore takes longest",
@@ -250,14 +254,14 @@ def live_copies(view: JobView) -> list[Finding]:
     ]
 
 
-def none_flaps(view: JobView, registered: Mapping[str, str]) -> list[Finding]:
+def none_flaps(view: JobView, registered: Mapping[str, str]) -> list[CheckFinding]:
     """Containers that fail again and again, and standalone processors that registered anew.
 
     `registered` are the registrations at the look before: one that another takes the place of is
     one end and one start more.
     """
     found = [
-        Finding(
+        CheckFinding(
             pid,
             f"{pid} has failed {processor.failures} times in all, and is started at longer intervals",
             f"its log on {processor.host or processor.last_seen_host or 'its host'}",
@@ -268,7 +272,7 @@ def none_flaps(view: JobView, registered: Mapping[str, str]) -> list[Finding]:
     if view.agreement is None:
         return found
     return found + [
-        Finding(
+        CheckFinding(
             pid,
             f"{pid} registers anew again and again: its session expired, or it ended and was started",
             f"its log, its pauses and its way to ZooKeeper at {view.members[pid].host}",
@@ -278,10 +282,10 @@ def none_flaps(view: JobView, registered: Mapping[str, str]) -> list[Finding]:
     ]
 
 
-def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[Finding]:
+def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[CheckFinding]:
     """Containers that run elsewhere than where they reported last (`reported`: id → host)."""
     return [
-        Finding(
+        CheckFinding(
             processor_id,
             f"the coordinator has it on {processor.host}, it reported {reported.get(processor_id) or 'no host'}",
             f"samza-dagster locality; a restart reports anew: samza-dagster place {quote(processor_id)} --to LAST_SEEN",
@@ -291,10 +295,10 @@ def locality_agrees(view: JobView, reported: Mapping[str, str]) -> list[Finding]
     ]
 
 
-def clocks_agree(clocks: Mapping[str, HostClock]) -> list[Finding]:
+def clocks_agree(clocks: Mapping[str, HostClock]) -> list[CheckFinding]:
     """Hosts whose clocks are certainly more than 5 s from the observer's."""
     return [
-        Finding(
+        CheckFinding(
             f"clock of {host}",
             str(clock),
             f"synchronise the clock of {host} (chronyd, ntpd); of all hosts: that of the machine"

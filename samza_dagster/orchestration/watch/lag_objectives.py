@@ -4,36 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import some_of
 from samza_dagster.lag import Applied, Forecast, last_of, time_to_ready
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.watch.findings import NOTE, Finding, Samples
+from samza_dagster.orchestration.watch.findings import NOTE, CheckFinding, Samples
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
+    from samza_dagster.orchestration.watch.settings import LagObjective
 
 MOST_FOLLOWED = 200
 SAMPLES = 6
-
-
-@dataclass(frozen=True, slots=True)
-class Objective:
-    """At most so many records, or seconds until ready; of standbys and stores by pattern (`*`)."""
-
-    standby: str = "*"
-    store: str = "*"
-    records: int | None = None
-    seconds: float | None = None
-    severity: str = "WARN"
-
-    def covers(self, processor_id: str, store: str) -> bool:
-        """Whether it is about this store of this standby."""
-        return fnmatchcase(processor_id, self.standby) and fnmatchcase(store, self.store)
 
 
 def followed(former: Samples, lags: Sequence[ReplicaLag], now_ms: int) -> Samples:
@@ -75,14 +59,14 @@ def forecast(samples: Samples, lags: Sequence[ReplicaLag]) -> Forecast | None:
 
 
 def breaches(
-    objectives: Sequence[Objective], lags: Sequence[ReplicaLag], samples: Samples
-) -> list[Finding]:
+    objectives: Sequence[LagObjective], lags: Sequence[ReplicaLag], samples: Samples
+) -> list[CheckFinding]:
     """Stores of standbys that break an objective, or whose lag can't be known."""
     of: dict[tuple[str, str], list[ReplicaLag]] = defaultdict(list)
     for lag in lags:
         if lag.mode is TaskMode.STANDBY:
             of[lag.processor_id, lag.store].append(lag)
-    found: dict[str, Finding] = {}
+    found: dict[str, CheckFinding] = {}
     for (processor_id, store), parts in sorted(of.items()):
         for objective in objectives:
             if not objective.covers(processor_id, store):
@@ -91,13 +75,15 @@ def breaches(
             subject = f"{processor_id}/{store}"
             before = found.get(subject)
             if seen and (before is None or before.severity == "WARN"):
-                found[subject] = Finding(subject, seen, _fix(processor_id), objective.severity)
+                found[subject] = CheckFinding(
+                    subject, seen, _fix(processor_id), objective.severity.upper()
+                )
     return list(found.values())
 
 
 def not_known(
-    objectives: Sequence[Objective], lags: Sequence[ReplicaLag], samples: Samples
-) -> list[Finding]:
+    objectives: Sequence[LagObjective], lags: Sequence[ReplicaLag], samples: Samples
+) -> list[CheckFinding]:
     """Stores of standbys of which these samples don't tell whether they meet an objective in seconds.
 
     That takes a second report. A sensor waits for it; a look on demand has nothing to wait for.
@@ -107,7 +93,7 @@ def not_known(
         if lag.lag and forecast(samples, [lag]) is None:
             of[f"{lag.processor_id}/{lag.store}"].append(lag)
     return [
-        Finding(
+        CheckFinding(
             subject,
             f"not known from one look: {max(lag.lag or 0 for lag in parts):,} records behind",
             "sensor lag_slo and asset readiness_now follow it: they need its next report",
@@ -117,8 +103,8 @@ def not_known(
 
 
 def not_followed(
-    objectives: Sequence[Objective], lags: Sequence[ReplicaLag], samples: Samples
-) -> list[Finding]:
+    objectives: Sequence[LagObjective], lags: Sequence[ReplicaLag], samples: Samples
+) -> list[CheckFinding]:
     """A note of how many store partitions no objective in seconds can be held against; or none."""
     left_out = [
         lag
@@ -131,10 +117,12 @@ def not_followed(
         f"the {MOST_FOLLOWED} furthest behind are followed: name fewer standbys or stores in"
         " objectives in seconds; those in records hold for all"
     )
-    return [Finding("not followed", f"not followed: {len(left_out):,} store partitions", fix, NOTE)]
+    return [
+        CheckFinding("not followed", f"not followed: {len(left_out):,} store partitions", fix, NOTE)
+    ]
 
 
-def timed(objectives: Sequence[Objective], lags: Sequence[ReplicaLag]) -> list[ReplicaLag]:
+def timed(objectives: Sequence[LagObjective], lags: Sequence[ReplicaLag]) -> list[ReplicaLag]:
     """The store partitions of standbys for which there is an objective in seconds."""
     rules = [objective for objective in objectives if objective.seconds is not None]
     return [
@@ -145,7 +133,7 @@ def timed(objectives: Sequence[Objective], lags: Sequence[ReplicaLag]) -> list[R
     ]
 
 
-def _breach(objective: Objective, parts: Sequence[ReplicaLag], samples: Samples) -> str:
+def _breach(objective: LagObjective, parts: Sequence[ReplicaLag], samples: Samples) -> str:
     known = [lag.lag for lag in parts if lag.lag is not None]
     if len(known) < len(parts):
         return f"its lag isn't known: {why_not_known(parts)}"

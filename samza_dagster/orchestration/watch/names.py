@@ -13,17 +13,6 @@ CLOCKS = "clocks_agree"
 COORDINATED = "coordinated"
 COPIES = "live_copies"
 STAYS = "none_flaps"
-ASSETS: Mapping[str, str] = {
-    SAME_HOST: "container_locality",
-    REPLICAS: "container_locality",
-    ONE_OWNER: "task_locality",
-    LAG: "changelog_lag",
-    LOCALITY: "container_locality",
-    CLOCKS: "container_locality",
-    COORDINATED: "container_locality",
-    COPIES: "task_locality",
-    STAYS: "container_locality",
-}
 TOLD: Mapping[str, str] = {
     SAME_HOST: "No two processes of one group are on one host.",
     REPLICAS: "Every container that is wanted runs, and every active has its standbys.",
@@ -34,6 +23,12 @@ TOLD: Mapping[str, str] = {
     COORDINATED: "Somebody coordinates the job, and standalone processors agree on who has which task.",
     COPIES: "Of every task's state there is a copy on a host that is alive.",
     STAYS: "No container fails, and no standalone processor comes and goes, again and again.",
+}
+ASSETS: Mapping[str, str] = {
+    **dict.fromkeys(TOLD, "container_locality"),
+    ONE_OWNER: "task_locality",
+    LAG: "changelog_lag",
+    COPIES: "task_locality",
 }
 
 INVARIANTS = "invariants"

@@ -13,7 +13,7 @@ from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import group_of
 
 if TYPE_CHECKING:
-    from samza_dagster.client import InputLag, JobView, ReplicaLag
+    from samza_dagster.client import InputLag, JobView, LeaderView, ReplicaLag
 
 L = TypeVar("L", "ReplicaLag", "InputLag")
 RUNNING = ("running", "last-seen")
@@ -65,21 +65,6 @@ class ContainerSeen:
         return self.state in RUNNING and self.host is not None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaderSeen:
-    """The leader's last sign of life. `mark` changes whenever its record of the job does.
-
-    `beat_ms` is by the clock of its host: another one is a sign of life, its age isn't known by it.
-    """
-
-    epoch: int
-    host: str
-    beat_ms: int
-    beat_every_ms: int
-    ended: bool
-    mark: int
-
-
 @dataclass(frozen=True)
 class Observation:
     """A job at one look. `busy`: group → what its coordinator is at there.
@@ -90,6 +75,8 @@ class Observation:
     nothing of it runs any more, empty: by nobody's. `report_patience_ms`: how long a container may
     report nothing new, three of the job's own intervals; 0: they aren't known. `asked`: groups with a
     request in flight. `deployment` is the running one's id.
+    `leader_mark` changes whenever the leader's record of the job does. Its `beat_ms` is by the clock of
+    its host: another one is a sign of life, its age isn't known by it.
     """
 
     job: str
@@ -98,7 +85,8 @@ class Observation:
     host_states: Mapping[str, str] = field(default_factory=dict[str, str])
     host_words: Mapping[str, int] = field(default_factory=dict[str, int])
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
-    leader: LeaderSeen | None = None
+    leader: LeaderView | None = None
+    leader_mark: int = 0
     unread: tuple[str, ...] = ()
     asked: frozenset[str] = frozenset()
     deployment: str = ""
@@ -183,7 +171,8 @@ def observation_of(
         host_states={name: host.state for name, host in view.hosts.items()},
         host_words=dict(words or {}),
         busy=busy_groups(view),
-        leader=_leader(view),
+        leader=view.leader,
+        leader_mark=_mark(view) if view.leader is not None else 0,
         unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ()), *yarn})),
         asked=frozenset(view.group_of(a.processor_id) for a in (*view.actions, *view.queued)),
         deployment=view.deployment_id or "",
@@ -222,20 +211,10 @@ def _sum(values: Iterable[int | None]) -> int | None:
     return None if None in known or not known else sum(value or 0 for value in known)
 
 
-def _leader(view: JobView) -> LeaderSeen | None:
-    leader = view.leader
-    if leader is None:
-        return None
+def _mark(view: JobView) -> int:
     told = [
         *(f"{p}{v.state}{v.execution_id}{v.host}" for p, v in sorted(view.processors.items())),
         *(f"{a.uuid}{a.stage}" for a in view.actions),
         *(f"{h}{v.state}{v.free_memory_mb}" for h, v in sorted(view.hosts.items())),
     ]
-    return LeaderSeen(
-        epoch=leader.epoch,
-        host=leader.host,
-        beat_ms=leader.beat_ms or 0,
-        beat_every_ms=leader.beat_every_ms or 0,
-        ended=leader.ended,
-        mark=zlib.crc32("\n".join(told).encode()),
-    )
+    return zlib.crc32("\n".join(told).encode())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from shlex import quote
 
@@ -31,20 +31,12 @@ from samza_dagster.orchestration.watch.memory import (
     Memory,
 )
 from samza_dagster.orchestration.watch.observation import LOST, ContainerSeen, Observation
+from samza_dagster.orchestration.watch.settings import AutoFailover, Mode
 from samza_dagster.orchestration.watch.signals import Judged
-from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 HOUR_MS = 3_600_000
 MOST_NEW_IN_A_LOOK = 20
 """Decisions that weren't told before; the next look has more."""
-
-
-class Mode(StrEnum):
-    """How far the sensor goes."""
-
-    SHADOW = "shadow"
-    ADVISE = "advise"
-    ACT = "act"
 
 
 class FailoverVerdict(StrEnum):
@@ -58,18 +50,9 @@ class FailoverVerdict(StrEnum):
     HELD = "held"  # a bound of the policy forbids it
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The policy of a job. `mode`: as it was told; None: by who coordinates."""
-
-    mode: Mode | None = None
-    thresholds: Thresholds = field(default_factory=Thresholds)
-    cap_per_hour: int = 3
-    mass_share: float = 0.4
-
-    def mode_on(self, observation: Observation) -> Mode:
-        """As it was told; else only records under Samza's AM, and advises under ours."""
-        return self.mode or (Mode.ADVISE if observation.ours else Mode.SHADOW)
+def mode_of(settings: AutoFailover, observation: Observation) -> Mode:
+    """As it was told; else it only records under Samza's AM, and advises under ours."""
+    return settings.mode or ("advise" if observation.ours else "shadow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,16 +80,16 @@ class Decision:
         return told_as(self.case, self.verdict.value, *((rule,) if rule else ()))
 
 
-def least_looks(thresholds: Thresholds) -> int:
+def least_looks(settings: AutoFailover) -> int:
     """Bad looks at which a suspect has to be remembered lastingly: one more may confirm it."""
-    return max(1, thresholds.bad_looks - 1)
+    return max(1, settings.bad_looks - 1)
 
 
 def decide(
     observation: Observation,
     before: Memory,
     judged: Judged,
-    rules: Rules,
+    settings: AutoFailover,
     now_ms: int,
     *,
     acknowledged: Mapping[str, str],
@@ -121,7 +104,7 @@ def decide(
     """
     found: list[Decision] = []
     has_acted = {acted.uuid: acted.at_ms for acted in before.acted}
-    late = _late(observation, before, rules, acknowledged)
+    late = _late(observation, before, settings, acknowledged)
     current = _current(observation, judged, acknowledged)
     remembered_before = {case.uuid for case in late}
     acted = list(before.acted)
@@ -132,11 +115,11 @@ def decide(
     bad = went_bad(observation, judged.memory, judged.signals)
     told, new = judged.memory.told, 0
     for case in _in_turn(shared_out(current), judged.memory):
-        if case.uuid in known or has_acted.get(case.uuid, -1) >= case.after_ms:
+        if case.uuid in known or has_acted.get(case.uuid, -1) >= case.suspect.after_ms:
             continue  # asked since this trouble began; if it began anew, the block is to be told
         if case.uuid not in remembered_before:
             continue  # should this tick be killed, the next one must find what it asked
-        decision = _decide(case, observation, judged, rules, bad, acted, acknowledged, now_ms)
+        decision = _decide(case, observation, judged, settings, bad, acted, acknowledged, now_ms)
         if decision.event not in told:
             if new == MOST_NEW_IN_A_LOOK:
                 continue
@@ -151,11 +134,11 @@ def may_be_known(
     observation: Observation,
     before: Memory,
     judged: Judged,
-    rules: Rules,
+    settings: AutoFailover,
     acknowledged: Mapping[str, str],
 ) -> tuple[str, ...]:
     """Requests that an earlier tick may have asked: `decide` has to be told which exist."""
-    late = _late(observation, before, rules, acknowledged)
+    late = _late(observation, before, settings, acknowledged)
     current = _current(observation, judged, acknowledged)
     has_acted = {acted.uuid for acted in before.acted}
     return tuple(
@@ -218,10 +201,13 @@ def still_blocking(memory: Memory, acknowledged: Mapping[str, str], now_ms: int)
 
 
 def _late(
-    observation: Observation, before: Memory, rules: Rules, acknowledged: Mapping[str, str]
+    observation: Observation,
+    before: Memory,
+    settings: AutoFailover,
+    acknowledged: Mapping[str, str],
 ) -> tuple[Case, ...]:
     """What an earlier tick may have asked about, also if its group was acknowledged since."""
-    least = least_looks(rules.thresholds)
+    least = least_looks(settings)
     found: tuple[Case, ...] = ()
     for acks in (acknowledged, before.acks):
         found += cases(
@@ -263,24 +249,24 @@ def _decide(
     case: Case,
     observation: Observation,
     judged: Judged,
-    rules: Rules,
+    settings: AutoFailover,
     bad: Mapping[str, tuple[int, ...]],
     acted: list[Acted],
     acknowledged: Mapping[str, str],
     now_ms: int,
 ) -> Decision:
-    group, mode = case.group, rules.mode_on(observation)
-    advice = FailoverVerdict.SHADOW if mode is Mode.SHADOW else FailoverVerdict.ADVISE
+    group, mode = case.group, mode_of(settings, observation)
+    advice = FailoverVerdict.SHADOW if mode == "shadow" else FailoverVerdict.ADVISE
     standbys = healthy_standbys(observation, group, bad)
     command = _command(case, observation, standbys)
 
     def held(rule: str, why: str) -> Decision:
         return Decision(case, FailoverVerdict.HELD, f"{rule}: {why}", command)
 
-    busy = "" if case.kind in OF_NO_CONTAINER else _handled(case, observation)
+    busy = "" if case.suspect.kind in OF_NO_CONTAINER else _handled(case, observation)
     if busy:
         return Decision(case, FailoverVerdict.WATCH, busy, command)
-    if case.kind in OF_A_HOST and case.action == NOTHING:
+    if case.suspect.kind in OF_A_HOST and case.action == NOTHING:
         return Decision(case, FailoverVerdict.WATCH, _LEFT_TO_THE_AM, command)
     if case.action == NOTHING:
         return Decision(case, advice, "", command)
@@ -295,16 +281,16 @@ def _decide(
         return held(
             "block", f"request {blocking[-1].uuid} acted on this group; acknowledge it first"
         )
-    at_once, hosts = together(observation, bad, min(case.since_ms, now_ms))
-    if len(at_once) > 1 and len(at_once) > rules.mass_share * hosts:
+    at_once, hosts = together(observation, bad, min(case.suspect.since_ms, now_ms))
+    if len(at_once) > 1 and len(at_once) > settings.mass_share * hosts:
         names = ", ".join(sorted(at_once)[:5])
         return held("mass", f"{len(at_once)} of {hosts} hosts went bad together: {names}")
-    if mode is not Mode.ACT:
+    if mode != "act":
         return Decision(case, advice, "", command)
     lately = sum(_is_lately(a, now_ms) for a in acted)
-    if lately >= rules.cap_per_hour:
+    if lately >= settings.cap_per_hour:
         return held(
-            "cap", f"{lately} requests within the hour, at most {rules.cap_per_hour} are allowed"
+            "cap", f"{lately} requests within the hour, at most {settings.cap_per_hour} are allowed"
         )
     standby = standbys[0].processor_id if case.action == MOVE_WITH_STANDBY else ""
     return Decision(case, FailoverVerdict.ASK, "", command, standby)
@@ -338,15 +324,15 @@ def _acted(case: Case, now_ms: int) -> Acted:
 def _command(case: Case, observation: Observation, standbys: Sequence[ContainerSeen]) -> str:
     """What a person would run, where this coordinator takes it."""
     processor = case.processor
-    if case.kind == COORDINATOR_GONE and not observation.ours:
+    if case.suspect.kind == COORDINATOR_GONE and not observation.ours:
         return "wait: YARN starts another Application Master by itself; else its log says why not"
-    if case.kind in _COMMANDS:
-        return _COMMANDS[case.kind]
-    if case.kind == FLAPPING:
+    if case.suspect.kind in _COMMANDS:
+        return _COMMANDS[case.suspect.kind]
+    if case.suspect.kind == FLAPPING:
         return f"samza-dagster status {quote(processor)}, then its log on its host"
-    if case.kind == STANDBY_DOWN:
+    if case.suspect.kind == STANDBY_DOWN:
         return f"samza-dagster explain {quote(processor)}"
-    if case.kind in OF_A_HOST and case.action == NOTHING:
+    if case.suspect.kind in OF_A_HOST and case.action == NOTHING:
         return f"samza-dagster status {quote(processor)}, until it is on another host"
     if case.action == RESTART:
         return f"samza-dagster place {quote(processor)} --to LAST_SEEN"

@@ -43,25 +43,25 @@ def decision_event(
     because = refused or decision.because
     return dg.AssetObservation(
         asset_key=key,
-        description=f"{case.action} of {case.processor} {word}: {case.why}"
+        description=f"{case.action} of {case.processor} {word}: {case.suspect.why}"
         + (f" ({because})" if because else ""),
         metadata={
             "event": event_id(decision, refused),
             "job": job,
-            "signal": case.kind,
-            "subject": case.subject,
-            "suspect": case.suspect,
+            "signal": case.suspect.kind,
+            "subject": case.suspect.subject,
+            "suspect": case.suspect.key,
             "processor": case.processor,
             "container_group": f"{job}/{case.group}",
             "host": host or "-",
             "incarnation": case.incarnation or "-",
             "action": case.action,
             "verdict": "refused" if refused else decision.verdict.value,
-            "why": case.why,
+            "why": case.suspect.why,
             "because": because or "-",
             "what_to_do": decision.command,
             "request": case.uuid,
-            "bad_since": dg.MetadataValue.timestamp(case.since_ms / 1000),
+            "bad_since": dg.MetadataValue.timestamp(case.suspect.since_ms / 1000),
             TOLD_AT: dg.MetadataValue.timestamp(now_ms / 1000),
         },
         tags={EVENT: DECIDED},

@@ -10,12 +10,12 @@ import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from html import escape
 from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.show.pictures import WIDTH, clock, in_words, picture, svg_of
+from samza_dagster.orchestration.show.pictures import WIDTH, box, clock, in_words, picture, svg_of
+from samza_dagster.orchestration.show.pictures import text as text_at
 from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.tags import EVENT
 from samza_dagster.orchestration.watch.cases import NOTHING
@@ -126,24 +126,19 @@ def score_metadata(found: Sequence[Incident]) -> dict[str, Any]:
 
 def score_svg(found: Sequence[Incident]) -> str:
     """A line for each incident: from when it was told to what was done, or to its end."""
-    wide, row, left = WIDTH, 24, 420
-    high = 52 + row * max(1, len(found))
+    row, left = 24, 420
     longest_ms = max((_lasted_ms(one) or 0 for one in found), default=0) or 1
-    drawn = [
-        f'<text x="20" y="26" font-size="16">from told to done, {in_words(longest_ms / 1000)} at'
-        " most</text>"
-    ]
+    drawn = [text_at(20, 26, 16, f"from told to done, {in_words(longest_ms / 1000)} at most")]
     for line, one in enumerate(found):
-        y, lasted_ms = 40 + line * row, _lasted_ms(one)
-        width = max(4.0, (lasted_ms or longest_ms) / longest_ms * (wide - left - 20))
+        y, share = 40 + line * row, (_lasted_ms(one) or longest_ms) / longest_ms
         kind = _COLOURS.get(one.outcome, "p")
-        drawn.append(
-            f'<text x="20" y="{y + 15}" font-size="12">{escape(clock(one.told_ms))}'
-            f" {escape(f'{one.signal} {one.subject}'[:28])}</text>"
-            f'<rect class="{kind}" x="{left}" y="{y + 2}" width="{width:.1f}" height="{row - 6}"/>'
-            f'<text x="{left + 6}" y="{y + 15}" font-size="12">{escape(one.outcome)}</text>'
-        )
-    return svg_of(wide, high, "".join(drawn))
+        said = f"{one.signal} {one.subject}"[:28]
+        drawn += [
+            text_at(20, y + 15, 12, f"{clock(one.told_ms)} {said}"),
+            box(kind, left, y + 2, max(4.0, share * (WIDTH - left - 20)), row - 6),
+            text_at(left + 6, y + 15, 12, one.outcome),
+        ]
+    return svg_of(WIDTH, 52 + row * max(1, len(found)), "".join(drawn))
 
 
 _COLOURS = {

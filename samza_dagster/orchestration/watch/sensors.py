@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.job_sensor import JobTick, Told, job_sensor
+from samza_dagster.orchestration.job_sensor import Asking, JobTick, Told, by_a_client, job_sensor
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch import names
@@ -16,7 +16,6 @@ from samza_dagster.orchestration.watch.settings import AutoFailover, Invariants,
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.watch.check_tick import CheckTick
 
 NAME = "auto_failover"
 
@@ -29,22 +28,14 @@ def auto_failover_sensor(
     `jobs` are those that it launches: `audit_failover` and `move_with_standby`.
     """
 
-    def tick(one: JobTick, samza: SamzaClientResource) -> Told:
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
         from samza_dagster.orchestration.watch.failover_tick import evaluated
 
-        return evaluated(one, samza, settings)
+        return evaluated(one, samza, client, settings)
 
     mode = settings.mode or "shadow under Samza's AM, else advise"
-    return job_sensor(
-        NAME,
-        tick,
-        prefix=prefix,
-        interval_s=settings.interval_s,
-        running=settings.running,
-        description=f"Handles what a coordinator can't see; mode {mode}.",
-        jobs=jobs,
-        job_name=JOB,
-    )
+    told = f"Handles what a coordinator can't see; mode {mode}."
+    return _judging(NAME, tick, settings, prefix, told, jobs=jobs, job_name=JOB)
 
 
 def invariants_sensor(
@@ -53,44 +44,41 @@ def invariants_sensor(
     """`invariants` with the settings of the component's YAML, and the limit of its policies."""
     limit = (policies or PlacementPolicies()).lag_limit
 
-    def make(client: PlacementClient, _now_ms: int) -> CheckTick:
-        from samza_dagster.orchestration.watch.check_tick import invariants_tick
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
+        from samza_dagster.orchestration.watch.check_tick import evaluated, invariants_tick
 
-        return invariants_tick(client, settings, limit, prefix)
+        return evaluated(one, samza, lambda _: invariants_tick(client, settings, limit, prefix))
 
     told = "Judges from outside what must hold of a job, as asset checks."
-    return _check_sensor(names.INVARIANTS, settings, make, prefix, told)
+    return _judging(names.INVARIANTS, tick, settings, prefix, told)
 
 
 def lag_slo_sensor(settings: LagSlo, prefix: str = "") -> dg.SensorDefinition:
     """`lag_slo` with the objectives of the component's YAML."""
 
-    def make(client: PlacementClient, now_ms: int) -> CheckTick:
-        from samza_dagster.orchestration.watch.check_tick import lag_slo_tick
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
+        from samza_dagster.orchestration.watch.check_tick import evaluated, lag_slo_tick
 
-        return lag_slo_tick(client, settings, now_ms, prefix)
+        return evaluated(one, samza, lambda now_ms: lag_slo_tick(client, settings, now_ms, prefix))
 
     told = "Holds the lag of standbys against objectives, as an asset check."
-    return _check_sensor(names.LAG_SLO, settings, make, prefix, told)
+    return _judging(names.LAG_SLO, tick, settings, prefix, told)
 
 
-def _check_sensor(
+def _judging(
     name: str,
-    settings: Invariants | LagSlo,
-    make: Callable[[PlacementClient, int], CheckTick],
+    tick: Asking,
+    settings: AutoFailover | Invariants | LagSlo,
     prefix: str,
     description: str,
+    **launched: Any,
 ) -> dg.SensorDefinition:
-    def tick(one: JobTick, samza: SamzaClientResource) -> Told:
-        from samza_dagster.orchestration.watch.check_tick import evaluated
-
-        return evaluated(one, samza, make)
-
     return job_sensor(
         name,
-        tick,
+        by_a_client(tick),
         prefix=prefix,
         interval_s=settings.interval_s,
         running=settings.running,
         description=description,
+        **launched,
     )

@@ -2,29 +2,31 @@
 
 # No `from __future__ import annotations`: Dagster reads these annotations as types.
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal, Self
 
 import dagster as dg
 from pydantic import Field, model_validator
 
+from samza_dagster.lag import silent_after_ms
 from samza_dagster.orchestration.bounds import IntervalS, Within
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
 from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.watch import names
 from samza_dagster.orchestration.watch.hysteresis import SAME_LOOK_MS, Hysteresis
 
-if TYPE_CHECKING:
-    from samza_dagster.orchestration.watch.lag_objectives import Objective
-    from samza_dagster.orchestration.watch.policy import Rules
-
 _LOOP_S = 5
 """Dagster's daemon begins ticks of a sensor no more often."""
+
+
+Mode = Literal["shadow", "advise", "act"]
+"""How far `auto_failover` goes."""
 
 
 class AutoFailover(dg.Model, dg.Resolvable):
     """The sensor `auto_failover`. Times in seconds."""
 
-    mode: Literal["shadow", "advise", "act"] | None = Field(
+    mode: Mode | None = Field(
         default=None,
         description="shadow: only records what it would do; advise: says what to run; act: asks itself."
         " Empty: shadow where Samza's own AM coordinates, advise elsewhere.",
@@ -116,31 +118,23 @@ class AutoFailover(dg.Model, dg.Resolvable):
         tick_every_s = max(_LOOP_S, least_seconds(self.interval_s), looks_a_tick * look_every_s)
         return ticks * tick_every_s + looks * look_every_s
 
-    def rules(self) -> "Rules":
-        """As the policy takes them."""
-        from samza_dagster.orchestration.watch.policy import Mode, Rules
-        from samza_dagster.orchestration.watch.thresholds import Thresholds
+    @property
+    def hysteresis(self) -> Hysteresis:
+        """How often something must look bad, and good again."""
+        return Hysteresis(self.bad_looks, 0, self.good_looks, self.bad_within_s * 1000)
 
-        return Rules(
-            mode=Mode(self.mode) if self.mode else None,
-            thresholds=Thresholds(
-                bad_looks=self.bad_looks,
-                bad_within_ms=self.bad_within_s * 1000,
-                good_looks=self.good_looks,
-                host_silent_ms=self.host_silent_s * 1000,
-                report_silent_ms=self.report_silent_s * 1000,
-                backlog_records=self.backlog_records,
-                stuck_ms=self.stuck_s * 1000,
-                growing_commits=self.growing_commits,
-                growing_ms=self.growing_s * 1000,
-                standby_behind_records=self.standby_behind_records,
-                standby_stands_ms=self.standby_stands_s * 1000,
-                standby_down_ms=self.standby_down_s * 1000,
-                leader_beats=self.leader_beats,
-            ),
-            cap_per_hour=self.cap_per_hour,
-            mass_share=self.mass_share,
-        )
+    def for_reports(self, patience_ms: int, *, ours: bool) -> Self:
+        """The same for a job that reports thrice within `patience_ms`; 0: how often isn't known.
+
+        A container is silent after `silent_after_ms`: so it is told within three intervals. Under
+        Samza's AM (not `ours`) nobody else looks after a standby that stands: two reports in turn of
+        one offset count, a minute apart or nearly that.
+        """
+        silent_s = max(self.report_silent_s, -(-silent_after_ms(patience_ms) // 1000))
+        stands_s = self.standby_stands_s
+        if not ours:
+            stands_s = min(stands_s, max(60_000, patience_ms // 3) * 3 // 4_000)
+        return self.model_copy(update={"report_silent_s": silent_s, "standby_stands_s": stands_s})
 
 
 MOST_OBJECTIVES = 100
@@ -208,6 +202,10 @@ class LagObjective(dg.Model, dg.Resolvable):
         default="warn", description="Of the check lag_objective while this one is breached."
     )
 
+    def covers(self, processor_id: str, store: str) -> bool:
+        """Whether it is about this store of this standby."""
+        return fnmatchcase(processor_id, self.standby) and fnmatchcase(store, self.store)
+
 
 class LagSlo(dg.Model, dg.Resolvable):
     """The sensor `lag_slo`. Times in seconds."""
@@ -229,15 +227,6 @@ class LagSlo(dg.Model, dg.Resolvable):
         max_length=MOST_OBJECTIVES,
         description="The stricter breach of a store of a standby counts.",
     )
-
-    def parsed(self) -> "list[Objective]":
-        """As the rules take them."""
-        from samza_dagster.orchestration.watch.lag_objectives import Objective
-
-        return [
-            Objective(o.standby, o.store, o.records, o.seconds, o.severity.upper())
-            for o in self.objectives
-        ]
 
     def patience(self, report_every_s: int = 0) -> Hysteresis:
         """Of a breach; what only one report shows is none."""

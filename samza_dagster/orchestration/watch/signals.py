@@ -27,6 +27,7 @@ from samza_dagster.orchestration.watch.memory import (
 )
 from samza_dagster.orchestration.watch.observation import ALIVE, LOST, ContainerSeen, Observation
 from samza_dagster.orchestration.watch.outcomes import as_it_is, awaits_report, with_news
+from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.watch.silence import (
     committed,
     in_time_ms,
@@ -37,7 +38,6 @@ from samza_dagster.orchestration.watch.silence import (
     silent_for_ms,
     silent_since,
 )
-from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 FALLING_BEHIND = "falling-behind"
 STANDBY_STANDS = "standby-stands"
@@ -63,24 +63,24 @@ class Judged:
     nobody_reads: bool = False
 
 
-def judge(observation: Observation, memory: Memory, thresholds: Thresholds, now_ms: int) -> Judged:
+def judge(observation: Observation, memory: Memory, settings: AutoFailover, now_ms: int) -> Judged:
     """Takes one look into account."""
-    thresholds = thresholds.for_reports(observation.report_patience_ms, ours=observation.ours)
-    counts, rule = is_another_look(memory.looked_ms, now_ms), thresholds.hysteresis
+    settings = settings.for_reports(observation.report_patience_ms, ours=observation.ours)
+    counts, rule = is_another_look(memory.looked_ms, now_ms), settings.hysteresis
     leader = _leader(observation, memory, now_ms)
     memory = _of_deployment(observation, memory, now_ms)
     memory = replace(memory, committed=committed(observation, memory, now_ms))
     reports = reports_of(observation, memory, now_ms)
-    since = silent_since(observation, reports, thresholds, now_ms)
+    since = silent_since(observation, reports, settings, now_ms)
     former = memory.trends
     if now_ms < memory.looked_ms:
         former = {processor: trend.by_clock(now_ms) for processor, trend in former.items()}
     trends = {
         c.processor_id: trend
         for c in observation.containers
-        if (trend := _trend(c, former.get(c.processor_id), since, thresholds, now_ms))
+        if (trend := _trend(c, former.get(c.processor_id), since, settings, now_ms))
     }
-    signals = _signals(observation, trends, reports, memory, leader, thresholds, now_ms)
+    signals = _signals(observation, trends, reports, memory, leader, settings, now_ms)
     suspects: dict[str, Suspect] = {}
     ended: list[Suspect] = []
     by_key = {signal.key: signal for signal in signals}
@@ -126,7 +126,7 @@ def judge(observation: Observation, memory: Memory, thresholds: Thresholds, now_
         replace(after, left_out=_left_out(by_key, after)),
         signals,
         tuple(ended),
-        _nobody_reads(observation, leader, signals, thresholds, now_ms),
+        _nobody_reads(observation, leader, signals, settings, now_ms),
     )
 
 
@@ -152,7 +152,7 @@ def _nobody_reads(
     observation: Observation,
     leader: LeaderMark | None,
     signals: tuple[Signal, ...],
-    thresholds: Thresholds,
+    settings: AutoFailover,
     now_ms: int,
 ) -> bool:
     if any(signal.kind in (COORDINATOR_GONE, JOB_DEAD) for signal in signals):
@@ -160,12 +160,12 @@ def _nobody_reads(
     if leader is None or observation.leader is None or not observation.leader.beat_every_ms:
         return False
     return now_ms - leader.seen_ms >= _leader_patience_ms(
-        observation.leader.beat_every_ms, thresholds
+        observation.leader.beat_every_ms, settings
     )
 
 
-def _leader_patience_ms(beat_every_ms: int, thresholds: Thresholds) -> int:
-    return max(SHORTEST_PATIENCE_MS, thresholds.leader_beats * beat_every_ms)
+def _leader_patience_ms(beat_every_ms: int, settings: AutoFailover) -> int:
+    return max(SHORTEST_PATIENCE_MS, settings.leader_beats * beat_every_ms)
 
 
 def _of_deployment(observation: Observation, memory: Memory, now_ms: int) -> Memory:
@@ -184,20 +184,17 @@ def _leader(observation: Observation, memory: Memory, now_ms: int) -> LeaderMark
     seen, old = observation.leader, memory.leader
     if seen is None:
         return None
-    if old is not None and (old.epoch, old.beat_ms, old.mark) == (
-        seen.epoch,
-        seen.beat_ms,
-        seen.mark,
-    ):
-        return replace(old, seen_ms=min(old.seen_ms, now_ms))
-    return LeaderMark(seen.epoch, seen.beat_ms, seen.mark, now_ms)
+    new = LeaderMark(seen.epoch, seen.beat_ms or 0, observation.leader_mark, now_ms)
+    if old is None or new != replace(old, seen_ms=now_ms):
+        return new
+    return replace(old, seen_ms=min(old.seen_ms, now_ms))
 
 
 def _trend(
     seen: ContainerSeen,
     old: Trend | None,
     silent_since: Mapping[str, int],
-    thresholds: Thresholds,
+    settings: AutoFailover,
     now_ms: int,
 ) -> Trend | None:
     """How it goes; None while nothing is odd, so that little is remembered."""
@@ -209,8 +206,8 @@ def _trend(
         down = now_ms if old.down_ms is None else old.down_ms
         return Trend(incarnation, down_ms=down) if odd else None
     silent = silent_since.get(seen.processor_id)
-    deep = seen.backlog is not None and seen.backlog >= thresholds.backlog_records
-    behind = seen.behind is not None and seen.behind >= thresholds.standby_behind_records
+    deep = seen.backlog is not None and seen.backlog >= settings.backlog_records
+    behind = seen.behind is not None and seen.behind >= settings.standby_behind_records
     if silent is None and not deep and not behind:
         return None
     new = replace(old, silent_ms=silent, down_ms=None)
@@ -236,20 +233,20 @@ def _signals(
     reports: Mapping[str, Heard],
     memory: Memory,
     leader: LeaderMark | None,
-    thresholds: Thresholds,
+    settings: AutoFailover,
     now_ms: int,
 ) -> tuple[Signal, ...]:
-    trouble = job_trouble(observation, reports, memory, thresholds, now_ms)
-    found = [*_leader_signals(observation, leader, thresholds, now_ms), *lost_signals(observation)]
+    trouble = job_trouble(observation, reports, memory, settings, now_ms)
+    found = [*_leader_signals(observation, leader, settings, now_ms), *lost_signals(observation)]
     if trouble is not None:
         kind, why = trouble
         found.append(Signal(kind, JOB, ((JOB, observation.deployment),), why))
         if kind == JOB_DEAD:  # nothing of it can be helped but by a new deployment
             return tuple(found[-1:])
-    silent_ms = {p: silent_for_ms(trend, thresholds, now_ms) for p, trend in trends.items()}
-    overdue = {p for p, ms in silent_ms.items() if ms >= in_time_ms(observation, thresholds)}
-    others = others_report(observation, reports, thresholds, now_ms)
-    mute = {p for p in overdue if others and silent_ms[p] >= thresholds.report_silent_ms}
+    silent_ms = {p: silent_for_ms(trend, settings, now_ms) for p, trend in trends.items()}
+    overdue = {p for p, ms in silent_ms.items() if ms >= in_time_ms(observation, settings)}
+    others = others_report(observation, reports, settings, now_ms)
+    mute = {p for p in overdue if others and silent_ms[p] >= settings.report_silent_s * 1000}
     doubtful: set[str | None] = set()
     for host, here in sorted(observation.on_host().items()):
         if observation.host_states.get(host, ALIVE) == LOST:
@@ -257,7 +254,7 @@ def _signals(
         if len(here) > 1 and all(c.processor_id in overdue for c in here):
             doubtful.add(host)  # which of them fell silent first tells nothing
         word = observation.host_words.get(host)
-        if word is not None and word >= thresholds.host_silent_ms:
+        if word is not None and word >= settings.host_silent_s * 1000:
             why = f"its agent's last word is {word / 1000:.0f} s old, and it counts as alive"
         elif len(here) > 1 and all(c.processor_id in mute for c in here):
             why = f"none of its {len(here)} containers reports, and others' do"
@@ -278,7 +275,7 @@ def _signals(
         reported_ms = newest_report_ms(seen, reports) or now_ms
         runs = observation.ours or ident not in overdue  # Samza's AM says of none that it runs
         found += _container_signals(
-            seen, trends.get(ident), reported_ms, thresholds, now_ms, runs=runs
+            seen, trends.get(ident), reported_ms, settings, now_ms, runs=runs
         )
     return tuple(found)
 
@@ -287,7 +284,7 @@ def _container_signals(
     seen: ContainerSeen,
     trend: Trend | None,
     reported_ms: int,
-    thresholds: Thresholds,
+    settings: AutoFailover,
     now_ms: int,
     *,
     runs: bool,
@@ -304,20 +301,20 @@ def _container_signals(
         return found
     if not seen.runs:
         down_s = (now_ms - (trend.down_ms or now_ms)) / 1000
-        if down_s * 1000 >= thresholds.standby_down_ms:
+        if down_s * 1000 >= settings.standby_down_s * 1000:
             say(STANDBY_DOWN, f"it is {seen.state} and hasn't run for {down_s:.0f} s")
         return found
-    deep = seen.backlog is not None and seen.backlog >= thresholds.backlog_records
+    deep = seen.backlog is not None and seen.backlog >= settings.backlog_records
     if seen.active and runs and deep:
         stuck_s = (now_ms - trend.moved_ms) / 1000
         grown_ms = trend.moved_ms - trend.grows_ms
-        if trend.committed is not None and stuck_s * 1000 >= thresholds.stuck_ms:
+        if trend.committed is not None and stuck_s * 1000 >= settings.stuck_s * 1000:
             say(
                 FALLING_BEHIND,
                 f"it runs and has committed nothing for {stuck_s:.0f} s, with"
                 f" {seen.backlog:,} records of input before it",
             )
-        elif trend.growths >= thresholds.growing_commits and grown_ms >= thresholds.growing_ms:
+        elif trend.growths >= settings.growing_commits and grown_ms >= settings.growing_s * 1000:
             say(
                 FALLING_BEHIND,
                 f"it runs and its input grew at {trend.growths} commits in turn, for"
@@ -327,9 +324,9 @@ def _container_signals(
         stood_s = (reported_ms - trend.stood_ms) / 1000
         grew = (seen.end or 0) > trend.end
         if (
-            seen.behind >= thresholds.standby_behind_records
+            seen.behind >= settings.standby_behind_records
             and grew
-            and stood_s * 1000 >= thresholds.standby_stands_ms
+            and stood_s * 1000 >= settings.standby_stands_s * 1000
         ):
             say(
                 STANDBY_STANDS,
@@ -340,7 +337,7 @@ def _container_signals(
 
 
 def _leader_signals(
-    observation: Observation, leader: LeaderMark | None, thresholds: Thresholds, now_ms: int
+    observation: Observation, leader: LeaderMark | None, settings: AutoFailover, now_ms: int
 ) -> list[Signal]:
     seen = observation.leader
     if observation.application not in ("", RUNNING):
@@ -356,7 +353,7 @@ def _leader_signals(
     if not seen.beat_every_ms:
         return []
     silent_ms = now_ms - leader.seen_ms
-    if silent_ms < _leader_patience_ms(seen.beat_every_ms, thresholds):
+    if silent_ms < _leader_patience_ms(seen.beat_every_ms, settings):
         return []
     why = (
         f"the leader of epoch {seen.epoch} on {seen.host or '?'} has shown no sign of life for"

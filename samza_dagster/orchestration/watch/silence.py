@@ -13,7 +13,7 @@ from samza_dagster.orchestration.watch.memory import (
     Trend,
 )
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
-from samza_dagster.orchestration.watch.thresholds import Thresholds
+from samza_dagster.orchestration.watch.settings import AutoFailover
 
 _SHORT = 0xFFF
 
@@ -34,38 +34,38 @@ def committed(observation: Observation, memory: Memory, now_ms: int) -> Heard:
 
 
 def others_report(
-    observation: Observation, reports: Mapping[str, Heard], thresholds: Thresholds, now_ms: int
+    observation: Observation, reports: Mapping[str, Heard], settings: AutoFailover, now_ms: int
 ) -> bool:
     """Whether some container's reports come in time: then one that doesn't report is special.
 
     Where a whole job falls silent, the first of its containers is so an interval before the last:
     by then none of the others is in time any more.
     """
-    least_ms = in_time_ms(observation, thresholds)
+    least_ms = in_time_ms(observation, settings)
     return any(h.mark and now_ms - h.at_ms < least_ms for h in reports.values())
 
 
-def in_time_ms(observation: Observation, thresholds: Thresholds) -> int:
+def in_time_ms(observation: Observation, settings: AutoFailover) -> int:
     """The age from which on a newest report is overdue: an interval before its container is silent."""
-    return thresholds.report_silent_ms - observation.report_patience_ms // 3
+    return settings.report_silent_s * 1000 - observation.report_patience_ms // 3
 
 
-def silent_for_ms(trend: Trend, thresholds: Thresholds, now_ms: int) -> int:
+def silent_for_ms(trend: Trend, settings: AutoFailover, now_ms: int) -> int:
     """For how long it has reported nothing; 0 while it commits: then only its reporter is broken."""
     return (
         0
-        if trend.silent_ms is None or commits(trend, thresholds, now_ms)
+        if trend.silent_ms is None or commits(trend, settings, now_ms)
         else now_ms - trend.silent_ms
     )
 
 
-def commits(trend: Trend, thresholds: Thresholds, now_ms: int) -> bool:
+def commits(trend: Trend, settings: AutoFailover, now_ms: int) -> bool:
     """Whether it has been seen to commit within the time for which it may be silent."""
-    return bool(trend.moves) and now_ms - trend.moved_ms < thresholds.report_silent_ms
+    return bool(trend.moves) and now_ms - trend.moved_ms < settings.report_silent_s * 1000
 
 
 def silent_since(
-    observation: Observation, reports: Mapping[str, Heard], thresholds: Thresholds, now_ms: int
+    observation: Observation, reports: Mapping[str, Heard], settings: AutoFailover, now_ms: int
 ) -> dict[str, int]:
     """Container → since when it hasn't reported, for those that are followed for that.
 
@@ -73,13 +73,13 @@ def silent_since(
     itself who lives.
     """
     may_be_gone = not observation.ours and any(h.mark for h in reports.values())
-    if not (may_be_gone or others_report(observation, reports, thresholds, now_ms)):
+    if not (may_be_gone or others_report(observation, reports, settings, now_ms)):
         return {}
     return {
         c.processor_id: at_ms
         for c in observation.containers
         if _can_be_heard(c)
-        and now_ms - (at_ms := reports[_source(c)].at_ms) >= thresholds.report_silent_ms // 2
+        and now_ms - (at_ms := reports[_source(c)].at_ms) >= settings.report_silent_s * 1000 // 2
     }
 
 
@@ -108,7 +108,7 @@ def job_trouble(
     observation: Observation,
     reports: Mapping[str, Heard],
     memory: Memory,
-    thresholds: Thresholds,
+    settings: AutoFailover,
     now_ms: int,
 ) -> tuple[str, str] | None:
     """The signal and why; None where nothing is wrong, or a coordinator of ours tells it.
@@ -124,12 +124,12 @@ def job_trouble(
             reports.values(),
             worked_ms=memory.committed.at_ms if memory.committed is not None else 0,
             now_ms=now_ms,
-            after_ms=thresholds.report_silent_ms,
+            after_ms=settings.report_silent_s * 1000,
         )
         if silent:
             return JOB_DEAD, silent
     changed_ms = memory.deployment_ms
-    is_new = changed_ms and now_ms - changed_ms < thresholds.report_silent_ms
+    is_new = changed_ms and now_ms - changed_ms < settings.report_silent_s * 1000
     if is_new and any(h.mark and h.at_ms <= changed_ms for h in reports.values()):
         return COORDINATOR_REPLACED, (
             f"deployment {observation.deployment} runs for {(now_ms - changed_ms) / 1000:.0f} s: a new"

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
-from samza_dagster.client.details import details_of
 from samza_dagster.client.placement_client import PlacementClient
+from samza_dagster.client.responses import details_of
 from samza_dagster.errors import ActionFailed
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore

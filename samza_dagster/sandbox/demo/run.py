@@ -22,7 +22,7 @@ from samza_dagster.sandbox.demo.findings import MoveFindings
 from samza_dagster.sandbox.demo.move import PROCESSOR, DemoMove
 from samza_dagster.sandbox.hosts import host_names
 from samza_dagster.sandbox.java_check import need_linux
-from samza_dagster.sandbox.judge import Judge, Verdict
+from samza_dagster.sandbox.judge import Judge, OutputVerdict
 from samza_dagster.sandbox.progress import Phases
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -131,7 +131,7 @@ class Demo:
 
     def _judge(self, judge: Judge, move: DemoMove) -> None:
         now_ms = time.time_ns() // 1_000_000
-        verdict: Verdict = judge.judge(
+        verdict: OutputVerdict = judge.judge(
             deadline_s=180,
             partitions=move.partitions,
             window_ms=(move.began_ms - 5_000, now_ms),

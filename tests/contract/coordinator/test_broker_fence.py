@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from samza_dagster.cli.main import cli
 from samza_dagster.coordinator.fencing.broker_fence import BrokerFence, present
-from samza_dagster.coordinator.fencing.examination import Finding, examine, rights
+from samza_dagster.coordinator.fencing.examination import Condition, examine, rights
 from samza_dagster.coordinator.fencing.group_fence import GroupFence
 from samza_dagster.coordinator.fencing.principals import Principals
 from samza_dagster.errors import Unreachable
@@ -182,7 +182,7 @@ def test_a_fence_that_the_brokers_do_not_know_yet_is_not_acknowledged(
     assert fence.fence_now("a-000001") == ()
 
 
-def found(principals: Principals, cluster: KafkaCluster, config: dict[str, str]) -> list[Finding]:
+def found(principals: Principals, cluster: KafkaCluster, config: dict[str, str]) -> list[Condition]:
     """All findings of an examination."""
     return list(examine(principals, cluster, config))
 

@@ -14,7 +14,7 @@ from samza_dagster.cli.main import cli
 from samza_dagster.client.audit_history import read_history
 from samza_dagster.coordinator.fencing.broker_fence import BrokerFence
 from samza_dagster.coordinator.fencing.principals import Principals
-from samza_dagster.metadata.authorizer import DENY, Authorizer, Rule
+from samza_dagster.metadata.authorizer import DENY, AclRule, Authorizer
 from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
@@ -49,7 +49,7 @@ def test_an_active_on_a_lost_host_is_replaced_after_the_fence_and_not_after_the_
     principals = Principals.of(job.properties)
     assert principals is not None
     left_over = principals.principal("fenced-host-9-000099")
-    authorizer.add_rules([Rule(left_over, DENY, "ALL", "TOPIC", "*")])
+    authorizer.add_rules([AclRule(left_over, DENY, "ALL", "TOPIC", "*")])
     try:
         before = job.start().processors()
         assert not authorizer.rules(left_over)

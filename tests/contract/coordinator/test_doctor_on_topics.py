@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from samza_dagster.coordinator.diagnosis import topic_findings
-from samza_dagster.coordinator.fencing.examination import Finding
+from samza_dagster.coordinator.fencing.examination import Condition
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.replicas import ENOUGH, IN_SYNC, WAITED_FOR
 from samza_dagster.metadata.topics import ensure_topic
@@ -36,7 +36,7 @@ def config(shared_brokers: Brokers) -> dict[str, str]:
     return config
 
 
-def not_well(config: dict[str, str], servers: str) -> list[Finding]:
+def not_well(config: dict[str, str], servers: str) -> list[Condition]:
     return [each for each in topic_findings(config, KafkaCluster(servers)) if not each.ok]
 
 

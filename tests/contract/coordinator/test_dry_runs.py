@@ -18,8 +18,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
-from samza_dagster.orchestration.watch.acknowledge import acknowledge_job
-from samza_dagster.orchestration.watch.audit import audit_job
+from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
 from tests.rig.job import Job
 from tests.rig.pace import PACE
 

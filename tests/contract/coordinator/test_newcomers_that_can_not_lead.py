@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.coordinator.candidacy import claim_of_this_process
-from samza_dagster.metadata.authorizer import ALLOW, Authorizer, Rule
+from samza_dagster.metadata.authorizer import ALLOW, AclRule, Authorizer
 from samza_dagster.metadata.connection import CLIENT_CONFIG
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import TAKE_OVER
@@ -182,9 +182,9 @@ def allow_all_but_the_state(cluster: KafkaCluster, job: Job) -> None:
         job.input_topic: ("READ",),
     }
     who = f"User:{NEWCOMER}"
-    rules = [Rule(who, ALLOW, what, "TOPIC", t) for t, each in rights.items() for what in each]
+    rules = [AclRule(who, ALLOW, what, "TOPIC", t) for t, each in rights.items() for what in each]
     ours = transactional_id(job.name, "1")
-    rules.append(Rule(who, ALLOW, "WRITE", "TRANSACTIONAL_ID", ours))
+    rules.append(AclRule(who, ALLOW, "WRITE", "TRANSACTIONAL_ID", ours))
     authorizer.add_rules(rules)
     authorizer.close()
 

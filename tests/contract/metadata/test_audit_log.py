@@ -209,7 +209,7 @@ def test_a_job_without_an_audit_topic_is_unknown(bootstrap_servers: str) -> None
     """Samza's own coordinator keeps no such history."""
     with pytest.raises(InvalidInput, match="__samza_dagster_audit_nobody_1"):
         read_history(Connection(bootstrap_servers, "nobody"))
-    log = AuditLog(bootstrap_servers, "nothing")
+    log = AuditLog(KafkaCluster(bootstrap_servers), "nothing")
     with pytest.raises(InvalidInput):
         log.entries()
     log.close()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from samza_dagster.metadata.authorizer import ALLOW, Authorizer, Rule
+from samza_dagster.metadata.authorizer import ALLOW, AclRule, Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.sandbox.brokers import Brokers
 from tests.rig.broker_cluster import others, wait_until_named
@@ -44,7 +44,7 @@ def test_rules_are_changed_though_the_broker_that_a_client_asks_died_since(
         dead.close(grace_s=0.0)
         try:
             wait_until_named(others(brokers, dead), asked, named=False)
-            authorizer.add_rules([Rule(who, ALLOW, "READ", "TOPIC", "any")])
+            authorizer.add_rules([AclRule(who, ALLOW, "READ", "TOPIC", "any")])
             authorizer.remove_rules_of([who])
         finally:
             dead.start()

@@ -16,7 +16,7 @@ from fake_bounce import bounce, metadata
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.record import check_result
 from samza_dagster.orchestration.operations import control as bounce_runs
-from samza_dagster.orchestration.plans.bounce import Judge
+from samza_dagster.orchestration.plans.bounce import BounceJudge
 from samza_dagster.orchestration.watch.check_events import latest
 from tests.rig.bounce_world import BounceWorld
 
@@ -178,7 +178,7 @@ def test_a_check_whose_run_has_not_come_to_it_yet_hides_no_result(
 
     looks = dg.define_asset_job("looks", dg.AssetSelection.checks(fresh))
     job = dg.Definitions(asset_checks=[fresh], jobs=[looks]).resolve_job_def("looks")
-    judge = Judge("shop/orders", "fresh", 60.0)
+    judge = BounceJudge("shop/orders", "fresh", 60.0)
     looks, goes_on = in_one_chain(instance), in_one_chain(instance)
     slow = instance.create_run_for_job(job)
     assert check_result(looks, judge) is None

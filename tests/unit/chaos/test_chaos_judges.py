@@ -18,12 +18,12 @@ from rich.console import Console
 
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.broker_log import (
-    Batch,
     Overlap,
+    RecordBatch,
     overlaps,
     parse,
 )
-from samza_dagster.sandbox.judge import Verdict
+from samza_dagster.sandbox.judge import OutputVerdict
 from tests.chaos.__main__ import told_whatever_happens
 from tests.chaos.in_force import CarriedOut
 from tests.chaos.owners import batches_of_leader, unjudged
@@ -41,9 +41,9 @@ from tests.rig.load_watch import LoadWatch
 pytestmark = pytest.mark.unit
 
 
-def written_by(*producers: int) -> list[Batch]:
+def written_by(*producers: int) -> list[RecordBatch]:
     """Batches of one record each."""
-    return [Batch(n, n + 1, producer, n) for n, producer in enumerate(producers)]
+    return [RecordBatch(n, n + 1, producer, n) for n, producer in enumerate(producers)]
 
 
 def batch(
@@ -73,10 +73,10 @@ def test_every_return_is_told(producers: list[int]) -> None:
 def test_batches_are_read_as_the_broker_writes_them() -> None:
     """Markers of transactions are no writes, and a torn tail is none yet."""
     data = batch(0, 3, 7) + batch(3, 1, 8, control=True) + batch(4, 2, 9)
-    assert parse(data) == [Batch(0, 3, 7, 9), Batch(4, 6, 9, 9)]
-    assert parse(data[:-1]) == [Batch(0, 3, 7, 9)]
+    assert parse(data) == [RecordBatch(0, 3, 7, 9), RecordBatch(4, 6, 9, 9)]
+    assert parse(data[:-1]) == [RecordBatch(0, 3, 7, 9)]
     assert parse(b"") == []
-    assert parse(batch(0, 1, 7, by_broker=True)) == [Batch(0, 1, 7, 9, True)]
+    assert parse(batch(0, 1, 7, by_broker=True)) == [RecordBatch(0, 1, 7, 9, True)]
 
 
 def test_a_log_without_names_or_thinned_out_by_compaction_cannot_be_judged() -> None:
@@ -88,9 +88,9 @@ def test_a_log_without_names_or_thinned_out_by_compaction_cannot_be_judged() -> 
     assert unjudged("t", 0, [], 1)
 
 
-def verdict(completed: int) -> Verdict:
+def verdict(completed: int) -> OutputVerdict:
     """Nothing is missing."""
-    return Verdict(2 * completed, completed, completed, 0, (), 0, 0, (), 0.1)
+    return OutputVerdict(2 * completed, completed, completed, 0, (), 0, 0, (), 0.1)
 
 
 def test_nothing_missing_without_a_load_is_no_verdict() -> None:
@@ -207,7 +207,7 @@ def test_with_leases_alone_a_second_owner_may_write_as_a_frozen_host_thaws_and_e
 
 def test_what_counts_of_a_return_is_when_the_replaced_one_wrote() -> None:
     """The successor comes back because the other was there, however late."""
-    log = [Batch(n, n + 1, producer, at_ms) for n, (producer, at_ms) in enumerate(
+    log = [RecordBatch(n, n + 1, producer, at_ms) for n, (producer, at_ms) in enumerate(
         [(1, 10), (2, 20), (1, 100), (1, 130), (2, 9_000)]
     )]  # fmt: skip
     returned, wrote_on = overlaps("t", 0, log)

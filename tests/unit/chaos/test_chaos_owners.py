@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.sandbox.broker_log import Batch, Overlap
+from samza_dagster.sandbox.broker_log import Overlap, RecordBatch
 from tests.chaos.owners import (
     CLOCKS_MS,
     Log,
@@ -32,7 +32,9 @@ REIGNS = {
 def log(topic: str, partition: int, *written: tuple[int, int]) -> Log:
     """Batches of one record, by (time in ms, producer), dated by the broker."""
     return Log(
-        topic, partition, [Batch(n, n + 1, by, at, True) for n, (at, by) in enumerate(written)]
+        topic,
+        partition,
+        [RecordBatch(n, n + 1, by, at, True) for n, (at, by) in enumerate(written)],
     )
 
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from samza_dagster.cli.main import cli
-from samza_dagster.client.host_clocks import Report, disagreements
+from samza_dagster.client.host_clocks import StandingReport, disagreements
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import Unreachable
 
@@ -24,7 +24,7 @@ INTERVAL_MS = 60_000
 
 def reported(
     ahead_ms: Mapping[str, int], *, by_broker: bool = False, intervals: int = 4
-) -> list[Report]:
+) -> list[StandingReport]:
     """As each of these hosts has reported, spread over the interval, each by a clock so far ahead."""
     moments = sorted(
         (interval * INTERVAL_MS + number * INTERVAL_MS // len(ahead_ms), host)
@@ -32,7 +32,7 @@ def reported(
         for number, host in enumerate(ahead_ms)
     )
     return [
-        Report(
+        StandingReport(
             "metrics", 0, offset, host, BEGIN_MS + at + ahead_ms[host],
             BEGIN_MS + at + 200 if by_broker else None,
         )
@@ -40,7 +40,9 @@ def reported(
     ]  # fmt: skip
 
 
-def wrong(reports: list[Report], now_ms: int = BEGIN_MS + 4 * INTERVAL_MS) -> dict[str, str]:
+def wrong(
+    reports: list[StandingReport], now_ms: int = BEGIN_MS + 4 * INTERVAL_MS
+) -> dict[str, str]:
     return {host: seen for host, seen in disagreements(reports, now_ms).items() if seen}
 
 
@@ -77,18 +79,20 @@ def test_a_report_from_the_future_is_wrong_by_itself() -> None:
 def test_one_report_that_came_late_is_no_clock() -> None:
     """What a producer held back while its broker was away stands behind newer ones."""
     reports = reported({"a": 0, "b": 0, "c": 0})
-    late = Report("metrics", 0, len(reports), "b", BEGIN_MS)
-    assert wrong([*reports, late, Report("metrics", 0, late.offset + 1, "b", BEGIN_MS)]) == {}
+    late = StandingReport("metrics", 0, len(reports), "b", BEGIN_MS)
+    assert (
+        wrong([*reports, late, StandingReport("metrics", 0, late.offset + 1, "b", BEGIN_MS)]) == {}
+    )
 
 
 @dataclass
 class Reporting:
     """A client that knows reports, and what can't be read of them."""
 
-    found: list[Report]
+    found: list[StandingReport]
     unread: tuple[Unreachable, ...] = ()
 
-    def reports(self) -> tuple[list[Report], list[Unreachable]]:
+    def reports(self) -> tuple[list[StandingReport], list[Unreachable]]:
         return self.found, list(self.unread)
 
     def known_view(self) -> JobView:

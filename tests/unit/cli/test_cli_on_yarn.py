@@ -12,12 +12,12 @@ from samza_dagster.cli.options import Target
 from samza_dagster.client import audit_history
 from samza_dagster.client.audit_history import AuditHistory
 from samza_dagster.coordinator import diagnosis
-from samza_dagster.coordinator.fencing.examination import Finding
+from samza_dagster.coordinator.fencing.examination import Condition
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_owner import Deployed
-from samza_dagster.metadata.replicas import Kept
-from samza_dagster.metadata.resource_manager import Application, Cluster, Node, ResourceManager
+from samza_dagster.metadata.replicas import KeptTopics
+from samza_dagster.metadata.resource_manager import Application, Cluster, ResourceManager, YarnNode
 from samza_dagster.model import StatusCode
 
 pytestmark = pytest.mark.unit
@@ -143,7 +143,7 @@ def test_verify_says_that_an_application_master_keeps_no_history(
 
 def under_an_am(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cluster: Cluster | None = None
-) -> list[Finding]:
+) -> list[Condition]:
     """What `doctor` finds of a job that an Application Master has deployed."""
     config = tmp_path / "job.properties"
     config.write_text(
@@ -153,9 +153,9 @@ def under_an_am(
     )
     asked: list[str] = []
 
-    def kept(_cluster: object, wanted: dict[str, int], _within_s: float) -> Kept:
+    def kept(_cluster: object, wanted: dict[str, int], _within_s: float) -> KeptTopics:
         asked.extend(wanted)
-        return Kept((), {})
+        return KeptTopics((), {})
 
     class Yarn:
         def cluster(self, *_: str) -> Cluster | None:
@@ -196,7 +196,7 @@ def test_doctor_asks_of_an_application_masters_job_nothing_that_only_ours_needs(
 def test_doctor_asks_yarn_for_the_application_and_the_nodes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, application: Application | None, ok: bool
 ) -> None:
-    nodes = {"nm1": Node("nm1", "RUNNING"), "nm2": Node("nm2", "LOST")}
+    nodes = {"nm1": YarnNode("nm1", "RUNNING"), "nm2": YarnNode("nm2", "LOST")}
     found = under_an_am(monkeypatch, tmp_path, Cluster("http://rm:8088", nodes, application))
     by_check = {each.check: each for each in found}
     assert by_check["YARN runs the job"].ok is ok

@@ -12,7 +12,7 @@ from samza_dagster.cli import doctor as doctors
 from samza_dagster.client import PlacementClient, audit_history
 from samza_dagster.client.audit_history import AuditHistory
 from samza_dagster.coordinator import diagnosis
-from samza_dagster.coordinator.fencing.examination import Finding
+from samza_dagster.coordinator.fencing.examination import Condition
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import Connection
 from samza_dagster.model import StatusCode
@@ -113,10 +113,10 @@ def test_doctor_shows_what_it_found_before_something_couldnt_be_asked(
 ) -> None:
     """A condition that doesn't hold is the graver news."""
 
-    def report(*_: object) -> Iterator[Finding]:
-        yield Finding("the job's inputs exist", holds, "in: 4 partitions")
+    def report(*_: object) -> Iterator[Condition]:
+        yield Condition("the job's inputs exist", holds, "in: 4 partitions")
 
-    def clocks(_connection: object) -> Iterator[Finding]:
+    def clocks(_connection: object) -> Iterator[Condition]:
         raise LOST
         yield
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from samza_dagster.client.details import details_of
+from samza_dagster.client.responses import details_of
 from samza_dagster.coordinator.effects import response_of
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.placement import commands as cmd

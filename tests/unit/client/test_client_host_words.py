@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from samza_dagster.client.host_words import read_host_words
+from samza_dagster.client.look import read_host_words
 from samza_dagster.client.views import LeaderView
 
 pytestmark = pytest.mark.unit

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.client.host_words import host_words, read_host_words
-from samza_dagster.client.input_lag import input_partition
+from samza_dagster.client.look import host_words, read_host_words
+from samza_dagster.client.replica_lag import input_partition
 from samza_dagster.client.views import LeaderView
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model.naming import checkpoint_topic
@@ -30,7 +30,7 @@ def committed(job: Any) -> Any:
 
 def test_an_active_is_behind_by_the_records_after_its_newest_commit(committed: Any) -> None:
     """End offset - 1 - the committed one; a changelog in a v1 checkpoint is no input."""
-    lags = committed.client().input_lag()
+    lags = committed.client().look().input_lags
     assert {lag.topic for lag in lags} == {"yw-input"}
     assert {lag.processor_id for lag in lags} == {"0", "1"}
     first = next(lag for lag in lags if lag.task_name == "Partition 0")
@@ -48,7 +48,7 @@ def test_of_a_key_the_last_record_counts_as_for_samza(committed: Any) -> None:
     records.append(replace(records[-1], value=json.dumps(told).encode(), timestamp_ms=early_ms))
     records.append(replace(records[-1], value=None))
     committed.topics.records[TOPIC] = records
-    lags = committed.client().input_lag()
+    lags = committed.client().look().input_lags
     (first,) = [lag for lag in lags if lag.task_name == "Partition 0"]
     assert first.committed_offset == 65_990
 
@@ -56,32 +56,29 @@ def test_of_a_key_the_last_record_counts_as_for_samza(committed: Any) -> None:
 def test_what_retention_took_is_not_to_be_read(committed: Any) -> None:
     """From the first offset that is left."""
     committed.topics.ranges = {("yw-input", n): OffsetRange(65_990, 66_000) for n in range(4)}
-    assert {lag.lag for lag in committed.client().input_lag()} == {10}
+    assert {lag.lag for lag in committed.client().look().input_lags} == {10}
 
 
 def test_an_input_cut_below_what_was_committed_tells_no_lag(committed: Any) -> None:
     """Deleted and made anew: the commit is of the former one, and 0 looked like an active that keeps up."""
     committed.topics.ranges = {("yw-input", n): OffsetRange(0, 10) for n in range(4)}
-    assert {lag.lag for lag in committed.client().input_lag()} == {None}
+    assert {lag.lag for lag in committed.client().look().input_lags} == {None}
 
 
 def test_without_commits_or_topics_nothing_is_known(job: Any, committed: Any) -> None:
     """Not zero: absent."""
     committed.topics.ranges = {}
-    assert committed.client().input_lag() == ()
+    assert committed.client().look().input_lags == ()
     job.topics.records[TOPIC] = []
-    assert job.client().input_lag() == ()
+    assert job.client().look().input_lags == ()
 
 
 def test_a_look_is_one_reading_of_all(committed: Any) -> None:
     """The same as each alone; over stores without topics the lags are left out."""
     client = committed.client()
     seen = client.look()
-    assert (seen.job, seen.lags, seen.input_lags) == (
-        client.view(),
-        client.lag(),
-        client.input_lag(),
-    )
+    assert (seen.job, seen.lags) == (client.view(), client.lag())
+    assert seen.input_lags
     assert seen.host_words == {}
     alone = PlacementClient.over(committed.store, job_name="yw").look()
     assert (alone.lags, alone.input_lags) == ((), ())

@@ -54,11 +54,12 @@ def lose(job: Any, lost: str) -> None:
 
 def test_metrics_that_cant_be_read_leave_what_checkpoints_tell(running: Any) -> None:
     """Nobody is known to be behind or not; each row says why, and the input's lag stands."""
+    before = running.client().look()
     lose(running, "metrics")
     look = running.client().look()
     assert {lag.reason for lag in look.lags} == {"metrics doesn't answer"}
     assert len(look.lags) == 8
-    assert look.input_lags == running.client().input_lag()
+    assert look.input_lags == before.input_lags
     assert look.unread is None
 
 
@@ -74,8 +75,6 @@ def test_checkpoints_that_cant_be_read_leave_the_replicas_lags(running: Any) -> 
     assert any(by_commit)
     assert not all(by_commit)
     assert (look.input_lags, look.unread) == ((), f"{COMMITS} doesn't answer")
-    with pytest.raises(Unreachable, match=COMMITS):
-        running.client().input_lag()
 
 
 @pytest.mark.parametrize("lacks_right", [True, False])

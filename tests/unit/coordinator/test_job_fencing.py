@@ -19,9 +19,9 @@ from samza_dagster.coordinator.fencing.principals import (
     rehearsal_id,
 )
 from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.coordinator.leadership import Leadership, Settings
+from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
 from samza_dagster.errors import Refused, Unreachable
-from samza_dagster.metadata.authorizer import Rule
+from samza_dagster.metadata.authorizer import AclRule
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_owner import Deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -73,7 +73,7 @@ def test_who_cant_fence_never_waits_for_its_turn(
     monkeypatch.setattr(leadership, "read_deployed", lambda _: Deployed())
     monkeypatch.setattr(Leadership, "_is_my_turn", wait)
     config = {"job.name": "j", "task.inputs": "kafka.in"}
-    settings = Settings(
+    settings = LeaderSettings(
         Connection("a:1", "j"),
         config,
         LaunchTemplate(command=("c",)),
@@ -108,7 +108,7 @@ class Brokers:
 
     def remove_logins(self, users: Any, mechanism: str) -> None: ...
 
-    def rules(self) -> list[Rule]:
+    def rules(self) -> list[AclRule]:
         return []
 
 

@@ -11,7 +11,7 @@ from immutables import Map
 
 from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.mail import Ignored
-from samza_dagster.coordinator.standby_lags import StandbyLags, StorePart
+from samza_dagster.coordinator.standby_lags import StandbyLags, StandbyPart
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Pace, ReplicaReadiness, Stand, StandbyReadiness, published
 from samza_dagster.metadata.connection import Connection
@@ -294,7 +294,7 @@ def test_a_standby_that_tells_nothing_is_left_alone_when_the_setting_says_so() -
 
 def test_a_standby_whose_changelog_cant_be_read_begins_to_stand_anew() -> None:
     """It was about to be taken for one that stands still; what was counted before says nothing now."""
-    parts = {"0-0": (StorePart(TASK, "log", 0, "kafka-log-0-offset", "lab"),)}
+    parts = {"0-0": (StandbyPart(TASK, "log", 0, "kafka-log-0-offset", "lab"),)}
     lags = StandbyLags(current_ms=60_000)
 
     def look(at_ms: int, end: int | None) -> tuple[int | None, bool]:

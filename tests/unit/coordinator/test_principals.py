@@ -18,7 +18,7 @@ from samza_dagster.coordinator.fencing.broker_fence import fencing_in_force, lef
 from samza_dagster.coordinator.fencing.principals import LOGIN_FILE, Principals, systems_apart
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.errors import InvalidInput, Unreachable
-from samza_dagster.metadata.authorizer import Rule
+from samza_dagster.metadata.authorizer import AclRule
 from samza_dagster.placement import commands
 from samza_dagster.placement.state import (
     Fencing,
@@ -160,9 +160,9 @@ def test_a_name_with_quotes_and_backslashes_stays_one_name() -> None:
 def test_rights_are_copied_with_what_they_exclude() -> None:
     """ALLOW on all topics with a DENY on one must not become ALLOW on all."""
     granted = (
-        Rule("User:j", "ALLOW", "READ", "TOPIC", "in", pattern="PREFIXED"),
-        Rule("User:j", "ALLOW", "ALL", "TOPIC", "*"),
-        Rule("User:j", "DENY", "READ", "TOPIC", "salaries", host="10.0.0.1"),
+        AclRule("User:j", "ALLOW", "READ", "TOPIC", "in", pattern="PREFIXED"),
+        AclRule("User:j", "ALLOW", "ALL", "TOPIC", "*"),
+        AclRule("User:j", "DENY", "READ", "TOPIC", "salaries", host="10.0.0.1"),
     )
     principal = "User:samza-dagster/j/1/x-1"
     assert principals().rights("x-1", granted) == [replace(r, principal=principal) for r in granted]

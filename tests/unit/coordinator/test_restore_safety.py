@@ -9,7 +9,7 @@ import pytest
 from samza_dagster.cluster.local import LocalAgents
 from samza_dagster.coordinator.deployment import plan
 from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.coordinator.leadership import Leadership, Settings
+from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection
 
@@ -58,7 +58,7 @@ def test_a_coordinator_that_is_to_serve_it_is_refused_as_it_starts(tmp_path: Pat
     config = {**CONFIG, TRANSACTIONAL: "true"}
     with pytest.raises(InvalidInput, match="without standbys"):
         Leadership(
-            Settings(
+            LeaderSettings(
                 Connection("a:1", "j"),
                 config,
                 LaunchTemplate(command=("c",)),

@@ -10,10 +10,10 @@ import pytest
 from samza_dagster.cluster.local import LocalAgents
 from samza_dagster.coordinator import diagnosis
 from samza_dagster.coordinator.launch import LaunchTemplate
-from samza_dagster.coordinator.leadership import Leadership, Settings
+from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.replicas import Kept
+from samza_dagster.metadata.replicas import KeptTopics
 
 pytestmark = pytest.mark.unit
 
@@ -34,7 +34,7 @@ def test_a_coordinator_warns_of_a_short_lease_as_it_starts(
 ) -> None:
     """Once, whether the config or `--lease` asks for it; the default isn't one."""
     coordinator = Leadership(
-        Settings(
+        LeaderSettings(
             Connection("a:1", "j"),
             CONFIG if set_to is None else {**CONFIG, LEASE: set_to},
             LaunchTemplate(command=("c",)),
@@ -61,7 +61,7 @@ def test_doctor_tells_what_the_lease_lives_through(
 ) -> None:
     """A short one is a choice: told, and no failure. One that no coordinator takes is."""
     monkeypatch.setattr(diagnosis, "partition_counts", lambda *_: {})
-    monkeypatch.setattr(diagnosis, "kept_topics", lambda *_: Kept((), {}))
+    monkeypatch.setattr(diagnosis, "kept_topics", lambda *_: KeptTopics((), {}))
     found = diagnosis.findings({**CONFIG, LEASE: set_to}, KafkaCluster("a:1"))
     (lease,) = [each for each in found if "lease" in each.check]
     assert lease.ok is ok

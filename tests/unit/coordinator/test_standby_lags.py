@@ -9,7 +9,7 @@ from immutables import Map
 
 from samza_dagster.coordinator.standby_lags import (
     StandbyLags,
-    StorePart,
+    StandbyPart,
     running_standbys,
     store_parts,
 )
@@ -32,8 +32,8 @@ pytestmark = pytest.mark.unit
 
 PARTS = {
     "0-0": (
-        StorePart("Standby-P 0-0", "log", 0, "kafka-log-0-offset", "lab"),
-        StorePart("Standby-P 2-0", "log", 2, "kafka-log-2-offset", "lab"),
+        StandbyPart("Standby-P 0-0", "log", 0, "kafka-log-0-offset", "lab"),
+        StandbyPart("Standby-P 2-0", "log", 2, "kafka-log-2-offset", "lab"),
     )
 }
 STANDBYS = {"0-0": "e1"}
@@ -185,8 +185,8 @@ def test_what_a_processor_has_to_apply_is_in_its_job_model() -> None:
     model = JobModel(config={}, containers={"0-0": container})
     stores = (StoreChangelog("a", "kafka", "log-a"), StoreChangelog("b", "kafka", "log-b"))
     assert store_parts(model, "0-0", stores) == (
-        StorePart("Standby-P 0-0", "log-a", 4, "kafka-log-a-4-offset", "a"),
-        StorePart("Standby-P 0-0", "log-b", 4, "kafka-log-b-4-offset", "b"),
+        StandbyPart("Standby-P 0-0", "log-a", 4, "kafka-log-a-4-offset", "a"),
+        StandbyPart("Standby-P 0-0", "log-b", 4, "kafka-log-b-4-offset", "b"),
     )
     assert store_parts(model, "0-1", stores) == ()
 

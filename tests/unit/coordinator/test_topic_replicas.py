@@ -11,8 +11,8 @@ from samza_dagster.metadata.replicas import (
     ENOUGH,
     IN_SYNC,
     WAITED_FOR,
-    Kept,
     KeptTopic,
+    KeptTopics,
     Partition,
 )
 
@@ -79,7 +79,7 @@ def test_doctor_has_one_line_for_what_all_topics_meet_and_one_for_each_that_does
         "one": KeptTopic("one", {0: Partition((1,), (1,))}, 1),
         "two": KeptTopic("two", {0: Partition((1, 2), (1, 2))}, 1),
     }
-    found = list(judged(Kept((1, 2, 3), topics), dict.fromkeys(topics, 3), "h:1"))
+    found = list(judged(KeptTopics((1, 2, 3), topics), dict.fromkeys(topics, 3), "h:1"))
     assert [(each.check, each.ok) for each in found] == [
         (ENOUGH, False),
         (ENOUGH, False),
@@ -87,5 +87,5 @@ def test_doctor_has_one_line_for_what_all_topics_meet_and_one_for_each_that_does
         (WAITED_FOR, True),
     ]
     assert ["topic one" in found[0].seen, "topic two" in found[1].seen] == [True, True]
-    one_broker = Kept((1,), {"one": topics["one"]})
+    one_broker = KeptTopics((1,), {"one": topics["one"]})
     assert all(each.ok for each in judged(one_broker, {"one": 3}, "h:1"))

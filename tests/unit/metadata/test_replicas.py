@@ -13,8 +13,8 @@ from samza_dagster.metadata.replicas import (
     ENOUGH,
     IN_SYNC,
     WAITED_FOR,
-    Kept,
     KeptTopic,
+    KeptTopics,
     Partition,
     Shortcoming,
     durable,
@@ -116,27 +116,29 @@ def test_the_replicas_that_are_added_are_spread_over_all_brokers() -> None:
 
 
 def test_why_no_write_is_taken_names_the_topic_how_many_are_in_sync_and_what_is_needed() -> None:
-    kept = Kept((1,), {"t": topic({0: [1, 2, 3]}, {0: [1]})})
+    kept = KeptTopics((1,), {"t": topic({0: [1, 2, 3]}, {0: [1]})})
     assert (
         no_write_because(kept)
         == "t-0: 1 replicas in sync where a write waits for 2, without broker 2, 3"
     )
-    assert no_write_because(Kept((1, 2), {"t": topic({0: [1, 2, 3]}, {0: [1, 2]})})) == ""
+    assert no_write_because(KeptTopics((1, 2), {"t": topic({0: [1, 2, 3]}, {0: [1, 2]})})) == ""
 
 
 def test_a_replica_on_a_broker_that_is_away_acknowledges_nothing() -> None:
     """Who leads it may be the last that was in sync, and be gone."""
-    kept = Kept((1, 2), {"t": topic({0: [1, 2, 3]}, {0: [3]}, least=None)})
+    kept = KeptTopics((1, 2), {"t": topic({0: [1, 2, 3]}, {0: [3]}, least=None)})
     assert "t-0: 0 replicas in sync where a write waits for 1" in no_write_because(kept)
 
 
 def test_a_topic_may_have_fewer_replicas_than_a_write_waits_for() -> None:
     """Brokers that say 2 for all topics, and give one replica where nobody asks for more."""
-    told = no_write_because(Kept((1,), {"t": topic({0: [1]})}))
+    told = no_write_because(KeptTopics((1,), {"t": topic({0: [1]})}))
     assert told == "t-0: 1 replicas in sync where a write waits for 2, and it has no more of them"
 
 
 def test_of_many_partitions_that_take_no_write_the_worst_is_told_and_how_many_more() -> None:
     """Kafka's own topic of transactions has fifty."""
     of = topic({n: [1, 2, 3] for n in range(50)}, {n: [1] for n in range(50)} | {7: []})
-    assert no_write_because(Kept((1,), {"t": of})).startswith("t-7 and 49 partitions more: 0 ")
+    assert no_write_because(KeptTopics((1,), {"t": of})).startswith(
+        "t-7 and 49 partitions more: 0 "
+    )

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException  # noqa: TID253 - what th
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.metadata import state_writer
-from samza_dagster.metadata.replicas import TRANSACTIONS, Kept, KeptTopic, Partition
+from samza_dagster.metadata.replicas import TRANSACTIONS, KeptTopic, KeptTopics, Partition
 from samza_dagster.metadata.state_writer import StateWriter
 
 pytestmark = pytest.mark.unit
@@ -53,7 +53,7 @@ def ends(monkeypatch: pytest.MonkeyPatch) -> type[Ends]:
     class Own(Ends):
         pass
 
-    monkeypatch.setattr(state_writer, "kept_topics", lambda *_: Kept((1, 2, 3), {}))
+    monkeypatch.setattr(state_writer, "kept_topics", lambda *_: KeptTopics((1, 2, 3), {}))
     monkeypatch.setattr(state_writer, "TopicEnd", Own)
     return Own
 
@@ -108,7 +108,7 @@ def test_while_too_few_replicas_are_in_sync_the_commit_says_so_and_its_client_is
 
     writer._timeout_s = 0.01
     one_of_three = Partition((1, 2, 3), (1,))
-    kept = Kept((1,), {"state": KeptTopic("state", {0: one_of_three}, 2)})
+    kept = KeptTopics((1,), {"state": KeptTopic("state", {0: one_of_three}, 2)})
     with monkeypatch.context() as patch:
         patch.setattr(state_writer, "kept_topics", lambda *_: kept)
         patch.setattr(producer, "commit_transaction", times_out)
@@ -129,7 +129,9 @@ def test_who_can_not_take_over_while_too_few_replicas_are_in_sync_says_so(
         raise Unreachable("lead by the transactional id t", seen="timed out")
 
     monkeypatch.setattr(writer, "_fence", fence)
-    kept = Kept((1,), {TRANSACTIONS: KeptTopic(TRANSACTIONS, {7: Partition((1, 2, 3), (1,))}, 2)})
+    kept = KeptTopics(
+        (1,), {TRANSACTIONS: KeptTopic(TRANSACTIONS, {7: Partition((1, 2, 3), (1,))}, 2)}
+    )
     monkeypatch.setattr(state_writer, "kept_topics", lambda *_: kept)
     with pytest.raises(Unreachable, match=f"{TRANSACTIONS}-7: 1 replicas in sync"):
         writer.take_over()

@@ -9,7 +9,7 @@ import pytest
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress
-from samza_dagster.metadata.zookeeper_settings import Grant, grants_of, kazoo_options
+from samza_dagster.metadata.zookeeper_settings import AclGrant, grants_of, kazoo_options
 
 pytestmark = pytest.mark.unit
 
@@ -38,9 +38,9 @@ def test_an_acl_is_written_as_zookeepers_own_shell_has_it() -> None:
     """An id may have colons: a digest's does."""
     found = grants_of({"acl": "digest:u:hash=:rw, world:anyone:r,auth::cdrwa"})
     assert found == (
-        Grant("digest", "u:hash=", 3),
-        Grant("world", "anyone", 1),
-        Grant("auth", "", 31),
+        AclGrant("digest", "u:hash=", 3),
+        AclGrant("world", "anyone", 1),
+        AclGrant("auth", "", 31),
     )
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from watching import BEGIN, Fleet
+from watching import BEGIN, Fleet, leader_seen
 
 from samza_dagster.orchestration.watch.memory import Acted, Memory
-from samza_dagster.orchestration.watch.observation import LeaderSeen
 from samza_dagster.orchestration.watch.policy import HOUR_MS, still_blocking
 
 pytestmark = pytest.mark.unit
@@ -75,7 +74,7 @@ def test_an_active_that_commits_nothing_is_seen_in_time_though_the_clock_is_set_
 def test_a_leader_that_falls_silent_is_known_to_though_the_clock_is_set_back() -> None:
     """Nobody would read a request."""
     fleet = Fleet()
-    fleet.leader = LeaderSeen(4, "h1", BEGIN + 10_000, 5_000, ended=False, mark=0)
+    fleet.leader = leader_seen(BEGIN + 10_000)
     fleet.look(2)
     fleet.now -= DAY_MS
     fleet.look(3)

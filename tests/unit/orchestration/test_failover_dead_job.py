@@ -9,7 +9,8 @@ from watching import Watching, standby_of, told
 
 from samza_dagster.client.views import JobView
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation, observation_of
-from samza_dagster.orchestration.watch.policy import Decision, Mode
+from samza_dagster.orchestration.watch.policy import Decision
+from samza_dagster.orchestration.watch.settings import Mode
 
 pytestmark = pytest.mark.unit
 MINUTE = 60_000
@@ -19,7 +20,7 @@ ENDED = "YARN's ResourceManager: application_1_0004 is FAILED, final status FAIL
 class Watched(Watching):
     """A job of two actives with standbys on nm1 to nm4, looked at every 5 s; reports each minute."""
 
-    def __init__(self, mode: Mode = Mode.ACT) -> None:
+    def __init__(self, mode: Mode = "act") -> None:
         super().__init__(mode)
         self.reports: dict[str, int] = dict.fromkeys(("0", "0-0", "1", "1-0"), self.now)
         self.hosts = {"0": "nm1", "0-0": "nm2", "1": "nm3", "1-0": "nm4"}
@@ -65,7 +66,7 @@ def test_a_job_that_yarn_has_ended_is_told_at_once_and_nothing_is_asked_of_it() 
     assert watched.look(for_ms=5 * MINUTE) == []
     (decision,) = watched.look(for_ms=10_000, dead=ENDED, application="FAILED")
     assert told([decision]) == [("job-dead", "job", "advise")]
-    assert decision.case.why == ENDED
+    assert decision.case.suspect.why == ENDED
     assert decision.command.startswith("deploy the job again")
     watched.silent = set(watched.reports)
     assert watched.look(for_ms=10 * MINUTE) == []
@@ -86,9 +87,9 @@ def test_without_yarns_word_a_job_is_dead_when_two_reports_of_each_have_not_come
     watched.silent = set(watched.reports)
     last_ms = max(watched.reports.values())
     found = watched.look(for_ms=5 * MINUTE // 2 - (watched.now - last_ms))
-    assert all(d.case.kind != "job-dead" for d in found)
-    (decision,) = (d for d in watched.look(for_ms=15_000) if d.case.kind == "job-dead")
-    assert "all 4 containers that reported have been silent for 160 s" in decision.case.why
+    assert all(d.case.suspect.kind != "job-dead" for d in found)
+    (decision,) = (d for d in watched.look(for_ms=15_000) if d.case.suspect.kind == "job-dead")
+    assert "all 4 containers that reported have been silent for 160 s" in decision.case.suspect.why
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_silence_alone_isnt_death_where_something_else_may_be_its_cause(
     watched.silent = set(watched.reports)
     watched.unread = not change
     found = watched.look(for_ms=10 * MINUTE, **change)  # type: ignore[arg-type]
-    assert all(d.case.kind != "job-dead" for d in found)
+    assert all(d.case.suspect.kind != "job-dead" for d in found)
 
 
 def test_a_resource_manager_that_is_away_is_told_and_silence_counts_again() -> None:
@@ -114,7 +115,7 @@ def test_a_resource_manager_that_is_away_is_told_and_silence_counts_again() -> N
     watched.look(for_ms=5 * MINUTE, application="RUNNING")
     watched.silent = set(watched.reports)
     found = watched.look(for_ms=5 * MINUTE, application="", unread=observation_of(view).unread)
-    assert "job-dead" in [d.case.kind for d in found]
+    assert "job-dead" in [d.case.suspect.kind for d in found]
 
 
 def test_what_was_bad_before_hasnt_recovered_because_the_job_died() -> None:
@@ -145,7 +146,7 @@ def test_an_application_master_that_is_away_is_told_with_what_helps() -> None:
     watched = Watched()
     (decision,) = watched.look(for_ms=15_000, application="ACCEPTED")
     assert told([decision]) == [("coordinator-gone", "coordinator", "advise")]
-    assert "ACCEPTED: no Application Master runs" in decision.case.why
+    assert "ACCEPTED: no Application Master runs" in decision.case.suspect.why
     assert "YARN starts another Application Master" in decision.command
     assert watched.nobody_reads
     assert watched.look(for_ms=MINUTE, application="RUNNING") == []

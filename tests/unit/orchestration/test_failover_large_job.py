@@ -9,7 +9,8 @@ import pytest
 
 from samza_dagster.orchestration.watch.memory import Memory
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
-from samza_dagster.orchestration.watch.signals import Thresholds, judge
+from samza_dagster.orchestration.watch.settings import AutoFailover
+from samza_dagster.orchestration.watch.signals import judge
 
 pytestmark = pytest.mark.unit
 BEGIN = 1_700_000_000_000
@@ -46,7 +47,7 @@ def test_a_frozen_container_among_a_thousand_busy_ones_is_seen(frozen: str) -> N
     memory, now = Memory("demo/1"), BEGIN
     for look in range(9):
         now += 30_000
-        judged = judge(busy(frozen, look), memory, Thresholds(), now)
+        judged = judge(busy(frozen, look), memory, AutoFailover(), now)
         kept = Memory.read(judged.memory.to_text(), "demo/1")
         assert kept == judged.memory
         memory = kept
@@ -58,10 +59,10 @@ def test_the_cursor_of_a_thousand_busy_containers_is_small_and_quick() -> None:
     memory, now = Memory("demo/1"), BEGIN
     for look in range(3):
         now += 20_000
-        memory = judge(busy("0", look), memory, Thresholds(), now).memory
+        memory = judge(busy("0", look), memory, AutoFailover(), now).memory
     sight = busy("0", 3)
     began = time.perf_counter()
-    judged = judge(sight, memory, Thresholds(), now + 600)
+    judged = judge(sight, memory, AutoFailover(), now + 600)
     text = judged.memory.to_text()
     assert Memory.read(text, "demo/1") == judged.memory
     assert time.perf_counter() - began < 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from watching import BEGIN, Watching, standby_of
+from watching import BEGIN, Watching, leader_seen, standby_of
 
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.orchestration.watch.cases import request_uuid
@@ -14,13 +14,13 @@ from samza_dagster.orchestration.watch.memory import (
     MOST_SUSPECTS,
     Acted,
 )
-from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 from samza_dagster.orchestration.watch.policy import (
     HOUR_MS,
     Decision,
     FailoverVerdict,
-    Mode,
 )
+from samza_dagster.orchestration.watch.settings import Mode
 
 pytestmark = pytest.mark.unit
 
@@ -64,7 +64,7 @@ class Watch(Watching):
 
 
 def told(decisions: tuple[Decision, ...]) -> list[tuple[str, str, str]]:
-    return [(d.case.kind, d.case.processor, d.verdict.value) for d in decisions]
+    return [(d.case.suspect.kind, d.case.processor, d.verdict.value) for d in decisions]
 
 
 SICK = {"h1": 20_000}
@@ -81,7 +81,7 @@ def test_a_host_that_is_sick_but_alive_fails_its_active_over_after_enough_looks(
 
 
 @pytest.mark.parametrize(
-    ("mode", "verdict"), [(Mode.SHADOW, "shadow"), (Mode.ADVISE, "advise"), (Mode.ACT, "ask")]
+    ("mode", "verdict"), [("shadow", "shadow"), ("advise", "advise"), ("act", "ask")]
 )
 def test_the_mode_says_how_far_it_goes(mode: Mode, verdict: str) -> None:
     """With what a person would run."""
@@ -106,7 +106,7 @@ def test_what_holds_it_back_is_said(
     """The coordinator's own work, a loss that it noticed, Samza's wire, too much at once."""
     watch = Watch()
     bad = replace(sight(host_words=SICK), **change)  # type: ignore[arg-type]
-    watch.rules = replace(watch.rules, mass_share=0.4)
+    watch.settings = watch.settings.model_copy(update={"mass_share": 0.4})
     found = [d for d in watch.look(bad, 3) if d.case.processor == "0"]
     assert [d.verdict.value for d in found] == ([verdict] if verdict else [])
     assert all(because in d.because for d in found)
@@ -148,14 +148,10 @@ def test_the_cap_of_the_hour_is_the_job_s() -> None:
     assert told(watch.look(sight(host_words=SICK), 3)) == [("host-sick", "0", "ask")]
 
 
-def leader(beat: int, mark: int = 0, *, ended: bool = False) -> LeaderSeen:
-    return LeaderSeen(4, "h1", BEGIN + beat, 5_000, ended, mark)
-
-
 def test_a_leader_that_shows_no_sign_of_life_is_named_and_nothing_is_asked() -> None:
     """Three beats missing; a change of its record is a sign too."""
     watch = Watch()
-    gone = sight(leader=leader(10_000), host_words=SICK)
+    gone = sight(leader=leader_seen(BEGIN + 10_000), host_words=SICK)
     assert told(watch.look(gone, 3)) == [("host-sick", "0", "ask")]
     watch = Watch()
     watch.look(replace(gone, host_words={}), 4)
@@ -167,23 +163,23 @@ def test_a_leader_that_shows_no_sign_of_life_is_named_and_nothing_is_asked() -> 
     required = [o.opts[0] for o in run_command.params if o.required]
     assert required
     assert all(f" {option} <" in decisions[0].command for option in required)
-    assert watch.look(replace(gone, leader=leader(10_000, mark=1), host_words={})) == ()
+    assert watch.look(replace(gone, leader_mark=1, host_words={})) == ()
 
 
 def test_a_leader_that_ended_in_order_is_gone_too() -> None:
     """Nobody took over."""
-    watch = Watch(Mode.SHADOW)
-    found = watch.look(sight(leader=leader(0, ended=True)), 3)
+    watch = Watch("shadow")
+    found = watch.look(sight(leader=leader_seen(BEGIN, ended=True)), 3)
     assert told(found) == [("coordinator-gone", "coordinator", "shadow")]
 
 
 def test_an_active_that_commits_nothing_with_input_before_it_falls_behind() -> None:
     """A backlog alone is none: it may be catching up."""
-    watch = Watch(stuck_ms=60_000)
+    watch = Watch(stuck_s=60)
     stuck = sight(seen("0", "h1", backlog=50_000, committed=7))
     assert watch.look(stuck, 12) == ()
     assert told(watch.look(stuck, 3)) == [("falling-behind", "0", "ask")]
-    watch = Watch(stuck_ms=60_000)
+    watch = Watch(stuck_s=60)
     for step in range(20):
         assert watch.look(sight(seen("0", "h1", backlog=50_000 - step, committed=7 + step))) == ()
 
@@ -226,7 +222,7 @@ def test_an_input_that_grows_at_rare_commits_falls_behind_at_the_third() -> None
 def test_a_standby_that_stands_still_while_its_changelog_grows_is_restarted() -> None:
     """By Samza's own message, so that it works against Samza's AM too."""
     for coordinator in ("samza_dagster", "samza"):
-        watch = Watch(standby_stands_ms=30_000)
+        watch = Watch(standby_stands_s=30)
         found: tuple[Decision, ...] = ()
         for step in range(10):
             still = seen("0-0", "h2", behind=2_000 + step, applied=500, end=2_500 + step)
@@ -237,17 +233,17 @@ def test_a_standby_that_stands_still_while_its_changelog_grows_is_restarted() ->
 
 def test_a_changelog_that_does_not_grow_proves_nothing() -> None:
     """Its last offsets may be markers."""
-    watch = Watch(standby_stands_ms=30_000)
+    watch = Watch(standby_stands_s=30)
     still = seen("0-0", "h2", behind=2_000, applied=500, end=2_500)
     assert watch.look(sight(still), 20) == ()
 
 
 def test_what_cant_be_read_is_held_against_nobody_and_makes_nothing_good() -> None:
     """Who isn't heard may report into the lost partition; a suspect stays one, and nothing is asked."""
-    watch = Watch(report_silent_ms=30_000)
+    watch = Watch(report_silent_s=30)
     unheard = sight(seen("0", "h1", reported_ms=None, unread=True))
     assert watch.look(unheard, 20) == ()
-    watch = Watch(Mode.ADVISE, stuck_ms=60_000)
+    watch = Watch("advise", stuck_s=60)
     stuck = seen("0", "h1", backlog=50_000, committed=7)
     assert told(watch.look(sight(stuck), 15)) == [("falling-behind", "0", "advise")]
     unknown = replace(stuck, backlog=None, unread=True)
@@ -259,28 +255,28 @@ def test_what_cant_be_read_is_held_against_nobody_and_makes_nothing_good() -> No
 
 def test_a_container_that_reports_nothing_though_others_do_is_mute() -> None:
     """Unless it goes on committing: then only its reporter is broken."""
-    watch = Watch(report_silent_ms=30_000)
+    watch = Watch(report_silent_s=30)
     mute = sight(seen("0", "h1", reported_ms=None))
     assert told(watch.look(mute, 9)) == [("silent", "0", "ask")]
-    watch = Watch(report_silent_ms=30_000)
+    watch = Watch(report_silent_s=30)
     for step in range(20):
         commits = seen("0", "h1", reported_ms=None, backlog=1, committed=step)
         assert watch.look(sight(commits)) == ()
-    watch = Watch(report_silent_ms=30_000)
+    watch = Watch(report_silent_s=30)
     nobody = tuple(replace(c, reported_ms=None) for c in mute.containers)
     assert watch.look(replace(mute, containers=nobody), 20) == ()
 
 
 def test_a_host_all_of_whose_containers_are_mute_is_sick() -> None:
     """Once, not container by container."""
-    watch = Watch(report_silent_ms=30_000)
+    watch = Watch(report_silent_s=30)
     mute = sight(seen("1", "h2", reported_ms=None), seen("0-0", "h2", reported_ms=None))
     assert told(watch.look(mute, 9)) == [("host-sick", "1", "ask")]
 
 
 def test_a_standby_that_stays_down_or_flaps_is_told_and_nothing_is_asked() -> None:
     """The coordinator starts it again by itself; a person must see why it doesn't stay."""
-    watch = Watch(standby_down_ms=30_000)
+    watch = Watch(standby_down_s=30)
     down = sight(seen("0-0", None, state="waiting"), seen("1", "h2", flapping=True))
     assert sorted(told(watch.look(down, 10))) == [
         ("flapping", "1", "advise"),
@@ -290,7 +286,7 @@ def test_a_standby_that_stays_down_or_flaps_is_told_and_nothing_is_asked() -> No
 
 def test_of_a_job_that_has_ended_nothing_else_is_told_and_nothing_is_asked() -> None:
     """By its cluster's word, at once: whatever its containers look like."""
-    watch = Watch(stuck_ms=10_000)
+    watch = Watch(stuck_s=10)
     stuck = sight(seen("0", "h1", backlog=50_000, committed=7), coordinator="samza")
     found = watch.look(replace(stuck, dead="YARN says FAILED"), 8)
     assert told(found) == [("job-dead", "job", "advise")]
@@ -299,7 +295,7 @@ def test_of_a_job_that_has_ended_nothing_else_is_told_and_nothing_is_asked() -> 
 
 def test_a_new_incarnation_is_a_new_suspect() -> None:
     """What the former did isn't held against it."""
-    watch = Watch(stuck_ms=10_000)
+    watch = Watch(stuck_s=10)
     watch.look(sight(seen("0", "h1", backlog=50_000, committed=7)), 4)
     assert watch.look(sight(seen("0", "h1", backlog=50_000, committed=7, incarnation="0#2"))) == ()
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from watching import BEGIN, Watching, standby_of
+from watching import BEGIN, Watching, leader_seen, standby_of
 
-from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 
 pytestmark = pytest.mark.unit
 REPORT_EVERY_MS = 5_000
@@ -33,7 +33,9 @@ class Skewed(Watching):
         for since_ms in range(0, for_ms, every_ms):
             self.now = BEGIN + since_ms
             self.decide(self.sight(since_ms))
-            self.told += [f"{since_ms // 1000} {d.case.kind} {d.case.processor}" for d in self.new]
+            self.told += [
+                f"{since_ms // 1000} {d.case.suspect.kind} {d.case.processor}" for d in self.new
+            ]
         return self.told
 
     def sight(self, since_ms: int) -> Observation:
@@ -59,7 +61,7 @@ class Skewed(Watching):
             "samza_dagster",
             containers,
             dict.fromkeys(("h0", "h1", "h2"), "alive"),
-            leader=LeaderSeen(1, "h0", beat_ms, 10_000, ended=False, mark=0),
+            leader=leader_seen(beat_ms, 10_000),
         )
 
 

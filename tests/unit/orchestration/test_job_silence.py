@@ -19,8 +19,8 @@ from samza_dagster.orchestration.watch.observation import (
     Observation,
     observation_of,
 )
+from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.watch.signals import judge
-from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000
@@ -81,7 +81,7 @@ def by_the_sensor(job: Job, history: Looks) -> Iterator[bool]:
     """`auto_failover`, by its cursor."""
     memory = Memory("demo/1")
     for _ in job.looks(history):
-        judged = judge(job.sight(), memory, Thresholds(), job.now_ms)
+        judged = judge(job.sight(), memory, AutoFailover(), job.now_ms)
         memory = judged.memory
         yield any(signal.kind == JOB_DEAD for signal in judged.signals)
 
@@ -91,13 +91,8 @@ def by_the_client(job: Job, history: Looks) -> Iterator[bool]:
     seen = SeenReports()
     for _ in job.looks(history):
         deployment, now_s = f"run-{job.deployments}", job.now_ms / 1000
-        seen.judged(
-            job.lags(),
-            deployment_id=deployment,
-            commits=job.commits,
-            now_s=now_s,
-            patience_s=PATIENCE_MS / 1000,
-        )
+        view = JobView("demo", "1", deployment, {}, {}, report_every_s=PATIENCE_MS // 3_000)
+        seen.judged(job.lags(), view, commits=job.commits, now_s=now_s)
         yield seen.silence(deployment, now_s=now_s) is not None
 
 

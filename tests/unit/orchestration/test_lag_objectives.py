@@ -13,13 +13,13 @@ from samza_dagster.orchestration.watch.findings import NOTE
 from samza_dagster.orchestration.watch.lag_objectives import (
     MOST_FOLLOWED,
     SAMPLES,
-    Objective,
     breaches,
     followed,
     forecast,
     not_followed,
     timed,
 )
+from samza_dagster.orchestration.watch.settings import LagObjective
 
 pytestmark = pytest.mark.unit
 
@@ -43,7 +43,7 @@ def looks(*records: int, end: int = 10_000) -> tuple[dict[str, Any], ReplicaLag]
 
 def test_records_over_the_objective_are_a_breach() -> None:
     """At the objective is none; an active has none."""
-    rule = [Objective(records=100)]
+    rule = [LagObjective(records=100)]
     assert breaches(rule, [lag(100), lag(999, ident="0")], {}) == []
     (found,) = breaches(rule, [lag(101)], {})
     assert found.subject == "0-0/s"
@@ -52,7 +52,7 @@ def test_records_over_the_objective_are_a_breach() -> None:
 
 def test_an_unknown_lag_is_a_breach() -> None:
     """A dead standby reports nothing."""
-    (found,) = breaches([Objective(records=100)], [lag(None)], {})
+    (found,) = breaches([LagObjective(records=100)], [lag(None)], {})
     assert "isn't known" in found.seen
 
 
@@ -62,26 +62,26 @@ def test_seconds_are_forecast_from_the_rate_that_was_seen() -> None:
     ready = forecast(samples, [newest])
     assert ready is not None
     assert ready.ready_in_ms == 8_000
-    assert breaches([Objective(seconds=8)], [newest], samples) == []
-    (found,) = breaches([Objective(seconds=7.9)], [newest], samples)
+    assert breaches([LagObjective(seconds=8)], [newest], samples) == []
+    (found,) = breaches([LagObjective(seconds=7.9)], [newest], samples)
     assert "ready in 8 s" in found.seen
 
 
 def test_one_that_makes_no_headway_is_a_breach_and_one_sample_is_none() -> None:
     """The rate isn't known from one report."""
     samples, newest = looks(500)
-    assert breaches([Objective(seconds=1)], [newest], samples) == []
+    assert breaches([LagObjective(seconds=1)], [newest], samples) == []
     samples, newest = looks(500, 500)
-    (found,) = breaches([Objective(seconds=1)], [newest], samples)
+    (found,) = breaches([LagObjective(seconds=1)], [newest], samples)
     assert "no headway" in found.seen
 
 
 def test_the_stricter_severity_counts_and_patterns_choose() -> None:
     """Each store of a standby is told once."""
     rules = [
-        Objective(records=10),
-        Objective(standby="0-*", records=50, severity="ERROR"),
-        Objective(store="other", records=0, severity="ERROR"),
+        LagObjective(records=10),
+        LagObjective(standby="0-*", records=50, severity="error"),
+        LagObjective(store="other", records=0, severity="error"),
     ]
     found = {f.subject: f.severity for f in breaches(rules, [lag(60), lag(20, ident="1-0")], {})}
     assert found == {"0-0/s": "ERROR", "1-0/s": "WARN"}
@@ -107,7 +107,7 @@ def test_a_report_that_was_taken_in_adds_nothing_and_a_new_changelog_begins_anew
 
 def test_store_partitions_that_are_not_followed_are_counted_and_do_not_pass_in_silence() -> None:
     """Beyond those furthest behind no rate is known; a note says of how many, and fails nothing."""
-    rules = [Objective(standby="1-*", seconds=1)]
+    rules = [LagObjective(standby="1-*", seconds=1)]
     lags = [replace(lag(n, ident="1-0"), partition=n) for n in range(1, MOST_FOLLOWED + 8)]
     others = [replace(lag(9_999, ident="2-0"), partition=n) for n in range(MOST_FOLLOWED)]
     samples = followed({}, timed(rules, [*lags, *others]), 0)
@@ -115,7 +115,7 @@ def test_store_partitions_that_are_not_followed_are_counted_and_do_not_pass_in_s
     (note,) = not_followed(rules, [*lags, *others], samples)
     assert (note.severity, note.seen) == (NOTE, "not followed: 7 store partitions")
     assert not_followed(rules, lags[-9:], samples) == []
-    assert not_followed([Objective(records=1)], lags, {}) == []
+    assert not_followed([LagObjective(records=1)], lags, {}) == []
 
 
 def test_a_partition_without_headway_is_a_breach_whatever_is_not_known_of_its_store_s_others() -> (
@@ -124,5 +124,5 @@ def test_a_partition_without_headway_is_a_breach_whatever_is_not_known_of_its_st
     """Those others may not even be followed."""
     samples, newest = looks(500, 500)
     other = replace(lag(3), partition=1)
-    (found,) = breaches([Objective(seconds=1)], [other, newest], samples)
+    (found,) = breaches([LagObjective(seconds=1)], [other, newest], samples)
     assert "no headway" in found.seen

@@ -29,8 +29,9 @@ from samza_dagster.orchestration.plans.reconcile import (
 )
 from samza_dagster.orchestration.waits.conditions import lags_by_processor
 from samza_dagster.orchestration.watch import invariants
-from samza_dagster.orchestration.watch.lag_objectives import Objective, breaches
+from samza_dagster.orchestration.watch.lag_objectives import breaches
 from samza_dagster.orchestration.watch.observation import observation_of
+from samza_dagster.orchestration.watch.settings import LagObjective
 
 pytestmark = pytest.mark.unit
 
@@ -52,7 +53,7 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         "replicas": lambda: invariants.replicas_present(view),
         "owners": lambda: invariants.one_owner(view),
         "lag": lambda: invariants.within_limit(lags, 50),
-        "objectives": lambda: breaches([Objective(records=50)], lags, {}),
+        "objectives": lambda: breaches([LagObjective(records=50)], lags, {}),
         "observation": lambda: observation_of(view, lags),
         "standbys": lambda: observation_of(view, lags).standbys,
         "busy": lambda: busy_groups(view, ()),

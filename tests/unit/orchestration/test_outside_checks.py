@@ -15,8 +15,8 @@ from samza_dagster.orchestration.watch.check_events import evaluation
 from samza_dagster.orchestration.watch.findings import (
     MOST_OF_A_CHECK,
     NOTE,
+    CheckFinding,
     CheckMemory,
-    Finding,
     LastEvaluation,
     is_due,
     looked,
@@ -155,7 +155,7 @@ def test_a_processor_beside_its_earlier_self_has_two_owners(
 
 @pytest.mark.parametrize("check", [outside_checks.same_host, outside_checks.one_owner])
 def test_what_no_outsider_sees_on_samzas_am_is_said_and_fails_nothing(
-    check: Callable[[JobView], list[Finding]],
+    check: Callable[[JobView], list[CheckFinding]],
 ) -> None:
     """Where our coordinator leads nothing is left to say."""
     assert check(WELL) == []
@@ -190,7 +190,7 @@ def test_a_container_that_reported_another_host_disagrees() -> None:
 
 
 SLOW = {"c": Hysteresis(looks=2, for_ms=10_000, good_looks=2)}
-BAD = {"c": [Finding("x", "seen", "fix")]}
+BAD = {"c": [CheckFinding("x", "seen", "fix")]}
 
 
 @pytest.mark.parametrize("ahead_ms", [-3_600_000, 3_600_000])
@@ -212,7 +212,7 @@ def test_a_sensor_on_another_machine_counts_patience_by_the_clock_that_it_has_th
 
 def test_a_flood_is_bounded_and_the_longest_known_stay() -> None:
     """The cursor stays small, and what is left out is counted."""
-    flood = {"c": [Finding(f"f{n:05}", "seen", "fix") for n in range(1_000)]}
+    flood = {"c": [CheckFinding(f"f{n:05}", "seen", "fix") for n in range(1_000)]}
     board, _ = looked(CheckMemory("demo/1"), BAD, {"c": Hysteresis(1)}, 1_000)
     board, (result,) = looked(board, {"c": [*BAD["c"], *flood["c"]]}, {"c": Hysteresis(1)}, 2_000)
     assert len(result.standing) == MOST_OF_A_CHECK
@@ -250,7 +250,7 @@ def test_a_lag_that_one_report_shows_and_the_next_one_doesnt_is_not_told(
 def test_a_check_that_cant_be_judged_keeps_what_stands_and_says_so() -> None:
     """Not seen isn't over; the others are judged."""
     patience = {"lag": Hysteresis(looks=1), "owner": Hysteresis(looks=1)}
-    behind, away = Finding("0-0", "behind", "look"), Unreachable("read lags", seen="no answer")
+    behind, away = CheckFinding("0-0", "behind", "look"), Unreachable("read lags", seen="no answer")
     board, _ = looked(CheckMemory("demo/1"), {"lag": [behind]}, patience, 1_000)
     results: dict[str, list[str]] = {}
     for n in range(2, 6):

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.watch.findings import CheckMemory, Finding, looked
+from samza_dagster.orchestration.watch.findings import CheckFinding, CheckMemory, looked
 from samza_dagster.orchestration.watch.hysteresis import Hysteresis
 from samza_dagster.orchestration.watch.memory import Memory
 from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
+from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.watch.signals import judge
-from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000
@@ -91,7 +91,9 @@ def test_a_suspect_of_auto_failover_counts_after_bad_looks_within_a_time(
     looks: Looks, bad_looks: int, good_looks: int
 ) -> None:
     """A good look among them clears nothing; `good_looks` of them do, whether or not it counted."""
-    thresholds = Thresholds(bad_looks=bad_looks, bad_within_ms=WITHIN_MS, good_looks=good_looks)
+    settings = AutoFailover(
+        bad_looks=bad_looks, bad_within_s=WITHIN_MS // 1000, good_looks=good_looks
+    )
     expected = by_the_rule(looks, looks=bad_looks, good_looks=good_looks, within_ms=WITHIN_MS)
     memory, now_ms = Memory("demo/1"), BEGIN_MS
     for (gap_ms, bad), told in zip(looks, expected, strict=True):
@@ -103,7 +105,7 @@ def test_a_suspect_of_auto_failover_counts_after_bad_looks_within_a_time(
         words = {host: 20_000 if host in bad else 0 for host in SUBJECTS}
         alive = dict.fromkeys(SUBJECTS, "alive")
         sight = Observation("demo/1", "samza_dagster", tuple(containers), alive, words)
-        judged = judge(sight, memory, thresholds, now_ms)
+        judged = judge(sight, memory, settings, now_ms)
         memory = judged.memory
         counts = frozenset(s.subject for s in memory.suspects.values() if s.confirmed)
         assert (counts, frozenset(s.subject for s in judged.ended)) == told
@@ -120,7 +122,7 @@ def test_a_finding_of_a_check_counts_after_bad_looks_in_turn_over_a_time(
     board, now_ms = CheckMemory("demo/1"), BEGIN_MS
     for (gap_ms, bad), told in zip(looks, expected, strict=True):
         now_ms += gap_ms
-        findings = {"c": [Finding(subject, "seen", "fix") for subject in bad]}
+        findings = {"c": [CheckFinding(subject, "seen", "fix") for subject in bad]}
         board, (result,) = looked(board, findings, patience, now_ms)
         assert CheckMemory.read(board.to_text(), "demo/1") == board
         counts = frozenset(standing.subject for standing in result.standing)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.metadata.resource_manager import Cluster, Node
+from samza_dagster.metadata.resource_manager import Cluster, YarnNode
 from samza_dagster.orchestration.assets.yarn_locality import reconciled
 
 pytestmark = pytest.mark.unit
 
 CLUSTER = Cluster(
     "http://rm:8088",
-    {n: Node(n, "LOST" if n == "nm3" else "RUNNING") for n in ("nm1", "nm2", "nm3")},
+    {n: YarnNode(n, "LOST" if n == "nm3" else "RUNNING") for n in ("nm1", "nm2", "nm3")},
     None,
 )
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from samza_dagster.client import LeaderView
 from samza_dagster.orchestration.watch.memory import Memory
-from samza_dagster.orchestration.watch.observation import ContainerSeen, LeaderSeen, Observation
+from samza_dagster.orchestration.watch.observation import ContainerSeen, Observation
 from samza_dagster.orchestration.watch.policy import (
     Decision,
-    Mode,
-    Rules,
     decide,
     remembered,
     still_blocking,
 )
+from samza_dagster.orchestration.watch.settings import AutoFailover, Mode
 from samza_dagster.orchestration.watch.signals import judge
-from samza_dagster.orchestration.watch.thresholds import Thresholds
 
 BEGIN = 1_700_000_000_000
+
+
+def leader_seen(beat_ms: int, every_ms: int = 5_000, *, ended: bool = False) -> LeaderView:
+    """A leader by its last sign of life, of one that is due every so often."""
+    return LeaderView(4, "h1", "", None, beat_ms, ended, beat_every_ms=every_ms)
 
 
 def standby_of(processor: str) -> str:
@@ -28,8 +32,8 @@ def standby_of(processor: str) -> str:
 class Watching:
     """The sensor without its job: each look by what the cursor of the one before kept."""
 
-    def __init__(self, mode: Mode = Mode.ACT, *, cap: int = 3, **thresholds: int) -> None:
-        self.rules = Rules(mode, Thresholds(**thresholds), cap_per_hour=cap)
+    def __init__(self, mode: Mode = "act", *, cap: int = 3, **thresholds: int) -> None:
+        self.settings = AutoFailover(mode=mode, cap_per_hour=cap, **thresholds)
         self.memory = Memory("demo/1")
         self.now = BEGIN
         self.acks: dict[str, str] = {}
@@ -40,12 +44,12 @@ class Watching:
         """What is decided at a look now; `new` is what wasn't told before."""
         kept = Memory.read(self.memory.to_text(), "demo/1")
         assert kept == self.memory
-        judged = judge(observation, kept, self.rules.thresholds, self.now)
+        judged = judge(observation, kept, self.settings, self.now)
         found = decide(
             observation,
             kept,
             judged,
-            self.rules,
+            self.settings,
             self.now,
             acknowledged=self.acks,
             known=frozenset(),
@@ -61,7 +65,7 @@ class Watching:
 
 def told(decisions: Sequence[Decision]) -> list[tuple[str, str, str]]:
     """Signal, subject and verdict of each."""
-    return [(d.case.kind, d.case.subject, d.verdict.value) for d in decisions]
+    return [(d.case.suspect.kind, d.case.suspect.subject, d.verdict.value) for d in decisions]
 
 
 class Fleet(Watching):
@@ -74,7 +78,7 @@ class Fleet(Watching):
         self.states = {f"h{n}": "alive" for n in range(8)}
         self.words: dict[str, int] = {}
         self.stuck: set[str] = set()
-        self.leader: LeaderSeen | None = None
+        self.leader: LeaderView | None = None
 
     def look(self, times: int = 3) -> list[str]:
         """What was decided, at the last look: `ask 0`, or the rule that held it."""

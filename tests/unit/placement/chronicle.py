@@ -7,7 +7,7 @@ from typing import Any
 
 from samza_dagster.placement.audit_form import END, START, Rule
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord, Predecessor, digest_of
-from samza_dagster.placement.verification import Violation, verify
+from samza_dagster.placement.verification import AuditViolation, verify
 
 TICK_MS = 7
 
@@ -116,7 +116,7 @@ class Chronicle:
         return record
 
 
-def found(records: list[AuditRecord], number: int = 1) -> Violation:
+def found(records: list[AuditRecord], number: int = 1) -> AuditViolation:
     """The violation of records whose chain is right."""
     violation = verify(chained(records, number)).violation
     assert violation is not None

@@ -9,7 +9,7 @@ from types import FunctionType, ModuleType
 
 import pytest
 
-from samza_dagster.simulation.standalone_world import StandaloneWorld, Violation, production
+from samza_dagster.simulation.standalone_world import GroupViolation, StandaloneWorld, production
 from samza_dagster.standalone import division, requests, work
 from samza_dagster.standalone import processor as rules
 from tests.unit.standalone.test_processor_histories import TASKS, spread
@@ -141,7 +141,7 @@ FIRST = {
 def test_histories_find_a_planted_bug(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Within two hundred of each of two groupers."""
     plant(bug, monkeypatch)
-    with pytest.raises(Violation):
+    with pytest.raises(GroupViolation):
         _run_histories(FIRST.get(bug, 0))
 
 
@@ -153,7 +153,7 @@ def _run_histories(first: int) -> None:
 
 def test_histories_find_writes_that_no_node_guards() -> None:
     """A processor that was paused in the middle of what it writes, beyond its session: another leads by then."""
-    with pytest.raises(Violation):
+    with pytest.raises(GroupViolation):
         _run_unguarded()
 
 
