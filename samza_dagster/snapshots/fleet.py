@@ -360,11 +360,8 @@ class _Taking:
         return told
 
     def _why_unread(self, job: JobId) -> str | None:
-        own = (
-            self._jobs[job].coordinator_stream_topic,
-            checkpoint_topic(*job),
-            state_topic(*job),
-        )
+        stream = self._jobs[job].coordinator_stream_topic
+        own = (stream, checkpoint_topic(*job), state_topic(*job))
         return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
 
 
