@@ -27,9 +27,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.cluster import local
 from samza_dagster.cluster.agent_messages import Sync
 from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.cluster.resource_requests import ResourceRequests
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.coordinator.effects import EffectRunner
@@ -72,7 +72,7 @@ def reached(point: str, what: str) -> None:
 
 real_commit = KafkaLog.commit
 real_run = EffectRunner.run
-real_acknowledge = local.acknowledge
+real_acknowledged = ResourceRequests.acknowledged
 real_admit = BrokerFence.admit
 real_fence = BrokerFence.fence_now
 real_ask = PrincipalView.who_still_serves_it
@@ -98,11 +98,11 @@ def run(self: EffectRunner, effect: commands.Effect) -> None:
         reached("after-effect", f"{type(effect).__name__} {about}".strip())
 
 
-def acknowledge(book: HostBook, sync: Sync, *rest: Any, **named: Any) -> None:
+def acknowledged(self: ResourceRequests, book: HostBook, sync: Sync) -> None:
     for done in sync.acknowledged:
         if done.id in book.commands:
             reached("before-acknowledgement", f"{book.commands[done.id]['kind']} {sync.host}")
-    real_acknowledge(book, sync, *rest, **named)
+    real_acknowledged(self, book, sync)
 
 
 def admit(self: BrokerFence, execution_id: str) -> None:
@@ -133,7 +133,7 @@ def take_over(self: StateWriter, *rest: Any, **named: Any) -> Any:
 
 KafkaLog.commit = commit  # type: ignore[method-assign]
 EffectRunner.run = run  # type: ignore[method-assign]
-local.acknowledge = acknowledge
+ResourceRequests.acknowledged = acknowledged  # type: ignore[method-assign]
 BrokerFence.admit = admit  # type: ignore[method-assign]
 BrokerFence.fence_now = fence_now  # type: ignore[method-assign]
 PrincipalView.who_still_serves_it = who_still_serves_it  # type: ignore[method-assign]

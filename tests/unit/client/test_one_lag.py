@@ -14,7 +14,7 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
-from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.job import Job, kept_reports
 from samza_dagster.snapshots.lag import lag_row, replicas, times_asked
 
 pytestmark = pytest.mark.unit
@@ -135,8 +135,8 @@ def snapshot_row(case: Case, *reports: Row) -> Row:
 
 
 def reported(applied: int, host: str, came_ms: int = CAME_MS) -> Row:
-    told = {"process": host, "offsets": {GAUGE: applied}, "record_bytes": {}}
-    return fact("report", TASK, json.dumps([[came_ms, came_ms, 7, told]]), host, came_ms)
+    kept = kept_reports([(came_ms, came_ms, 7, host, {GAUGE: applied})], {})
+    return fact("report", TASK, kept, host, came_ms)
 
 
 @cases
