@@ -274,7 +274,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             sensors=self.build_sensors(),
             resources={
                 named(self.prefix, name): settled(made)
-                for name, made in self.build_resources().items()
+                for name, made in self._resources.items()
             },
             executor=dg.in_process_executor,
         )
