@@ -12,7 +12,7 @@ from typing import NamedTuple
 from samza_dagster.model import ContainerModel, TaskMode
 from samza_dagster.standalone.division import Containers, divided, merged
 
-_THERE_MS, _WARMED_MS = 6_000, 2_000
+_THERE_MS, _WARMED_MS = 8_000, 4_000
 """So long a container runs on at most until the process is there that is to go on with its tasks, a barrier may wait for
 it; and so long once that is there: it asks for its JobModel at once and warms itself while it waits for that."""
 _STARTED_MS, _RESTORED_MS = 30_000, 3_000

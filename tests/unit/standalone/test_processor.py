@@ -146,10 +146,10 @@ def test_who_gives_up_tasks_stops_their_container_before_it_joins_and_those_that
     assert step(state, seen, 105, planned)[1] == ()
     state, commands = step(rules.is_there(state, "b_1", 106), seen, 106, planned)
     assert commands == (), "it warms itself"
-    assert rules.wake_ms(replace(state, settings=Settings())) == 2_106
-    state, commands = step(state, seen, 2_106, planned)
+    assert rules.wake_ms(replace(state, settings=Settings())) == 4_106
+    state, commands = step(state, seen, 4_106, planned)
     assert commands == (stop("b"),)
-    state, commands = step(stopped(state), seen, 2_109, planned)
+    state, commands = step(stopped(state), seen, 4_109, planned)
     assert commands == (JoinBarrier(2), start(rest), expect())
 
 
@@ -158,10 +158,10 @@ def test_a_container_whose_successor_is_not_warm_in_time_stops_nevertheless() ->
     seen = group(A, B, version=2, a="2", b="1")
     state = at(B, work=runs(container("b", "1", "2")), joined=1)
     state, _ = step(state, seen, 100, planned)
-    state, commands = step(state, seen, 6_099, planned)
+    state, commands = step(state, seen, 8_099, planned)
     assert commands == ()
-    assert rules.wake_ms(replace(state, settings=Settings())) == 6_100
-    assert step(state, seen, 6_100, planned)[1] == (stop("b"),)
+    assert rules.wake_ms(replace(state, settings=Settings())) == 8_100
+    assert step(state, seen, 8_100, planned)[1] == (stop("b"),)
 
 
 def test_a_version_that_comes_before_a_container_has_ended_may_leave_it_running() -> None:
@@ -322,14 +322,14 @@ def test_a_processor_reports_what_it_runs_and_how_long_its_tasks_were_silent() -
     before = at(B, work=runs(container("b", "1", "2")), joined=1)
     state, _ = step(before, seen, 90, planned)
     state, _ = step(rules.is_there(state, "b_1", 95), seen, 95, planned)
-    state, _ = step(state, seen, 2_100, planned)
-    state, _ = step(stopped(state), seen, 2_103, planned)
-    state = rules.at_work(state, "b_1", 2_107)
+    state, _ = step(state, seen, 4_100, planned)
+    state, _ = step(stopped(state), seen, 4_103, planned)
+    state = rules.at_work(state, "b_1", 4_107)
     agreed = replace(seen, barrier=Barrier(BarrierState.DONE))
-    state, (reported,) = step(state, agreed, 2_108, planned)
+    state, (reported,) = step(state, agreed, 4_108, planned)
     assert reported == Report(Running(2, silent_ms=7))
-    assert step(state, agreed, 2_109, planned)[1] == ()
-    state, (reported,) = step(replace(state, joined=3), replace(agreed, version=3), 2_110, planned)
+    assert step(state, agreed, 4_109, planned)[1] == ()
+    state, (reported,) = step(replace(state, joined=3), replace(agreed, version=3), 4_110, planned)
     assert reported == Report(Running(3, silent_ms=0))
 
 
@@ -372,7 +372,7 @@ def test_standby_tasks_that_wait_for_a_container_to_end_wake_nobody() -> None:
     state = at(B, work=runs(container("b", "1", "2")), joined=2, settings=Settings())
     state, _ = step(state, seen, 100, planned)
     state, _ = step(rules.is_there(state, "b_1", 100), seen, 100, planned)
-    state, commands = step(state, seen, 2_100, planned)
+    state, commands = step(state, seen, 4_100, planned)
     assert commands == (stop("b"),)
     assert state.work.wake_ms is None
 
@@ -388,7 +388,7 @@ def test_containers_become_fewer_once_all_is_at_work() -> None:
     state, commands = step(rules.at_work(state, "b_2", 101), settled, 101, planned)
     assert commands == (expect(container("b_3", "3", "4")),)
     state, _ = step(rules.is_there(state, "b_3", 102), settled, 102, planned)
-    assert step(state, settled, 2_102, planned)[1] == (stop("b_1", "b_2"),)
+    assert step(state, settled, 4_102, planned)[1] == (stop("b_1", "b_2"),)
 
 
 def test_a_version_that_adds_tasks_before_containers_became_fewer_does_not_add_to_them() -> None:
