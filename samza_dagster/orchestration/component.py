@@ -273,8 +273,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             schedules=self.build_schedules(),
             sensors=self.build_sensors(),
             resources={
-                named(self.prefix, name): settled(made)
-                for name, made in self._resources.items()
+                named(self.prefix, name): settled(made) for name, made in self._resources.items()
             },
             executor=dg.in_process_executor,
         )
