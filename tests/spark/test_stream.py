@@ -73,6 +73,10 @@ class Streaming:
             raise AssertionError(f"it ended: {said!r} {self._log.read_text()}")
         return len(list(Path(self.tables.location(table)).glob("_delta_log/*.json")))
 
+    def until_more_than(self, before: int, table: str) -> None:
+        """Another snapshot has written the table."""
+        until(f"{table} is committed", lambda: self.commits(table) > before, seconds=120)
+
     def rows(self) -> list[tuple[Any, ...]]:
         """What the newest snapshot tells of each replica."""
         found = self.tables.last("changelog_lag").to_pylist()
@@ -102,7 +106,7 @@ def test_a_stream_that_is_killed_at_any_commit_reads_nothing_short_or_double(
         write(topics, every[number * part : (number + 1) * part])
         before = streaming.commits(table)
         streaming.start()
-        until(f"{table} is committed", lambda: streaming.commits(table) > before, seconds=120)  # noqa: B023
+        streaming.until_more_than(before, table)
         streaming.kill()
     write(topics, every[3 * part :])
     told = streaming.once()

@@ -50,7 +50,8 @@ def test_without_a_fence_what_thaws_writes_until_its_warden_runs_and_the_judge_s
     returned = [o for o in found if o.producer_id in frozen.zombies]
     print(f"\n{len(returned)} returns of who had been replaced, {over_ms - thawed_ms} ms of thaw")
     assert returned
-    # A batch has its newest record's time, by the producer's clock: it may have waited since before.
+    # A batch has the time at which the broker appended it: one that has no time for what it was
+    # sent before the end appends it after that.
     assert all(o.at_ms <= over_ms for o in returned)
     assert verdict.is_good, verdict
     how = [how for _, how in after.values()]
