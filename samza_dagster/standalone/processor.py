@@ -39,6 +39,7 @@ from samza_dagster.standalone.group import BarrierState, GroupView, Member, Runn
 from samza_dagster.standalone.work import NO_WORK, Work
 
 VERSIONS_KEPT = 10
+_RUNS_ON_MS = 8_000
 PINS_WAIT_MS = 1_000
 """So long a version waits for more requests, at most; the debounce time is for members that come and go."""
 
@@ -60,6 +61,11 @@ class Settings:
     stop_ms: int = 10_000
     probe_ms: int = 600_000
     containers: int = 3
+
+    @property
+    def runs_on_ms(self) -> int:
+        """So long a container may run on that a version ends, ms: a barrier waits for it, so a part of its time only."""
+        return min(_RUNS_ON_MS, self.consensus_ms // 4)
 
 
 @dataclass(frozen=True)
@@ -200,7 +206,7 @@ def _is_silent(state: Processor, now_ms: int) -> bool:
 
 def without_work(state: Processor, now_ms: int) -> tuple[Processor, tuple[StopWork, ...]]:
     """It stops all that it runs, if that isn't being stopped."""
-    work, orders = state.work.without().ordered(now_ms)
+    work, orders = state.work.without().ordered(now_ms, state.settings.runs_on_ms)
     return replace(state, work=work), (StopWork(orders.ends),) if orders.ends else ()
 
 
@@ -241,7 +247,7 @@ def _as_member(
         state, told = _agreed(state, group, now_ms)
     else:
         told = ()
-    work, orders = state.work.ordered(now_ms)
+    work, orders = state.work.ordered(now_ms, state.settings.runs_on_ms)
     start = (StartWork(orders.starts, work.wanted, model),) if orders.starts else ()
     stop = (StopWork(orders.ends),) if orders.ends else ()
     is_news = work.expected != state.work.expected

@@ -12,9 +12,9 @@ from typing import NamedTuple
 from samza_dagster.model import ContainerModel, TaskMode
 from samza_dagster.standalone.division import Containers, divided, merged
 
-_THERE_MS, _WARMED_MS = 8_000, 4_000
-"""So long a container runs on at most until the process is there that is to go on with its tasks, a barrier may wait for
-it; and so long once that is there: it asks for its JobModel at once and warms itself while it waits for that."""
+_WARMED_MS = 4_000
+"""So long a container runs on once the process is there that is to go on with its tasks: that asks for its JobModel at
+once and warms itself while it waits for that."""
 _STARTED_MS, _RESTORED_MS = 30_000, 3_000
 """So long standby tasks wait at most for active ones that start, and once these have checked in: their stores are
 restored after that, and their run loop begins."""
@@ -181,13 +181,16 @@ class Work:
             return work
         return replace(work, silent=frozenset(), silent_ms=now_ms - work.silent_since_ms)
 
-    def ordered(self, now_ms: int) -> tuple[Work, Orders]:
-        """What is to end and to start now: nothing while a container lives that has one of its tasks."""
+    def ordered(self, now_ms: int, runs_on_ms: int) -> tuple[Work, Orders]:
+        """What is to end and to start now: nothing while a container lives that has one of its tasks.
+
+        A container runs on for at most `runs_on_ms` until the process is there that is to go on with its tasks.
+        """
         ends = _ids(self.running) - _ids(self.wanted) - self.ending
         replaced = self._replaced() & ends
         until_ms = self.runs_on_until_ms
         if until_ms is None:
-            until_ms = now_ms + _THERE_MS if self.awaits_process else now_ms
+            until_ms = now_ms + runs_on_ms if self.awaits_process else now_ms
         runs_on = bool(replaced) and now_ms < until_ms
         if runs_on:
             ends -= replaced

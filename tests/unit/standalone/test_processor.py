@@ -140,13 +140,13 @@ def test_who_gives_up_tasks_stops_their_container_before_it_joins_and_those_that
     on until the process is warm that goes on with that."""
     rest = container("b_1", "1")
     seen = group(A, B, version=2, a="2", b="1")
-    state = at(B, work=runs(container("b", "1", "2")), joined=1)
+    state = at(B, work=runs(container("b", "1", "2")), joined=1, settings=Settings())
     state, commands = step(state, seen, 100, planned)
     assert commands == (expect(rest),)
     assert step(state, seen, 105, planned)[1] == ()
     state, commands = step(rules.is_there(state, "b_1", 106), seen, 106, planned)
     assert commands == (), "it warms itself"
-    assert rules.wake_ms(replace(state, settings=Settings())) == 4_106
+    assert rules.wake_ms(state) == 4_106
     state, commands = step(state, seen, 4_106, planned)
     assert commands == (stop("b"),)
     state, commands = step(stopped(state), seen, 4_109, planned)
@@ -156,12 +156,23 @@ def test_who_gives_up_tasks_stops_their_container_before_it_joins_and_those_that
 def test_a_container_whose_successor_is_not_warm_in_time_stops_nevertheless() -> None:
     """A barrier may wait for that."""
     seen = group(A, B, version=2, a="2", b="1")
-    state = at(B, work=runs(container("b", "1", "2")), joined=1)
+    state = at(B, work=runs(container("b", "1", "2")), joined=1, settings=Settings())
     state, _ = step(state, seen, 100, planned)
     state, commands = step(state, seen, 8_099, planned)
     assert commands == ()
-    assert rules.wake_ms(replace(state, settings=Settings())) == 8_100
+    assert rules.wake_ms(state) == 8_100
     assert step(state, seen, 8_100, planned)[1] == (stop("b"),)
+
+
+def test_a_container_runs_on_for_a_quarter_of_the_barriers_time_at_most() -> None:
+    """With a consensus time-out of 3 s every barrier was given up while a container waited for its successor."""
+    seen = group(A, B, version=2, a="2", b="1")
+    few = replace(Settings(), consensus_ms=3_000)
+    state = at(B, work=runs(container("b", "1", "2")), joined=1, settings=few)
+    state, _ = step(state, seen, 100, planned)
+    state, commands = step(rules.is_there(state, "b_1", 101), seen, 849, planned)
+    assert commands == ()
+    assert step(state, seen, 850, planned)[1] == (stop("b"),)
 
 
 def test_a_version_that_comes_before_a_container_has_ended_may_leave_it_running() -> None:
@@ -319,7 +330,7 @@ def test_what_starts_containers_comes_after_a_leaders_writes() -> None:
 def test_a_processor_reports_what_it_runs_and_how_long_its_tasks_were_silent() -> None:
     """Once for each version, also when its work is the same; silent from the end of their container till they are at work."""
     seen = group(A, B, version=2, a="2", b="1")
-    before = at(B, work=runs(container("b", "1", "2")), joined=1)
+    before = at(B, work=runs(container("b", "1", "2")), joined=1, settings=Settings())
     state, _ = step(before, seen, 90, planned)
     state, _ = step(rules.is_there(state, "b_1", 95), seen, 95, planned)
     state, _ = step(state, seen, 4_100, planned)
@@ -381,7 +392,7 @@ def test_containers_become_fewer_once_all_is_at_work() -> None:
     """Those with the fewest tasks, as a start on its own then, not beside the one that has just been added."""
     settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="1 2 3 4")
     one, two, three = container("b", "1", "2"), container("b_1", "3"), container("b_2", "4")
-    few = replace(SETTINGS, containers=2)
+    few = replace(Settings(), containers=2)
     work = replace(runs(one, two, three), at_work=frozenset({"b", "b_1"}))
     state = at(B, work=work, joined=1, running=Running(1), settings=few)
     assert step(state, settled, 100, planned)[1] == ()
