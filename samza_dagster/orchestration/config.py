@@ -26,7 +26,7 @@ LONGEST_APP_NAME, LONGEST_APP_ID = 128, 64
 """Characters of a job's name and id: a topic's name, which has both, has 249 at most."""
 MOST_LAG = 10**9
 """Records: what the forms and the YAML take as a bound of a lag."""
-OR = "|"
+OR = " or "
 """Between destinations, of which the first that may be is taken."""
 MOST_DESTINATIONS = 42
 MOST_NAMED = 10_000
@@ -199,10 +199,10 @@ class MoveContainerConfig(ToLegalHostConfig):
 
     destination: str = Field(
         description="A host name, or ANY_HOST, LAST_SEEN, STANDBY where the coordinator knows it. Of "
-        "several, as in `STANDBY|host-2|ANY_HOST`, the first that no rule forbids when the run plans. "
+        "several, as in `STANDBY or host-2 or ANY_HOST`, the first that no rule forbids when the run plans. "
         "Once the processor is chosen in the Launchpad, those that it may go to now are here.",
         min_length=1,
-        max_length=MOST_DESTINATIONS * (LONGEST_HOST + 1),
+        max_length=MOST_DESTINATIONS * (LONGEST_HOST + len(OR)),
     )
 
     @field_validator("destination")

@@ -132,8 +132,8 @@ def test_the_form_offers_where_the_chosen_processor_may_go(
     of_0, of_standby = (
         config["ops"]["plan_move_container"]["config"]["destination"] for config in offered.values()
     )
-    assert of_0 == "STANDBY|host-2|host-4|ANY_HOST"
-    assert of_standby == "host-2|host-4|ANY_HOST"
+    assert of_0 == "STANDBY or host-2 or host-4 or ANY_HOST"
+    assert of_standby == "host-2 or host-4 or ANY_HOST"
     assert job.get_run_config_for_partition_key("9") == {}, "one that is gone"
     keep_current(instance)
     assert launch(instance, "move_container", "0", destination=of_0).success
@@ -145,9 +145,9 @@ def test_of_several_destinations_the_first_that_no_rule_forbids_is_taken(
 ) -> None:
     """`host-3` has the standby; a host that isn't there is no preference but a slip, and is told."""
     keep_current(instance)
-    assert launch(instance, "move_container", "0", destination="host-3|host-4|host-2").success
+    assert launch(instance, "move_container", "0", destination="host-3 or host-4 or host-2").success
     assert world.asked == [("0", "host-4")]
-    told = launch(instance, "move_container", "0", destination="host-33|host-2")
+    told = launch(instance, "move_container", "0", destination="host-33 or host-2")
     error = told.failure_data_for_node("plan_move_container")
     assert error is not None
     assert error.user_failure_data is not None
