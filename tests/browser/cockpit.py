@@ -130,9 +130,10 @@ class Cockpit:
         dialog = self.page.locator(".dagster-dialog")
         dialog.get_by_role("button", name=re.compile("^Terminate")).click()
 
-    def open_run(self, run_id: str) -> None:
-        """The page of a run."""
-        self.page.goto(f"{self.url}/runs/{run_id}", wait_until="domcontentloaded")
+    def open_run(self, run_id: str, *, levels: str = "") -> None:
+        """The page of a run; of its log only those `levels`, as `error|info`, where they are given."""
+        of_log = f"?levels={levels}" if levels else ""
+        self.page.goto(f"{self.url}/runs/{run_id}{of_log}", wait_until="domcontentloaded")
 
     def open_asset(self, asset: str) -> None:
         """The page of an asset, with its newest metadata."""
@@ -148,13 +149,6 @@ class Cockpit:
         box = self.page.get_by_placeholder("Filter…")
         box.fill(text)
         box.press("Enter")
-
-    def hide_events(self) -> None:
-        """Of the log only what is said: events have paths of this machine."""
-        self.page.get_by_role("button", name=re.compile("Levels")).click()
-        self.page.get_by_text("event", exact=True).last.click()
-        self.page.keyboard.press("Escape")
-        expect(self.page.get_by_text("STEP_SUCCESS")).to_have_count(0)
 
     def reads(self, text: str, *, seconds: float = 60) -> None:
         """The page shows this text."""
