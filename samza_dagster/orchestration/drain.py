@@ -11,7 +11,7 @@ from pydantic import Field
 
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.choices import chosen
-from samza_dagster.orchestration.config import HOST_PATTERN, Hosts, IfItFailsConfig
+from samza_dagster.orchestration.config import HostOrEmpty, Hosts, IfItFailsConfig
 from samza_dagster.orchestration.deploy.submission import is_being_submitted
 from samza_dagster.orchestration.follow import ROOT, errors_as_failures, root_run_id
 from samza_dagster.orchestration.moves import host_map
@@ -53,10 +53,8 @@ SETTLES_S = 10.0
 class DrainHostConfig(IfItFailsConfig, SeveralConfig):
     """Which host is emptied, and how."""
 
-    host: str = Field(
+    host: HostOrEmpty = Field(
         default="",
-        max_length=255,
-        pattern=rf"^$|{HOST_PATTERN}",
         description="Host to empty of this job's containers. Empty: the partition that is chosen "
         "in the Launchpad; another one than that is refused.",
     )
