@@ -33,7 +33,6 @@ from samza_dagster.orchestration.deploy.instance import (
     write_instance,
 )
 from samza_dagster.orchestration.deploy.run_coordinator import ContainerGroupRunCoordinator
-from samza_dagster.orchestration.deploy.run_launcher import WatchedRunLauncher
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
 from samza_dagster.sandbox.dagster_stack import PATIENCE
