@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.state import Group, Host, JobState, Processor
+from samza_dagster.placement.state import Group, Host, JobState
 
 # Kept in records of their own.
 _APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
@@ -48,11 +48,6 @@ def group_from_json(value: Any) -> Group:
 def host_to_json(host: Host) -> dict[str, Any]:
     """A host as a JSON object."""
     return cast("dict[str, Any]", encode(host))
-
-
-def host_from_json(value: Any) -> Host:
-    """A host from `host_to_json`; raises `MalformedRecord` that names the field."""
-    return _read(Host, value, "host")
 
 
 def job_to_json(state: JobState) -> dict[str, Any]:
@@ -130,8 +125,6 @@ def _hints(kind: type) -> dict[str, tuple[str, Any]]:
 def _decode_class(kind: type[T], value: Any, path: str) -> T:
     fields = cast("dict[str, Any]", expect(dict, value, path))
     hints = _hints(kind)
-    if kind is Processor and "avoid_host" in fields:
-        fields = _without_avoid_host(fields)
     unknown = sorted(fields.keys() - hints.keys())
     if unknown:
         raise Misfit(f"{path}.{unknown[0]}", "a field that this release doesn't know")
@@ -143,13 +136,6 @@ def _decode_class(kind: type[T], value: Any, path: str) -> T:
         return kind(**decoded)
     except TypeError as error:
         raise Misfit(path, str(error)) from error
-
-
-def _without_avoid_host(fields: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 remembered one host where a start had failed, not all of them."""
-    kept = dict(fields)
-    avoided = kept.pop("avoid_host")
-    return {"avoid_hosts": [] if avoided is None else [avoided], **kept}
 
 
 def _read(kind: type[T], value: Any, path: str) -> T:
