@@ -118,7 +118,8 @@ def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
     except SamzaDagsterError:
         return []
     among = samza.hosts if plan.mode is TaskMode.STANDBY else ()
-    legal = [one for one in plan.hosts if one.legal and one.host != plan.source_host]
+    meant = (plan.source_host, plan.host)  # by no move, and by STANDBY
+    legal = [one for one in plan.hosts if one.legal and one.host not in meant]
     legal = [one for one in legal if not among or one.host in among]
     hosts = [one.host for one in sorted(legal, key=lambda one: not one.ready)]
     warm = [STANDBY] if plan.refusal is None and not samza.hosts else []

@@ -106,9 +106,9 @@ class Cockpit:
             expect(self._line(name)).to_have_text(re.compile(rf"^\s*{name}: {value}\s*$"))
 
     def asks_for(self, **fields: str) -> None:
-        """The form has these fields, with what is offered for each."""
+        """The form has these fields, with what is offered for each, as Dagster quotes it."""
         for name, offered in fields.items():
-            expect(self._line(name)).to_have_text(f"{name}: {offered}", use_inner_text=True)
+            expect(self._line(name)).to_have_text(f"{name}: '{offered}'", use_inner_text=True)
 
     def scaffold(self) -> None:
         """Has the form add what must be filled in; of a choice it writes all, `pause|abort`."""
