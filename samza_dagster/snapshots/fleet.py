@@ -29,7 +29,15 @@ from samza_dagster.model.naming import checkpoint_topic, require_owner, state_to
 from samza_dagster.snapshots import facts, group
 from samza_dagster.snapshots.history import history
 from samza_dagster.snapshots.job import window_ms
-from samza_dagster.snapshots.job_step import FILE, FOLDED, HOSTS, RESTORING, UNREADABLE, Asked, parts
+from samza_dagster.snapshots.job_step import (
+    FILE,
+    FOLDED,
+    HOSTS,
+    RESTORING,
+    UNREADABLE,
+    Asked,
+    parts,
+)
 from samza_dagster.snapshots.readiness import CONTAINERS, PUBLISHED, STARTS
 from samza_dagster.snapshots.schemas import DATASETS
 from samza_dagster.snapshots.snapshot import FleetSnapshot

@@ -172,7 +172,9 @@ def test_of_a_job_that_stands_still_each_figure_is_that_of_the_files(
     job: SandboxJob, spark: Any, kept: Tables
 ) -> None:
     """To the record: of a standby that has all, and of one that lacks hundreds; the active goes onto the former."""
-    until("both have all", lambda: all(lacks_little(job, one) for one in STANDBYS), seconds=PATIENCE_S)
+    until(
+        "both have all", lambda: all(lacks_little(job, one) for one in STANDBYS), seconds=PATIENCE_S
+    )
     with lame(job, "0-0"):
         for sender in job.registry.live(load.ROLE):
             assert sender.stop()
