@@ -49,9 +49,11 @@ class Seen(NamedTuple):
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxJob]:
     """An active, two standbys, four hosts."""
     root = tmp_path_factory.mktemp("sandboxes")
-    with demo_sandbox(root, actives=1, standbys=2) as sandbox:
-        with closing(SandboxJob(sandbox, actives=1, standbys=2)) as made:
-            yield made
+    with (
+        demo_sandbox(root, actives=1, standbys=2) as sandbox,
+        closing(SandboxJob(sandbox, actives=1, standbys=2)) as made,
+    ):
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +174,9 @@ def test_of_a_job_that_stands_still_each_figure_is_that_of_the_files(
     job: SandboxJob, spark: Any, kept: Tables
 ) -> None:
     """To the record: of a standby that has all, and of one that lacks hundreds; the active goes onto the former."""
-    until("both have all", lambda: all(lacks_little(job, one) for one in STANDBYS), seconds=PATIENCE_S)
+    until(
+        "both have all", lambda: all(lacks_little(job, one) for one in STANDBYS), seconds=PATIENCE_S
+    )
     with lame(job, "0-0"):
         for sender in job.registry.live(load.ROLE):
             assert sender.stop()
