@@ -61,7 +61,7 @@ def doctor(target: Target, as_json: bool) -> None:
     if connection is not None:
         has_config = bool(target.configuration().value("config"))
         with busy("Asking the brokers …"):
-            found += _as_far_as_read(broker_findings(target, connection, has_config), unread)
+            found += _as_far_as_read(_broker_findings(target, connection, has_config), unread)
         if not unread:
             with busy("Reading the job …"):
                 found += _as_far_as_read(job_findings(connection), unread)
@@ -112,7 +112,7 @@ def _as_far_as_read(found: Iterator[Condition], unread: list[Unreachable]) -> It
         unread.append(error)
 
 
-def broker_findings(
+def _broker_findings(
     target: Target, connection: Connection, has_config: bool
 ) -> Iterator[Condition]:
     """What the brokers say, of the job's config or of what is deployed. Raises `Unreachable`."""
@@ -207,16 +207,21 @@ def poison_findings(view: JobView) -> Iterator[Condition]:
 
 
 def judged(disagreements: Mapping[str, str]) -> list[Condition]:
-    """One line for each host that has reported."""
-    return [
-        Condition(
-            f"the clock of {host} is within 5 s of the others'",
-            not seen,
-            seen or "its reports show nothing else",
-            "synchronise it (chronyd, ntpd), or what it is held against; no placement is decided by it",
-        )
+    """One line for each host whose clock is wrong, and one for all others that have reported."""
+    fix = (
+        "synchronise it (chronyd, ntpd), or what it is held against; no placement is decided by it"
+    )
+    found = [
+        Condition(f"the clock of {host} is within 5 s of the others'", False, seen, fix)
         for host, seen in sorted(disagreements.items())
+        if seen
     ]
+    right = len(disagreements) - len(found)
+    if right:
+        which = "the other hosts'" if found else "the hosts'"
+        seen = f"{right} hosts have reported, and nothing else shows"
+        found.append(Condition(f"{which} clocks are within 5 s of each other", True, seen))
+    return found
 
 
 def machine_findings() -> Iterator[Condition]:

@@ -18,7 +18,7 @@ from samza_dagster.orchestration.moves import CatchUp
 
 PROCESSOR_PATTERN = r"^[^\s/]([^\t\r\n/]*[^\s/])?$"
 """An id is opaque, and a task's name has spaces; a slash divides it from its job in a partition's key."""
-HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
+_HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 LONGEST_ID, LONGEST_HOST = 128, 255
 LONGEST_WHO, LONGEST_REASON = 128, 500
@@ -26,15 +26,16 @@ LONGEST_APP_NAME, LONGEST_APP_ID = 128, 64
 """Characters of a job's name and id: a topic's name, which has both, has 249 at most."""
 MOST_LAG = 10**9
 """Records: what the forms and the YAML take as a bound of a lag."""
-BETWEEN = "|"
-"""Between the values that a form offers, of which one is to be left."""
+OR = " or "
+"""Between destinations, of which the first that may be is taken."""
+MOST_DESTINATIONS = 42
 MOST_NAMED = 10_000
 """Containers or hosts in one list: as many as the largest job has."""
 
 
 def _are_hosts(names: list[str]) -> list[str]:
     for name in names:
-        _check(name, HOST_PATTERN, LONGEST_HOST, "a host name")
+        _check(name, _HOST_PATTERN, LONGEST_HOST, "a host name")
     return names
 
 
@@ -47,7 +48,7 @@ def _are_names(names: list[str]) -> list[str]:
 def _are_pins(pins: dict[str, str]) -> dict[str, str]:
     for processor, host in pins.items():
         _check(processor, PROCESSOR_PATTERN, LONGEST_ID, "a processor id")
-        _check(host, HOST_PATTERN, LONGEST_HOST, "a host name")
+        _check(host, _HOST_PATTERN, LONGEST_HOST, "a host name")
     return pins
 
 
@@ -63,6 +64,10 @@ Names = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_n
 """Processor ids or host names."""
 Pins = Annotated[dict[str, str], Field(max_length=MOST_NAMED), AfterValidator(_are_pins)]
 """Processor id → host name."""
+Host = Annotated[str, Field(min_length=1, max_length=LONGEST_HOST, pattern=_HOST_PATTERN)]
+"""A host name, or a word for one, as `ANY_HOST`."""
+HostOrEmpty = Annotated[str, Field(max_length=LONGEST_HOST, pattern=rf"^$|{_HOST_PATTERN}")]
+HostOrNone = Annotated[str | None, Field(max_length=LONGEST_HOST, pattern=_HOST_PATTERN)]
 
 
 def given(value: int | None, policy: int) -> float:
@@ -197,22 +202,23 @@ class MoveContainerConfig(ToLegalHostConfig):
     """Where one container goes."""
 
     destination: str = Field(
-        description="A host name, or ANY_HOST, LAST_SEEN, STANDBY where the coordinator knows it. Once "
-        "the processor is chosen in the Launchpad, the hosts that it may go to are here: leave one.",
+        description="A host name, or ANY_HOST, LAST_SEEN, STANDBY where the coordinator knows it. Of "
+        "several, as in `STANDBY or host-2 or ANY_HOST`, the first that no rule forbids when the run plans. "
+        "Once the processor is chosen in the Launchpad, those that it may go to now are here.",
         min_length=1,
-        max_length=255,
-        pattern=HOST_PATTERN,
+        max_length=MOST_DESTINATIONS * (LONGEST_HOST + len(OR)),
     )
 
-    @field_validator("destination", mode="before")
+    @field_validator("destination")
     @classmethod
-    def _is_one(cls, destination: object) -> object:
-        """No `ValueError`: the words of Pydantic's own error would be about a pattern."""
-        if BETWEEN in str(destination):
-            raise InvalidInput(
-                "one destination", seen=str(destination), fix="delete all but the one that you mean"
-            )
+    def _are_hosts(cls, destination: str) -> str:
+        _are_hosts(destination.split(OR))
         return destination
+
+    @property
+    def destinations(self) -> list[str]:
+        """The destinations that are named, the preferred one first."""
+        return self.destination.split(OR)
 
 
 class RestartContainerConfig(SingleConfig):
@@ -222,10 +228,8 @@ class RestartContainerConfig(SingleConfig):
 class MoveWithStandbyConfig(ToHostConfig):
     """Where an active goes, and which standby makes room."""
 
-    destination: str | None = Field(
+    destination: HostOrNone = Field(
         default=None,
-        max_length=255,
-        pattern=HOST_PATTERN,
         description="Host for the active. Empty: the host of its standby, where its state is warm.",
     )
     standby: str | None = Field(
@@ -239,10 +243,8 @@ class MoveWithStandbyConfig(ToHostConfig):
 class RelocateStandbyConfig(ToLegalHostConfig):
     """Where a standby goes."""
 
-    destination: str | None = Field(
+    destination: HostOrNone = Field(
         default=None,
-        max_length=255,
-        pattern=HOST_PATTERN,
         description="Host for the standby. Empty: the legal host with most free memory.",
     )
 
@@ -295,22 +297,16 @@ class IfItFailsConfig(OpConfig):
 class SpinUpStandbyConfig(CatchUpConfig, PlacementConfig):
     """Which active gets one more standby, where, and when that counts as warm."""
 
-    destination: str = Field(
-        default=ANY_HOST,
-        min_length=1,
-        max_length=255,
-        pattern=HOST_PATTERN,
-        description="Host for the new standby, or ANY_HOST.",
+    destination: Host = Field(
+        default=ANY_HOST, description="Host for the new standby, or ANY_HOST."
     )
 
 
 class MoveViaNewStandbyConfig(IfItFailsConfig, SpinUpStandbyConfig):
     """Which active moves where, by way of a standby that is started there first."""
 
-    destination: str = Field(
+    destination: HostOrEmpty = Field(
         default="",
-        max_length=255,
-        pattern=rf"^$|{HOST_PATTERN}",
         description="Host for the active: the new standby warms up there first. Empty: the "
         "legal host with most free memory.",
     )

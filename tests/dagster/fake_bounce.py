@@ -8,14 +8,15 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from samza_dagster.orchestration.bounce import job as bouncing
+from samza_dagster.orchestration.bounce import run as bouncing
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.operations import control as control_of_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from tests.rig.bounce_world import BounceClient, BounceWorld
+from tests.rig.bounce_client import BounceClient
+from tests.rig.bounce_world import BounceWorld
 
 WORLDS: dict[str, BounceWorld] = {}
 

@@ -27,7 +27,6 @@ from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.planning import (
     plan_output,
-    plan_outs,
     require_commits_readable,
 )
 from samza_dagster.orchestration.plans.units import Kind, State, Step, Unit, UnitsPlan
@@ -48,7 +47,6 @@ from samza_dagster.orchestration.waits.continuation import suspend
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
 
-OUTS = plan_outs(UnitsPlan)
 FAILED_GROUPS = "samza/failed-groups"
 MOST_TOLD = 5_000  # characters of a failure's description
 RUNS_LOOKED_AT = 20
@@ -132,7 +130,7 @@ def require_commits(
         require_commits_readable(client, verify_timeout_s)
 
 
-def carry_out_units(
+def _carry_out_units(
     context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan
 ) -> list[Progress] | None:
     """Carries the plan out; None when the run is to end and another one to go on with it.
@@ -204,7 +202,7 @@ def carried_out(
     `then` looks at what has come of it, and gives more metadata.
     """
     with errors_as_failures():
-        progress = carry_out_units(context, client, plan)
+        progress = _carry_out_units(context, client, plan)
         if progress is None:
             return
         more = then()

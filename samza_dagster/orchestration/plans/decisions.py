@@ -93,13 +93,35 @@ def _decides(
 
 @_decides
 def move_container(view: JobView, config: MoveContainerConfig, hosts: Sequence[str]) -> Choice:
-    """The processor goes where the config says; the coordinator decides the rest.
+    """The processor goes to the first of its destinations that may take it now.
 
-    Raises `Refused` for a standby's destination outside the component's hosts, and for
-    STANDBY where the coordinator might send the standby to such a one.
+    Raises `Refused` of the last one: for a standby's destination outside the component's hosts,
+    and for STANDBY where the coordinator might send the standby to such a one.
     """
+    from samza_dagster.client.checks import legal_destination  # late: a run's start
+
     processor = find_processor(view, config.processor)
-    destination = _permitted(view, "move_container", processor, config.destination, hosts, config)
+    *preferred, last = config.destinations
+    for named in preferred:
+        try:
+            chosen = _of_container(view, processor, named, hosts, config)
+            unknown = config.allow_unknown_host
+            legal_destination(view, processor, chosen, allow_unknown_host=unknown)
+        except Refused:
+            continue
+        return Choice(chosen)
+    return Choice(_of_container(view, processor, last, hosts, config))
+
+
+def _of_container(
+    view: JobView,
+    processor: ProcessorView,
+    named: str,
+    hosts: Sequence[str],
+    config: MoveContainerConfig,
+) -> str:
+    """One destination of a container, within the component's hosts."""
+    destination = _permitted(view, "move_container", processor, named, hosts, config)
     swaps = capabilities(view.coordinator).has_standby_destination
     if destination == STANDBY and swaps and _is_bounded(view, hosts):
         raise Refused(
@@ -107,7 +129,7 @@ def move_container(view: JobView, config: MoveContainerConfig, hosts: Sequence[s
             seen="with STANDBY the coordinator chooses a host for it",
             fix="move_with_standby, which names one",
         )
-    return Choice(destination)
+    return destination
 
 
 @_decides
@@ -147,9 +169,9 @@ def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[
     that the standby is warm.
     """
     active, destination = find_processor(view, config.processor), config.destination
-    require_standbys_on_request(view, "spin_up_standby")
+    _require_standbys_on_request(view, "spin_up_standby")
     require_told_lag(view, "spin_up_standby", _NOT_AWAITED)
-    require_among_hosts("spin_up_standby", destination, hosts)
+    _require_among_hosts("spin_up_standby", destination, hosts)
     if destination == ANY_HOST and hosts:
         destination = _host_for_one_more(view, active, hosts)
     return Choice(destination, kind=START_STANDBY)
@@ -166,7 +188,7 @@ def move_via_new_standby(
     """
     action = "move_via_new_standby"
     active, destination = find_processor(view, config.processor), config.destination
-    require_standbys_on_request(view, action)
+    _require_standbys_on_request(view, action)
     if view.is_standby(active.processor_id):
         raise Refused(
             f"{action} moves an active",
@@ -180,7 +202,7 @@ def move_via_new_standby(
             fix="a host's name, or nothing: the legal host with most free memory",
         )
     destination = destination or _host_for_one_more(view, active, hosts)
-    require_among_hosts(action, destination, hosts)
+    _require_among_hosts(action, destination, hosts)
     require_told_lag(view, action, _NOT_AWAITED)
     return Choice(destination, kind=START_STANDBY)
 
@@ -225,7 +247,7 @@ def move_with_standby(view: JobView, config: MoveWithStandbyConfig, hosts: Seque
     return Choice(destination, standby)
 
 
-def require_among_hosts(action: str, destination: str, hosts: Sequence[str]) -> None:
+def _require_among_hosts(action: str, destination: str, hosts: Sequence[str]) -> None:
     """Raises `Refused` for a standby's host that isn't one of the component's, if it has any.
 
     Samza's words pass: they name no host.
@@ -238,7 +260,7 @@ def require_among_hosts(action: str, destination: str, hosts: Sequence[str]) -> 
         )
 
 
-def require_standbys_on_request(view: JobView, action: str) -> None:
+def _require_standbys_on_request(view: JobView, action: str) -> None:
     """Raises `Refused` where Samza's own AM coordinates, with what does the same there."""
     from samza_dagster.client.own_checks import require_our_coordinator  # late: a run's start
 
@@ -269,7 +291,7 @@ def _chosen(
     """
     of_component = view.is_standby(processor.processor_id) and bool(hosts)
     if of_component:
-        require_among_hosts(action, destination, hosts)
+        _require_among_hosts(action, destination, hosts)
     by_name = not (capabilities(view.coordinator).rules_before_stop or view.takes_any_host)
     if destination == ANY_HOST and (of_component or by_name):
         return _legal_host(view, processor, hosts)

@@ -11,7 +11,8 @@ from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce.record import KEY, recorded
 from samza_dagster.orchestration.operations.control import PROGRESS
 from samza_dagster.placement import texts
-from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_restart
+from tests.rig.bounce_client import BounceClient
+from tests.rig.bounce_world import BEGIN_MS, BounceWorld, earlier_restart
 
 pytestmark = pytest.mark.dagster
 NOT_STARTED = (StatusCode.FAILED, texts.start_failed("host-1", "host-1"))
@@ -274,7 +275,7 @@ def test_a_bounce_that_stops_while_the_broker_is_away_still_says_how_far_it_was(
     def away(_: object) -> None:
         raise Unreachable("the broker", seen="no answer")
 
-    monkeypatch.setattr("samza_dagster.orchestration.bounce.job.host_map", away)
+    monkeypatch.setattr("samza_dagster.orchestration.bounce.run.host_map", away)
     result = bounce(instance)
     assert tags_of(instance, result)["samza/bounce"] == "stopped"
     log = log_of(instance, result)
