@@ -208,7 +208,9 @@ def poison_findings(view: JobView) -> Iterator[Condition]:
 
 def judged(disagreements: Mapping[str, str]) -> list[Condition]:
     """One line for each host whose clock is wrong, and one for all others that have reported."""
-    fix = "synchronise it (chronyd, ntpd), or what it is held against; no placement is decided by it"
+    fix = (
+        "synchronise it (chronyd, ntpd), or what it is held against; no placement is decided by it"
+    )
     found = [
         Condition(f"the clock of {host} is within 5 s of the others'", False, seen, fix)
         for host, seen in sorted(disagreements.items())
