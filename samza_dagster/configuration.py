@@ -130,7 +130,8 @@ class Configuration:
                     "which job on which cluster",
                     seen=f"neither {flag(name)} nor {flag('config')} nor {variable(name)}, and no"
                     f" {name} in {config_file()}",
-                    fix=f"give {flag(name)}, or --config job.properties, or set {variable(name)}",
+                    fix=f"give {flag(name)}, or --config job.properties, or set {variable(name)}; of a"
+                    ' sandbox that is up: eval "$(samza-dagster sandbox status --env)"',
                 )
         surroundings = _surroundings(self.said)
         if config := self.value("config"):

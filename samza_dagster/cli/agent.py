@@ -34,7 +34,14 @@ def agent() -> None:
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def run(arguments: tuple[str, ...]) -> None:
-    """Runs the agent in place of this process; every flag is the agent's own."""
+    """Runs the agent in place of this process; every flag is the agent's own.
+
+    \b
+    Examples:
+      samza-dagster agent run --help
+      samza-dagster agent run --directory /var/lib/samza-agent --host host-7 \\
+        --memory-mb 8192 --cores 4 --coordinator-url-file coordinator.url --token-file token
+    """
     program = Path(samza_dagster.__file__).with_name("agent") / "main.py"
     if not program.is_file():
         raise MissingPrerequisite(

@@ -207,16 +207,21 @@ def poison_findings(view: JobView) -> Iterator[Condition]:
 
 
 def judged(disagreements: Mapping[str, str]) -> list[Condition]:
-    """One line for each host that has reported."""
-    return [
-        Condition(
-            f"the clock of {host} is within 5 s of the others'",
-            not seen,
-            seen or "its reports show nothing else",
-            "synchronise it (chronyd, ntpd), or what it is held against; no placement is decided by it",
-        )
+    """One line for each host whose clock is wrong, and one for all others that have reported."""
+    fix = (
+        "synchronise it (chronyd, ntpd), or what it is held against; no placement is decided by it"
+    )
+    found = [
+        Condition(f"the clock of {host} is within 5 s of the others'", False, seen, fix)
         for host, seen in sorted(disagreements.items())
+        if seen
     ]
+    right = len(disagreements) - len(found)
+    if right:
+        which = "the other hosts'" if found else "the hosts'"
+        seen = f"{right} hosts have reported, and nothing else shows"
+        found.append(Condition(f"{which} clocks are within 5 s of each other", True, seen))
+    return found
 
 
 def machine_findings() -> Iterator[Condition]:

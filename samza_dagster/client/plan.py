@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 from samza_dagster.client.checks import (
@@ -79,6 +79,8 @@ def make_plan(
             require_our_coordinator(view, f"place {processor_id} --hold", RequestKind.PLACE)
         legal = legal_destination(view, processor, destination, verdicts, **permitted)
         host, notices = legal.host, legal.notices
+        if destination == STANDBY:
+            verdicts = tuple(_once_left(v) if v.host == host else v for v in verdicts)
         if legal.asked != destination:
             notices = (instead(destination, legal.asked), *notices)
             destination = legal.asked
@@ -108,6 +110,12 @@ def make_plan(
         notices=(*notices, *held_up),
         refusal=refusal,
     )
+
+
+def _once_left(verdict: HostVerdict) -> HostVerdict:
+    """The verdict on the host of a standby that makes room before anything else is stopped."""
+    seen = f"{verdict.seen}, and leaves first"
+    return verdict if verdict.legal else replace(verdict, legal=True, ready=True, seen=seen, fix="")
 
 
 def make_own_plan(

@@ -35,6 +35,7 @@ _SHORTEST_PATIENCE_S = 1.0
 _TURNS_S = 0.5
 _SETTLE_S = 1.0
 _CLAIM_BEAT_MS = 2_500
+_OLD_LEASE_MS = 120_000
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,10 @@ class Leader:
         if record is None:
             return cls()
         try:
-            epoch, lease_ms = int(record["epoch"]), int(record["lease_ms"])
-            beat_every_ms = int(record["beat_every_ms"])
-        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            lease_ms = int(record.get("lease_ms", _OLD_LEASE_MS))
+            epoch = int(record.get("epoch", 0))
+            beat_every_ms = int(record.get("beat_every_ms", lease_ms // 3))
+        except (TypeError, ValueError, OverflowError) as error:
             raise MalformedRecord(
                 "read the coordinator's state",
                 seen=f"key {LEADER}: epoch, lease_ms or beat_every_ms: {error}",
@@ -80,7 +82,8 @@ class Leader:
             beat_every_ms=beat_every_ms,
             process=ProcessName.from_json(record.get("process")),
             pid_namespace=str(record.get("pid_namespace", "")),
-            ended=record.get("ended") is True,
+            # An older release's leader shows no sign of life: its silence tells nothing.
+            ended=record.get("ended") is True or "lease_ms" not in record,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -28,6 +28,8 @@ VERSION = 2
 LEADER, DEPLOYMENT = "leader", "deployment"
 TAKE_OVER = "take-over"
 """Key of the mark that each take-over begins with; whoever leads has a record after it."""
+TRANSACTIONAL_ID = "transactional_id"
+"""Field of the mark: by which id it was made. An earlier release's has none."""
 _READABLE = (1, VERSION)
 _MAIL = (REQUEST_PREFIX.encode(), RESPONSE_PREFIX.encode())
 _STATE = frozenset(name.encode() for name in (JOB, LEADER, DEPLOYMENT, TAKE_OVER))

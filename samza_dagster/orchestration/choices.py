@@ -6,7 +6,7 @@ of several Samza jobs the partition says which job, too: `<name>/<id>/<processor
 Dagster job that is about a whole Samza job `<name>/<id>`.
 
 Where a person must name a host beside the processor, the form is filled with those that the
-processor may go to now, once it is chosen: all but one are to be deleted.
+processor may go to now, once it is chosen. It can be launched as it is: the first counts.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of sensors as types.
@@ -19,8 +19,8 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.errors import InvalidInput, Refused, SamzaDagsterError
-from samza_dagster.model.naming import ANY_HOST, LAST_SEEN
-from samza_dagster.orchestration.config import BETWEEN
+from samza_dagster.model.naming import ANY_HOST, STANDBY
+from samza_dagster.orchestration.config import MOST_DESTINATIONS, OR
 from samza_dagster.orchestration.job_sensor import (
     JobTick,
     LaunchingSensor,
@@ -44,7 +44,6 @@ BY_PROCESSOR = frozenset(
 )
 TO_A_HOST = "move_container"
 """The job whose destination a person must name."""
-MOST_OFFERED = 40
 
 
 @cache
@@ -92,7 +91,7 @@ def choice_of_a_job(
         return job_tags(key if by_job else key.rpartition("/")[0], action)
 
     def config_of(key: str) -> dict[str, Any]:
-        offered = BETWEEN.join(_destinations(samza.of_key(key), key)) if samza else ""
+        offered = OR.join(_destinations(samza.of_key(key), key)) if samza else ""
         config = {"destination": offered}
         return {"ops": {f"plan_{action}": {"config": config}}} if offered else {}
 
@@ -104,7 +103,7 @@ def choice_of_a_job(
 
 
 def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
-    """Where the processor of a partition may go now, who has room before who hasn't.
+    """Where the processor of a partition may go now: where its state is warm, then who has room.
 
     None where it can't be told: the form stays as it was.
     """
@@ -113,16 +112,18 @@ def _destinations(samza: SamzaClientResource, key: str) -> list[str]:
     try:
         client = samza.open_client()
         try:
-            plan = client.plan(subject_of(key, samza.tag), LAST_SEEN)
+            plan = client.plan(subject_of(key, samza.tag), STANDBY)
         finally:
             client.close()
     except SamzaDagsterError:
         return []
     among = samza.hosts if plan.mode is TaskMode.STANDBY else ()
-    legal = [one for one in plan.hosts if one.legal and one.host != plan.source_host]
+    meant = (plan.source_host, plan.host)  # by no move, and by STANDBY
+    legal = [one for one in plan.hosts if one.legal and one.host not in meant]
     legal = [one for one in legal if not among or one.host in among]
     hosts = [one.host for one in sorted(legal, key=lambda one: not one.ready)]
-    return [*hosts[:MOST_OFFERED], ANY_HOST] if hosts else []
+    warm = [STANDBY] if plan.refusal is None and not samza.hosts else []
+    return [*warm, *hosts[: MOST_DESTINATIONS - 2], *([ANY_HOST] if hosts else [])]
 
 
 def chosen(context: dg.OpExecutionContext, configured: str, what: str) -> str:

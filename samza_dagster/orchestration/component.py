@@ -31,7 +31,7 @@ from samza_dagster.orchestration.assets.readiness import (
 )
 from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
-from samza_dagster.orchestration.bounce.record import bounce_history_spec
+from samza_dagster.orchestration.bounce.job import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.choices import choices_sensor, jobs_of

@@ -26,8 +26,9 @@ LONGEST_APP_NAME, LONGEST_APP_ID = 128, 64
 """Characters of a job's name and id: a topic's name, which has both, has 249 at most."""
 MOST_LAG = 10**9
 """Records: what the forms and the YAML take as a bound of a lag."""
-BETWEEN = "|"
-"""Between the values that a form offers, of which one is to be left."""
+OR = " or "
+"""Between destinations, of which the first that may be is taken."""
+MOST_DESTINATIONS = 42
 MOST_NAMED = 10_000
 """Containers or hosts in one list: as many as the largest job has."""
 
@@ -200,20 +201,24 @@ class ToLegalHostConfig(SingleConfig, ToHostConfig):
 class MoveContainerConfig(ToLegalHostConfig):
     """Where one container goes."""
 
-    destination: Host = Field(
-        description="A host name, or ANY_HOST, LAST_SEEN, STANDBY where the coordinator knows it. Once "
-        "the processor is chosen in the Launchpad, the hosts that it may go to are here: leave one.",
+    destination: str = Field(
+        description="A host name, or ANY_HOST, LAST_SEEN, STANDBY where the coordinator knows it. Of "
+        "several, as in `STANDBY or host-2 or ANY_HOST`, the first that no rule forbids when the run plans. "
+        "Once the processor is chosen in the Launchpad, those that it may go to now are here.",
+        min_length=1,
+        max_length=MOST_DESTINATIONS * (LONGEST_HOST + len(OR)),
     )
 
-    @field_validator("destination", mode="before")
+    @field_validator("destination")
     @classmethod
-    def _is_one(cls, destination: object) -> object:
-        """No `ValueError`: the words of Pydantic's own error would be about a pattern."""
-        if BETWEEN in str(destination):
-            raise InvalidInput(
-                "one destination", seen=str(destination), fix="delete all but the one that you mean"
-            )
+    def _are_hosts(cls, destination: str) -> str:
+        _are_hosts(destination.split(OR))
         return destination
+
+    @property
+    def destinations(self) -> list[str]:
+        """The destinations that are named, the preferred one first."""
+        return self.destination.split(OR)
 
 
 class RestartContainerConfig(SingleConfig):

@@ -1,48 +1,21 @@
-"""`reconcile`: brings a job back to its wanted placement after something half done."""
+"""`reconcile`: brings a job back to its wanted placement after something half done.
+
+What its ops do is imported when they run.
+"""
 
 # No `from __future__ import annotations`: Dagster reads the annotations of ops as types.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.config import Names, Pins
-from samza_dagster.orchestration.deploy.submission import is_never_submitted
-from samza_dagster.orchestration.follow import ROOT, chain_of, errors_as_failures
-from samza_dagster.orchestration.moves import host_map
-from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.ops import (
-    OUTS,
-    budget_notices,
-    carried_out,
-    failed_before,
-    over_budget,
-    refusals,
-    require_commits,
-    told_plan,
-)
-from samza_dagster.orchestration.plan_record import read_back
-from samza_dagster.orchestration.planning import PLAN, former_record, tag_run
-from samza_dagster.orchestration.plans.reconcile import Finding, WantedPlacement, reconcile
-from samza_dagster.orchestration.plans.units import SeveralConfig, Unit, UnitsPlan
+from samza_dagster.orchestration.planning import PLAN, plan_outs
+from samza_dagster.orchestration.plans.units import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.show.tables import table_within
-from samza_dagster.orchestration.show.units import MOST_OF_ONE
-from samza_dagster.orchestration.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
-from samza_dagster.orchestration.tags import JOB, job_tag
-from samza_dagster.orchestration.waits.waiting import CANCELLED
-
-if TYPE_CHECKING:
-    from samza_dagster.client import JobView, PlacementClient
-
-RUNS_LOOKED_AT = 1_000
-_ENDED_BADLY = (dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
-
 
 ACTION = "reconcile"
 
@@ -77,7 +50,7 @@ class ReconcileConfig(SeveralConfig):
     )
 
 
-@dg.op(out=OUTS)
+@dg.op(out=plan_outs(UnitsPlan))
 def plan_reconcile(
     context: dg.OpExecutionContext,
     config: ReconcileConfig,
@@ -85,55 +58,9 @@ def plan_reconcile(
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
     """Compares the job with its wanted placement; tells the steps between them, with reasons."""
-    asked = {
-        "wanted": config.wanted,
-        "standbys": config.standbys,
-        "no_extra": config.no_extra,
-        "only": config.only,
-        "skip": config.skip,
-    }
-    limits = config.limits(samza_policies)
-    findings: Sequence[Finding] = ()
-    with errors_as_failures():
-        tag_run(context)
-        former = None if config.dry_run else former_record(context, asked)
-        if former is not None:
-            plan = replace(read_back(UnitsPlan, former), limits=limits, at_once=config.at_once)
-        else:
-            client = samza.client
-            view = client.view()
-            job = f"{view.job_name}/{view.job_id}"
-            left = left_over(context.instance, client, view, job_tag(job, samza.prefix))
-            wanted = WantedPlacement(
-                standbys=config.standbys,
-                pins=config.wanted,
-                ours=left.standbys,
-                no_extra=config.no_extra,
-                allowed=tuple(samza.hosts),
-                only=tuple(config.only),
-                skip=tuple(config.skip),
-            )
-            found = reconcile(view, wanted)
-            findings = (*left.findings, *found.findings)
-            plan = UnitsPlan(
-                what=ACTION,
-                subject="",
-                job=job,
-                coordinator=view.coordinator,
-                units=found.units,
-                at_once=config.at_once,
-                limits=limits,
-                before=host_map(view),
-                apart=True,
-            )
-            require_commits(client, limits.verify_timeout_s, plan.units)
-            plan = _in_turn(plan, client, view, failed_before(context))
-            for told in plan.refused:
-                context.log.warning(f"refused, the other groups go on: {told}")
-    for finding in findings:
-        context.log.warning(f"{finding.about}: {finding.seen}. To do: {finding.to_do}")
-    shown = _findings_table(findings)
-    yield told_plan(context, plan, asked, dry_run=config.dry_run, findings=shown)
+    from samza_dagster.orchestration import reconcile_run
+
+    yield from reconcile_run.planned(context, config, samza, samza_policies)
 
 
 @dg.op(out=dg.Out(int, is_required=False, description="Steps that were needed."))
@@ -141,14 +68,9 @@ def carry_out_reconcile(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
     """Asks for what isn't as wanted, one at a time in each group; fails in the end if one couldn't."""
-    with errors_as_failures():
-        client = samza.client
+    from samza_dagster.orchestration import reconcile_run
 
-    def then() -> dict[str, Any]:
-        left = reconcile(client.view(), WantedPlacement())
-        return {"findings_after": _findings_table(left.findings)}
-
-    yield from carried_out(context, client, plan, then)
+    yield from reconcile_run.reconciled(context, plan, samza)
 
 
 @dg.graph(name=ACTION)
@@ -160,111 +82,3 @@ def reconcile_graph() -> None:
     other from being mended; the run fails in the end with what is left.
     """
     carry_out_reconcile(getattr(plan_reconcile(), PLAN))
-
-
-def _in_turn(
-    plan: UnitsPlan, client: "PlacementClient", view: "JobView", last: Collection[str]
-) -> UnitsPlan:
-    """The plan without the groups whose first request the client refuses; the groups `last` last.
-
-    Only the first of each is asked about: later ones count on what it has done. Without those too
-    for whose requests together Samza's AM may end the job.
-    """
-    first: dict[str, Unit] = {}
-    for unit in plan.units:
-        first.setdefault(unit.group_id, unit)
-    against = [*refusals(client, first.values()), *over_budget(view, plan.units)]
-    out = {unit.group_id for unit, _ in against}
-    units = [unit for unit in plan.units if unit.group_id not in out]
-    return replace(
-        plan,
-        units=tuple(sorted(units, key=lambda unit: unit.group_id in last)),
-        refused=tuple(told for _, told in against),
-        notices=budget_notices(view, units),
-    )
-
-
-def _findings_table(findings: Sequence[Finding]) -> dg.TableMetadataValue:
-    rows = [{"about": f.about, "seen": f.seen, "to do": f.to_do} for f in findings]
-    return table_within(rows, ("about", "seen", "to do"), MOST_OF_ONE)
-
-
-@dataclass(frozen=True)
-class LeftOver:
-    """Standbys that are left over, and of which it couldn't be told."""
-
-    standbys: frozenset[str] = frozenset()
-    findings: tuple[Finding, ...] = ()
-
-
-def left_over(
-    instance: dg.DagsterInstance, client: "PlacementClient", view: "JobView", job: str
-) -> LeftOver:
-    """Standbys of runs of this job (tag `samza/job`) whose chain ended badly, or was cancelled while it waited.
-
-    A standby of a chain that is going on, or ended well, isn't left over; nor is one whose id
-    was free again and that somebody else has started since.
-    """
-    extra = sorted(p for p, known in view.processors.items() if known.extra)
-    asked, all_runs = _asked_in_vain(instance, job) if extra else (frozenset[str](), True)
-    if not asked:
-        return LeftOver()
-    origins = {standby: start.uuid for standby, start in newest_starts(client).items()}
-    findings: list[Finding] = []
-    unknown = [standby for standby in extra if standby not in origins]
-    if unknown and asked - {response.uuid for response in client.history()}:
-        by_audit, why = _by_audit(client)
-        origins = {**by_audit, **origins}
-        findings += [_not_known(one, why) for one in unknown if one not in origins]
-    if not all_runs:
-        findings.append(_OLDER_RUNS)
-    return LeftOver(
-        frozenset(standby for standby in extra if origins.get(standby) in asked), tuple(findings)
-    )
-
-
-def _asked_in_vain(instance: dg.DagsterInstance, job: str) -> tuple[frozenset[str], bool]:
-    """Requests for standbys by chains that ended badly; whether all runs were looked at."""
-    runs = instance.get_runs(dg.RunsFilter(tags={JOB: job, SPINS_UP: YES}), limit=RUNS_LOOKED_AT)
-    found: set[str] = set()
-    fates: dict[str, bool] = {}
-    for run in runs:
-        root = run.tags.get(ROOT) or run.root_run_id or run.run_id
-        if root not in fates:
-            fates[root] = _ended_badly(instance, root)
-        if fates[root]:
-            found.update(spin_ups_noted(run.tags))
-    return frozenset(found), len(runs) < RUNS_LOOKED_AT
-
-
-def _by_audit(client: "PlacementClient") -> tuple[Mapping[str, str], str]:
-    try:
-        return client.standby_origins(), "the audit topic has no start of it on request"
-    except SamzaDagsterError as error:
-        return {}, str(error)
-
-
-def _not_known(standby: str, why: str) -> Finding:
-    return Finding(
-        standby,
-        "it was spun up on request, its answer is cleaned up, and whether a run of ours that"
-        f" didn't end well asked for it isn't known: {why}",
-        f"samza-dagster control-standby stop {standby} if nobody wants it; or no_extra: true",
-    )
-
-
-_OLDER_RUNS = Finding(
-    "runs",
-    f"more than {RUNS_LOOKED_AT:,} have spun up a standby: what older ones left over isn't known",
-    "no_extra: true, if nobody wants the standbys that were spun up on request",
-)
-
-
-def _ended_badly(instance: dg.DagsterInstance, root: str) -> bool:
-    chain = [run.run_id for run in chain_of(instance, root)]
-    records = instance.get_run_records(dg.RunsFilter(run_ids=chain))
-    runs = (record.dagster_run for record in records)
-    newest = next((run for run in runs if not is_never_submitted(instance, run)), None)
-    if newest is None or newest.status is not dg.DagsterRunStatus.SUCCESS:
-        return newest is not None and newest.status in _ENDED_BADLY
-    return CANCELLED in newest.tags or control.state_of(newest) == control.ABORTED

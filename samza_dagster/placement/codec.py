@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.state import Group, Host, JobState
+from samza_dagster.placement.state import Group, Host, JobState, Processor
 
 # Kept in records of their own.
 _APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
@@ -125,6 +125,8 @@ def _hints(kind: type) -> dict[str, tuple[str, Any]]:
 def _decode_class(kind: type[T], value: Any, path: str) -> T:
     fields = cast("dict[str, Any]", expect(dict, value, path))
     hints = _hints(kind)
+    if kind is Processor and "avoid_host" in fields:
+        fields = _without_avoid_host(fields)
     unknown = sorted(fields.keys() - hints.keys())
     if unknown:
         raise Misfit(f"{path}.{unknown[0]}", "a field that this release doesn't know")
@@ -136,6 +138,13 @@ def _decode_class(kind: type[T], value: Any, path: str) -> T:
         return kind(**decoded)
     except TypeError as error:
         raise Misfit(path, str(error)) from error
+
+
+def _without_avoid_host(fields: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 remembered one host where a start had failed, not all of them."""
+    kept = dict(fields)
+    avoided = kept.pop("avoid_host")
+    return {"avoid_hosts": [] if avoided is None else [avoided], **kept}
 
 
 def _read(kind: type[T], value: Any, path: str) -> T:

@@ -193,6 +193,11 @@ def host_lost(host: str) -> str:
     return _failed(f"host {host} fell silent")
 
 
+def standby_starts(standby_id: str, host: str) -> str:
+    """The place of the standby that was asked for is held."""
+    return f"Standby container {standby_id} start in progress on host {host}"
+
+
 def standby_started(standby_id: str, host: str) -> str:
     """The standby that was asked for has checked in."""
     return f"Successfully started standby container {standby_id} on host {host}"

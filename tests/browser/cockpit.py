@@ -106,9 +106,9 @@ class Cockpit:
             expect(self._line(name)).to_have_text(re.compile(rf"^\s*{name}: {value}\s*$"))
 
     def asks_for(self, **fields: str) -> None:
-        """The form has these fields, with what is offered for each."""
+        """The form has these fields, with what is offered for each, as Dagster quotes it."""
         for name, offered in fields.items():
-            expect(self._line(name)).to_have_text(f"{name}: {offered}", use_inner_text=True)
+            expect(self._line(name)).to_have_text(f"{name}: '{offered}'", use_inner_text=True)
 
     def scaffold(self) -> None:
         """Has the form add what must be filled in; of a choice it writes all, `pause|abort`."""
@@ -130,9 +130,10 @@ class Cockpit:
         dialog = self.page.locator(".dagster-dialog")
         dialog.get_by_role("button", name=re.compile("^Terminate")).click()
 
-    def open_run(self, run_id: str) -> None:
-        """The page of a run."""
-        self.page.goto(f"{self.url}/runs/{run_id}", wait_until="domcontentloaded")
+    def open_run(self, run_id: str, *, levels: str = "") -> None:
+        """The page of a run; of its log only those `levels`, as `error|info`, where they are given."""
+        of_log = f"?levels={levels}" if levels else ""
+        self.page.goto(f"{self.url}/runs/{run_id}{of_log}", wait_until="domcontentloaded")
 
     def open_asset(self, asset: str) -> None:
         """The page of an asset, with its newest metadata."""
@@ -148,13 +149,6 @@ class Cockpit:
         box = self.page.get_by_placeholder("Filter…")
         box.fill(text)
         box.press("Enter")
-
-    def hide_events(self) -> None:
-        """Of the log only what is said: events have paths of this machine."""
-        self.page.get_by_role("button", name=re.compile("Levels")).click()
-        self.page.get_by_text("event", exact=True).last.click()
-        self.page.keyboard.press("Escape")
-        expect(self.page.get_by_text("STEP_SUCCESS")).to_have_count(0)
 
     def reads(self, text: str, *, seconds: float = 60) -> None:
         """The page shows this text."""

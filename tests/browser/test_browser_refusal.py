@@ -21,7 +21,8 @@ def test_a_move_onto_a_forbidden_host_tells_the_rule_and_the_fix(
     cockpit.open_launchpad("move_container")
     cockpit.choose("0-0")
     legal = [one.host for one in ruled.hosts if one.legal and one.host != before["0-0"].host]
-    cockpit.asks_for(destination="|".join([*legal, "ANY_HOST"]))
+    cockpit.asks_for(destination=" or ".join([*legal, "ANY_HOST"]))
+    cockpit.screenshot("launchpad-move_container-as-it-is-filled")
     cockpit.fill(destination=forbidden, reason="beside its active")
     cockpit.screenshot("launchpad-move_container")
     run_id = cockpit.launch()

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
-from samza_dagster.orchestration.bounce import job as bouncing
+from samza_dagster.orchestration.bounce import run as bouncing
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.steering import control_bounce_job

@@ -122,23 +122,37 @@ def test_a_backfill_over_all_of_them_is_refused(world: World, instance: dg.Dagst
     assert world.requests == {}
 
 
-def test_the_form_offers_the_hosts_that_the_chosen_processor_may_go_to(
+def test_the_form_offers_where_the_chosen_processor_may_go(
     world: World, instance: dg.DagsterInstance
 ) -> None:
-    """The legal ones, with any of them; nothing is asked while more than one is left."""
+    """First where its state is warm, then the legal hosts and any of them; as it is it can be launched."""
     samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
     job = of_component(fake_job("move_container"), "demo/1", "", {}, samza)
-    offered = job.get_run_config_for_partition_key("0")
-    assert offered == {
-        "ops": {"plan_move_container": {"config": {"destination": "host-2|host-4|ANY_HOST"}}}
-    }
+    offered = {key: job.get_run_config_for_partition_key(key) for key in ("0", "0-0")}
+    of_0, of_standby = (
+        config["ops"]["plan_move_container"]["config"]["destination"] for config in offered.values()
+    )
+    assert of_0 == "STANDBY or host-2 or host-4 or ANY_HOST"
+    assert of_standby == "host-2 or host-4 or ANY_HOST"
     assert job.get_run_config_for_partition_key("9") == {}, "one that is gone"
     keep_current(instance)
-    told = launch(instance, "move_container", "0", destination="host-2|host-4|ANY_HOST")
+    assert launch(instance, "move_container", "0", destination=of_0).success
+    assert [to for _, to in world.asked] == ["STANDBY"]
+
+
+def test_of_several_destinations_the_first_that_no_rule_forbids_is_taken(
+    world: World, instance: dg.DagsterInstance
+) -> None:
+    """`host-3` has the standby; a host that isn't there is no preference but a slip, and is told."""
+    keep_current(instance)
+    assert launch(instance, "move_container", "0", destination="host-3 or host-4 or host-2").success
+    assert world.asked == [("0", "host-4")]
+    told = launch(instance, "move_container", "0", destination="host-33 or host-2")
     error = told.failure_data_for_node("plan_move_container")
     assert error is not None
-    assert "delete all but the one that you mean" in str(error.error)
-    assert world.requests == {}
+    assert error.user_failure_data is not None
+    assert "host-33" in str(error.user_failure_data.description)
+    assert len(world.asked) == 1
 
 
 def test_a_chosen_processor_s_group_is_the_run_s_tag() -> None:

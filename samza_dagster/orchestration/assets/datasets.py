@@ -73,13 +73,13 @@ def snapshot_assets(prefix: str = "", settings: Snapshots | None = None) -> dg.A
 
 
 def described(prefix: str, dataset: str) -> str:
-    """What a dataset holds, below its newest picture: the page of an asset begins with it."""
+    """What a dataset holds, and its newest picture. Lists of assets show the beginning, which is prose."""
     text = f"{DATASETS[dataset]}\n\nA Delta table; a row is of one snapshot of one Samza job."
     name = PICTURES.get(dataset)
     if name is None:
         return text
     said = "No picture of it here yet: it comes with a snapshot"
-    return f"{shown_at(owner_of(prefix, dataset), name, said)}\n\n{text}"
+    return f"{text}\n\n{shown_at(owner_of(prefix, dataset), name, said)}"
 
 
 def late_pyspark(settings: Snapshots) -> dg.ResourceDefinition:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import dagster as dg
 
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.history.names import BOUNCES, GROUP
+from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.schedule import Stand
@@ -26,20 +26,6 @@ ROW = "row"
 THERE = "samza/judged-after"
 """Run tag: results of the judging check that were there when its bake was over."""
 _MEASURED = 200
-
-
-def bounce_history_spec(
-    job: str, prefix: str = "", partitions: dg.PartitionsDefinition[str] | None = None
-) -> dg.AssetSpec:
-    """The asset that holds an event for each container that was bounced."""
-    return dg.AssetSpec(
-        asset_key(prefix, BOUNCES),
-        partitions_def=partitions,
-        group_name=GROUP,
-        description=f"Each container of {job} that a rolling bounce restarted: seconds down, seconds"
-        " until it was back, and how far the bounce was.",
-        kinds={"kafka"},
-    )
 
 
 class RunLedger:

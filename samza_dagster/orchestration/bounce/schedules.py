@@ -12,8 +12,6 @@ import dagster as dg
 from pydantic import Field, field_validator
 
 from samza_dagster.model.naming import with_ids
-from samza_dagster.orchestration.bounce import alone
-from samza_dagster.orchestration.bounce.job import present
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.plans import blackout
@@ -80,7 +78,7 @@ def bounce_schedules(
     job: str,
     bounces: Sequence[ScheduledBounce],
     prefix: str = "",
-    now: Callable[[], datetime] = present,
+    now: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> list[dg.ScheduleDefinition]:
     """A schedule `bounce_<name>` for each; `job` is the value of tag `samza/job`, `now` the clock."""
     return [_schedule(job, bounce, prefix, now) for bounce in bounces]
@@ -126,6 +124,8 @@ def _schedule(
     def tick(
         context: dg.ScheduleEvaluationContext,
     ) -> list[dg.RunRequest] | dg.RunRequest | dg.SkipReason:
+        from samza_dagster.orchestration.bounce import alone
+
         at = context.scheduled_execution_time
         # A daemon that was away evaluates the tick that it missed late, under its own time.
         for local in (at.astimezone(zone), now().astimezone(zone)):

@@ -27,7 +27,6 @@ from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.planning import (
     plan_output,
-    plan_outs,
     require_commits_readable,
 )
 from samza_dagster.orchestration.plans.units import Kind, State, Step, Unit, UnitsPlan
@@ -48,7 +47,6 @@ from samza_dagster.orchestration.waits.continuation import suspend
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
 
-OUTS = plan_outs(UnitsPlan)
 FAILED_GROUPS = "samza/failed-groups"
 MOST_TOLD = 5_000  # characters of a failure's description
 RUNS_LOOKED_AT = 20

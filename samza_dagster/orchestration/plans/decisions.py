@@ -93,13 +93,35 @@ def _decides(
 
 @_decides
 def move_container(view: JobView, config: MoveContainerConfig, hosts: Sequence[str]) -> Choice:
-    """The processor goes where the config says; the coordinator decides the rest.
+    """The processor goes to the first of its destinations that may take it now.
 
-    Raises `Refused` for a standby's destination outside the component's hosts, and for
-    STANDBY where the coordinator might send the standby to such a one.
+    Raises `Refused` of the last one: for a standby's destination outside the component's hosts,
+    and for STANDBY where the coordinator might send the standby to such a one.
     """
+    from samza_dagster.client.checks import legal_destination  # late: a run's start
+
     processor = find_processor(view, config.processor)
-    destination = _permitted(view, "move_container", processor, config.destination, hosts, config)
+    *preferred, last = config.destinations
+    for named in preferred:
+        try:
+            chosen = _of_container(view, processor, named, hosts, config)
+            unknown = config.allow_unknown_host
+            legal_destination(view, processor, chosen, allow_unknown_host=unknown)
+        except Refused:
+            continue
+        return Choice(chosen)
+    return Choice(_of_container(view, processor, last, hosts, config))
+
+
+def _of_container(
+    view: JobView,
+    processor: ProcessorView,
+    named: str,
+    hosts: Sequence[str],
+    config: MoveContainerConfig,
+) -> str:
+    """One destination of a container, within the component's hosts."""
+    destination = _permitted(view, "move_container", processor, named, hosts, config)
     swaps = capabilities(view.coordinator).has_standby_destination
     if destination == STANDBY and swaps and _is_bounded(view, hosts):
         raise Refused(
@@ -107,7 +129,7 @@ def move_container(view: JobView, config: MoveContainerConfig, hosts: Sequence[s
             seen="with STANDBY the coordinator chooses a host for it",
             fix="move_with_standby, which names one",
         )
-    return Choice(destination)
+    return destination
 
 
 @_decides

@@ -16,7 +16,7 @@ from fake_bounce import bounce, definitions, in_virtual_time, metadata, tags_of
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce import alone
-from samza_dagster.orchestration.bounce import job as bouncing
+from samza_dagster.orchestration.bounce import run as bouncing
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.schedules import (
     ScheduledBounce,

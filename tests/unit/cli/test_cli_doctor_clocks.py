@@ -139,15 +139,13 @@ def _none(*_: object) -> list[object]:
 def test_doctor_names_the_hosts_whose_clocks_are_wrong_and_by_how_much(doctor: Doctor) -> None:
     """Exit code 1, with what to do."""
     code, told = doctor(Reporting(reported({"behind": -100_000, "right": 0, "too": 0})))
-    lines = {line["check"].split()[3]: line for line in told["checks"]}
+    wrong, others = told["checks"]
     assert (code, told["ok"]) == (1, False)
-    assert {host: line["ok"] for host, line in lines.items()} == {
-        "behind": False,
-        "right": True,
-        "too": True,
-    }
-    assert "s behind that of " in lines["behind"]["seen"]
-    assert "synchronise it" in lines["behind"]["fix"]
+    assert (wrong["ok"], wrong["check"].split()[3]) == (False, "behind")
+    assert "s behind that of " in wrong["seen"]
+    assert "synchronise it" in wrong["fix"]
+    assert others["ok"]
+    assert others["seen"].startswith("2 hosts")
 
 
 def test_doctor_says_nothing_of_a_host_that_has_reported_nothing(doctor: Doctor) -> None:

@@ -39,6 +39,8 @@ def what_is_wrong(words: list[str]) -> str:
         if inner is None:
             return "" if command is not cli and not word.isalpha() else word
         command, words = inner, words[1:]
+    if command.context_settings.get("ignore_unknown_options"):
+        return ""  # they are those of the program that it becomes
     known = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
     asked = {option for word in words for option in OPTION.findall(word)}
     return ", ".join(sorted(asked - known - {"--help"}))

@@ -110,4 +110,4 @@ def test_a_leader_whose_record_says_no_number_is_refused_by_its_key(
 ) -> None:
     """Whoever waits behind it couldn't tell when it is gone."""
     with pytest.raises(MalformedRecord, match="key leader"):
-        Leader.of({"epoch": 1, "lease_ms": 9_000, "beat_every_ms": 3_000, field: number})
+        Leader.of({"epoch": 1, "lease_ms": 9_000, field: number})

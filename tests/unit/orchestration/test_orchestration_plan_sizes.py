@@ -16,7 +16,7 @@ from samza_dagster.orchestration.operations.progress import EndedStep, Progress
 from samza_dagster.orchestration.plan_record import kept, read_back, unpacked
 from samza_dagster.orchestration.plans.reconcile import Finding, WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.units import Limits, UnitsPlan
-from samza_dagster.orchestration.reconcile import _findings_table
+from samza_dagster.orchestration.reconcile_run import _findings_table
 from samza_dagster.orchestration.show.bounce import _map_and_tables
 from samza_dagster.orchestration.show.pictures import MOST_BYTES
 from samza_dagster.orchestration.show.units import (

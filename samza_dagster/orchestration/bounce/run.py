@@ -1,0 +1,246 @@
+"""What the ops of `rolling_bounce` do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from samza_dagster.errors import Refused
+from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.orchestration.bounce import alone
+from samza_dagster.orchestration.bounce.canary import looked_up
+from samza_dagster.orchestration.bounce.loop import Bounce
+from samza_dagster.orchestration.bounce.record import (
+    RunLedger,
+    failed_before,
+    known_back,
+    measured,
+)
+from samza_dagster.orchestration.bounce.row import Result
+from samza_dagster.orchestration.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.history.names import BOUNCES
+from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.verify import OwnCommits
+from samza_dagster.orchestration.plan_record import former_plan
+from samza_dagster.orchestration.planning import (
+    PREVIEW,
+    plan_output,
+    require_commits_readable,
+    tag_run,
+)
+from samza_dagster.orchestration.plans.bounce import (
+    ACTIVE,
+    BouncePlan,
+    asked,
+    describe,
+    make_plan,
+)
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.show.bounce import summary, summary_metadata
+from samza_dagster.orchestration.show.map_picture import natural
+from samza_dagster.orchestration.show.plain_pictures import plain_maps
+from samza_dagster.orchestration.show.tables import hosts_table, map_shown
+
+if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
+    from samza_dagster.orchestration.operations.steered import Steering
+
+CHECKED = 10
+
+
+def present() -> datetime:
+    """The present time, aware."""
+    return datetime.now(UTC)
+
+
+def planned(
+    context: dg.OpExecutionContext,
+    config: RollingBounceConfig,
+    samza: SamzaClientResource,
+    samza_policies: PlacementPolicies,
+) -> Iterator[dg.Output[Any]]:
+    """Decides the order, once for a chain of re-executions, and prints what will be asked of whom.
+
+    A clock's run that comes to begin in a blackout ends here, skipped; so does Dagster's own
+    retry of a bounce that hadn't begun when another one was launched.
+    """
+    instance, run = context.instance, context.run
+    dark = config.why_not_at(present())
+    if dark and not config.dry_run and alone.is_by_clock(instance, run):
+        yield _skipped(context, dark, "The schedule's next tick is the next try")
+        return
+    later = None if config.dry_run else alone.overtaken_by(instance, run)
+    if later is not None:
+        why = f"bounce {later.run_id} was launched after this one, which hadn't begun"
+        yield _skipped(context, why, "That one is the job's bounce")
+        return
+    with errors_as_failures():
+        state = control.DRY_RUN if config.dry_run else control.PLANNED
+        root = control.begin(instance, run, state)
+        tag_run(context)
+        if not config.dry_run:
+            alone.check_alone(instance, run)
+        client = samza.client
+        view = client.view()
+        chain = reversed(control.chain(instance, root))
+        former = None if config.dry_run else former_plan(instance, chain, asked(config))
+        plan = make_plan(
+            view,
+            config,
+            samza_policies,
+            former,
+            measured(instance, samza.job, samza.records_of(BOUNCES)),
+        )
+        notices = _check_first(client, plan)
+        if plan.judge is not None and plan.schedule.canaries:
+            notices += looked_up(context, plan.judge)
+    if dark:
+        notices.append(f"{dark}: a schedule's run would not begin now")
+    text = describe(plan)
+    if former is not None:
+        text += (
+            "\n\nThe order is that of an earlier run of this chain: who is back isn't asked again."
+        )
+    text += "".join(f"\n- {notice}" for notice in notices)
+    metadata: Metadata = {"containers": len(plan.processors)}
+    if config.dry_run:
+        metadata["hosts_and_containers"] = map_shown(plan.before)
+        metadata["hosts_and_containers_table"] = hosts_table(plan.before)
+    yield plan_output(
+        context,
+        plan,
+        text,
+        metadata,
+        asked=asked(config),
+        record=plan.record(),
+        dry_run=config.dry_run,
+    )
+
+
+def carried_out(
+    context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientResource
+) -> Result:
+    """Restarts one container after the other, and goes on only when it is back.
+
+    Run tag `samza/bounce-control` = `pause` or `abort` is heard within a second.
+    """
+    instance, run = context.instance, context.run
+    with errors_as_failures():
+        root = control.begin(instance, run, control.RUNNING)
+        alone.check_alone(instance, run)
+        rolling = Bounce(
+            samza.client,
+            plan,
+            root,
+            RunLedger(context, plan, samza.prefix, samza.partition),
+            samza.holds,
+            known=known_back(instance, root),
+            failed=failed_before(instance, run),
+            commits=OwnCommits.of_run(context, lambda: control.chain(instance, root)),
+        )
+        try:
+            result = rolling.run()
+        except BaseException as error:
+            if isinstance(error, dg.DagsterExecutionInterruptedError):
+                instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
+            ended = rolling.result(End.ABORTED, "the run ended before the bounce did")
+            context.log.warning(summary(plan, ended, _orders(context)))
+            raise
+        # Before anything that may fail. The order stays: an abort may come until the run is over.
+        instance.add_run_tags(run.run_id, {control.BOUNCE: result.end.value})
+        orders, is_over = _orders(context), result.end in (End.ABORTED, End.STOPPED)
+        if is_over:
+            context.log.warning(summary(plan, result, orders))  # no op comes that would tell it
+        after = host_map(samza.client.view())
+    metadata = summary_metadata(plan, result, after, orders)
+    if is_over:
+        raise dg.Failure(
+            description=f"{result.end}: {result.because}", metadata=metadata, allow_retries=False
+        )
+    context.add_output_metadata(metadata)
+    return result
+
+
+def summarized(
+    context: dg.OpExecutionContext,
+    plan: BouncePlan,
+    result: Result,
+    samza: SamzaClientResource,
+) -> Iterator[dg.Output[str]]:
+    """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
+    orders = _orders(context)
+    text = summary(plan, result, orders)
+    with errors_as_failures():
+        after = host_map(samza.client.view())
+    yield dg.Output(text, metadata=summary_metadata(plan, result, after, orders))
+    context.log.info(text)
+    context.log.info(plain_maps(plan.before, after))
+
+
+def _orders(context: dg.OpExecutionContext) -> list[Steering]:
+    """What the bounce was told, up to now."""
+    from samza_dagster.orchestration.operations.steered import steerings
+
+    run = context.instance.get_run_by_id(context.run.run_id)
+    return steerings(run.tags) if run is not None else []
+
+
+def _skipped(context: dg.OpExecutionContext, why: str, instead: str) -> dg.Output[str]:
+    """The end of a run that restarts nobody; a success, as a tick that is skipped is no failure.
+
+    Nobody has anything to mend: `instead` says what goes on in its place.
+    """
+    instance, run = context.instance, context.run
+    with errors_as_failures():
+        control.begin(instance, run, control.SKIPPED)
+    text = f"skipped: {why}"
+    tag_run(context)
+    instance.add_run_tags(run.run_id, {control.PROGRESS: text})
+    context.log.warning(
+        f"{text}; nobody is restarted. {instead}; re-executed or resumed by hand, this run begins"
+        " all the same"
+    )
+    return dg.Output(text, PREVIEW, metadata={"what": text})
+
+
+def _check_first(client: PlacementClient, plan: BouncePlan) -> list[str]:
+    """What is to be known before; raises `Refused` when one of the first would be refused now.
+
+    And `Unreachable` as `require_commits_readable`.
+    """
+    notices: dict[str, None] = {}
+    there = client.view().processors
+    for processor in [p for p in plan.processors if p in there][:CHECKED]:
+        waits = processor in plan.waits_s  # it is asked once its row of stops is over
+        ruled = client.plan(processor, LAST_SEEN, beyond_budget=waits)
+        if ruled.refusal is not None:
+            from samza_dagster.orchestration.refusing import rows_of
+
+            raise Refused(
+                f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)
+            )
+        notices.update(dict.fromkeys(ruled.notices))
+    if ACTIVE in map(plan.mode_of, plan.processors):
+        require_commits_readable(client, plan.patience.verify_timeout_s)
+    mine = set(plan.processors)
+    lags = [r for r in client.lag() if r.processor_id in mine] if plan.patience.lag_s else []
+    untold = {r.processor_id for r in lags if r.lag is None and not r.reason}
+    notices.update(
+        {f"the lag of {r.processor_id} isn't known: {r.reason}": None for r in lags if r.reason}
+    )
+    unknown = sorted(
+        (p for p in untold if not plan.patience.is_told_by_work(plan.mode_of(p))), key=natural
+    )
+    if unknown:
+        notices[
+            f"nobody tells the lag of {', '.join(unknown[:20])}: without a metrics reporter they don't"
+            " count as back; lag_timeout_s 0 doesn't wait for lag"
+        ] = None
+    return list(notices)

@@ -1,0 +1,165 @@
+"""What the ops of `drain_host` do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import dagster as dg
+
+from samza_dagster.errors import ActionFailed, Refused
+from samza_dagster.orchestration.choices import chosen
+from samza_dagster.orchestration.deploy.submission import is_being_submitted
+from samza_dagster.orchestration.drain import ACTION, DrainHostConfig
+from samza_dagster.orchestration.follow import ROOT, errors_as_failures, root_run_id
+from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.operations.ops import (
+    budget_notices,
+    carried_out,
+    over_budget,
+    refusals,
+    require_commits,
+    told_plan,
+)
+from samza_dagster.orchestration.plan_record import read_back
+from samza_dagster.orchestration.planning import former_record, tag_run
+from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units, still_on
+from samza_dagster.orchestration.plans.units import UnitsPlan
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tags import ACTION as ACTION_TAG
+from samza_dagster.orchestration.tags import GROUP, JOB, is_dry, tags_from_run_config
+from samza_dagster.orchestration.waits.conditions import Wait, lags_by_processor
+from samza_dagster.orchestration.waits.heartbeat import wait_for
+from samza_dagster.orchestration.waits.waiting import (
+    CANCELLED,
+    WAITING,
+    WAITS_FOR,
+    YES,
+    refuse_given_up,
+)
+
+if TYPE_CHECKING:
+    from samza_dagster.orchestration.refusing import Row
+
+SETTLES_S = 10.0
+
+
+def planned(
+    context: dg.OpExecutionContext,
+    config: DrainHostConfig,
+    samza: SamzaClientResource,
+    samza_policies: PlacementPolicies,
+) -> Iterator[dg.Output[Any]]:
+    """Chooses for each container on the host how it leaves and where to; all together or none."""
+    limits = config.limits(samza_policies)
+    host = config.host
+
+    def explain() -> Sequence[Row]:
+        from samza_dagster.orchestration.refusing import hosts_for
+
+        there = still_on(samza.client.view(), host)
+        rows = (row for processor in there for row in hosts_for(samza.client, processor))
+        return [row for row in rows if row["host"] != host]
+
+    with errors_as_failures(explain):
+        tag_run(context)
+        refuse_given_up(context)
+        host = chosen(context, config.host, "host")
+        asked = {
+            "host": host,
+            "destinations": config.destinations,
+            "exclude": config.exclude,
+            "cold": config.cold,
+        }
+        former = None if config.dry_run else former_record(context, asked)
+        if former is not None:
+            plan = replace(
+                read_back(UnitsPlan, former),
+                limits=limits,
+                at_once=config.at_once,
+                if_it_fails=config.if_it_fails,
+            )
+        else:
+            client = samza.client
+            view = client.view()
+            rules = DrainRules(
+                allowed=tuple(config.destinations or samza.hosts),
+                named=(*config.destinations, *config.exclude),
+                standby_hosts=tuple(samza.hosts),
+                excluded=tuple(config.exclude),
+                cold=config.cold,
+                drained=_drained_beside(context),
+            )
+            replicas, warm = client.lag(), limits.catch_up
+            known = KnownLags(
+                lags_by_processor(replicas),
+                *(warm.lag_limit, warm.lag_limit_s, client.readiness(replicas)),
+            )
+            plan = UnitsPlan(
+                what=ACTION,
+                subject=host,
+                job=f"{view.job_name}/{view.job_id}",
+                coordinator=view.coordinator,
+                units=tuple(drain_units(view, host, known, rules)),
+                at_once=config.at_once,
+                limits=limits,
+                before=host_map(view),
+                if_it_fails=config.if_it_fails,
+            )
+            require_commits(client, limits.verify_timeout_s, plan.units)
+            against = [*refusals(client, plan.units), *over_budget(view, plan.units)]
+            if against:
+                raise Refused(f"drain_host {host}: {'; '.join(told for _, told in against)}")
+            plan = replace(plan, notices=budget_notices(view, plan.units))
+    yield told_plan(context, plan, asked, dry_run=config.dry_run)
+
+
+def drained(
+    context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
+) -> Iterator[dg.Output[Any]]:
+    """Moves them, at most so many at a time; ends when none of the job is on the host."""
+    with errors_as_failures():
+        client = samza.client
+
+    def then() -> dict[str, Any]:
+        if not wait_for(lambda: not still_on(client.view(), plan.subject), timeout_s=SETTLES_S):
+            raise ActionFailed(
+                f"no container of {plan.job} is on {plan.subject}",
+                seen=f"{', '.join(still_on(client.view(), plan.subject))} on it: placed there since",
+                fix="launch drain_host again: a new run makes a new plan",
+            )
+        context.log.info(f"no container of {plan.job} is on {plan.subject} any more")
+        return {}
+
+    yield from carried_out(context, client, plan, then)
+
+
+def _drained_beside(context: dg.OpExecutionContext) -> dict[str, str]:
+    """Host → the run of the same Samza job that drains it; none of this chain.
+
+    One that is queued counts, too, one that waits without a run, and one that is paused.
+    """
+    job, instance = context.run.tags.get(JOB, ""), context.instance
+    prefix, root = f"{job}/{ACTION}/", root_run_id(context)
+    found: dict[str, str] = {}
+    for run in (*_others(instance, job), *control.paused(instance, job, action=ACTION)):
+        group = tags_from_run_config(run.run_config, run.tags).get(GROUP, "")
+        is_own = run.run_id == context.run.run_id or run.tags.get(ROOT, run.run_id) == root
+        if group.startswith(prefix) and not is_own and not is_dry(run.run_config):
+            found[group.removeprefix(prefix)] = run.run_id
+    return found
+
+
+def _others(instance: dg.DagsterInstance, job: str) -> Iterator[dg.DagsterRun]:
+    tags = {JOB: job, ACTION_TAG: ACTION}
+    created = dg.RunsFilter(tags=tags, statuses=[dg.DagsterRunStatus.NOT_STARTED])
+    yield from (run for run in instance.get_runs(created) if is_being_submitted(instance, run))
+    yield from instance.get_runs(dg.RunsFilter(tags=tags, statuses=list(control.UNDER_WAY)))
+    ended = dg.RunsFilter(tags={**tags, WAITING: YES}, statuses=[dg.DagsterRunStatus.SUCCESS])
+    for run in instance.get_runs(ended):
+        wait = Wait.read(run.tags.get(WAITS_FOR))
+        if wait is not None and wait.run == run.run_id and CANCELLED not in run.tags:
+            yield run
