@@ -112,8 +112,8 @@ __all__ = [
     "speeds",
     "stalled_for_ms",
     "standby_readiness",
-    "stands_since",
     "standing",
+    "stands_since",
     "time_to_ready",
     "times_to_ask",
 ]

@@ -49,9 +49,11 @@ class Seen(NamedTuple):
 def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SandboxJob]:
     """An active, two standbys, four hosts."""
     root = tmp_path_factory.mktemp("sandboxes")
-    with demo_sandbox(root, actives=1, standbys=2) as sandbox:
-        with closing(SandboxJob(sandbox, actives=1, standbys=2)) as made:
-            yield made
+    with (
+        demo_sandbox(root, actives=1, standbys=2) as sandbox,
+        closing(SandboxJob(sandbox, actives=1, standbys=2)) as made,
+    ):
+        yield made
 
 
 @pytest.fixture(scope="module")
