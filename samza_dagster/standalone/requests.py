@@ -93,13 +93,13 @@ def commands_for(group: GroupView, *, is_settled: bool = True) -> tuple[Command,
 
 def awaits_version(group: GroupView) -> bool:
     """A task that was asked for is elsewhere by the newest version."""
-    return any(_location(group, task, group.model) != pin.location for task, pin in _moving(group))
+    return any(_location(group, task, group.model) != pin.location for task, pin in moving(group))
 
 
 def unmet(group: GroupView, model: JobModel) -> tuple[Command, ...]:
     """Requests that a model made for the group doesn't meet: they fail, and it is to be made without them."""
     commands: list[Command] = []
-    for task, pin in _moving(group):
+    for task, pin in moving(group):
         if _location(group, task, model) != pin.location:
             why = f"{task} can't be at {pin.location}: its active is there, or the grouper follows no pins"
             commands += _failed(group, group.responses[pin.uuid], why)
@@ -272,7 +272,7 @@ def _copies(group: GroupView, task: str) -> list[str]:
     return sorted(name for name in names if name != task and active_task_of(name) == own)
 
 
-def _moving(group: GroupView) -> Iterator[tuple[str, Pin]]:
+def moving(group: GroupView) -> Iterator[tuple[str, Pin]]:
     """Pins whose request is under way."""
     for task, pin in sorted(group.pins.items()):
         response = group.responses.get(pin.uuid)

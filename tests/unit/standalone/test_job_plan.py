@@ -74,6 +74,19 @@ def test_what_needn_t_move_stays_and_a_dead_processors_tasks_go_to_their_standby
     assert partitions[1].items() <= partitions[0].items()
 
 
+def test_a_processor_that_comes_back_elsewhere_has_left_its_state_behind() -> None:
+    """Under its id, before anybody made a version without it: its tasks start where their standbys are."""
+    model = PLAN.model(group("a", "b", "c"))
+    locality = {task: f"host-{pid}" for task, pid in at(model).items()}
+    seen = group("a", "b", "c", model=model, locality=locality)
+    moved = (seen.members[0]._replace(location="host-d"), *seen.members[1:])
+    after = at(PLAN.model(replace(seen, members=moved)))
+    actives = {name for name in after if not name.startswith("Standby-")}
+    assert {"a"} <= {at(model)[name] for name in actives}
+    for name in actives:
+        assert after[name] in {at(model)[name], at(model)[f"Standby-{name}-0"]} - {"a"}
+
+
 @pytest.mark.parametrize(("replicas", "moves"), [(0, [4, 4, 0]), (1, [4, 0, 4])])
 def test_a_rolling_upgrade_moves_the_tasks_of_who_is_down_away_and_back_and_no_others(
     replicas: int, moves: list[int]
