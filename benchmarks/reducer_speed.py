@@ -1,4 +1,4 @@
-"""Events per second of the heart, and what an event costs as a job grows.
+"""Events per second of the reducer, and what an event costs as a job grows.
 
 `python -m benchmarks.reducer_speed` (part of `make bench`). Pure computation: the state
 is in memory, nothing is written; the time is the process's CPU time, and its garbage
@@ -291,7 +291,7 @@ def main() -> int:
         "p99 µs",
         "× smallest",
         "replaces",
-        title="One step of the heart",
+        title="One step of the reducer",
     )
     for row in sizes:
         row["ratio_to_smallest"] = round(row["mean_us"] / smallest, 2)

@@ -187,7 +187,7 @@ MEASUREMENTS = (
     Suite("YARN, requests", 330, ("make", "test-yarn-requests", "REQUESTS=25", "SEED={seed}")),
     Suite("operators", 120, ("make", "operators", "SAMPLE=8", "SEED={seed}", "AT_LEAST=0.75"), "operators.json", _killed),
     Suite("request to response", 90, ("make", "bench-response"), "response_latency.json", _latency),
-    Suite("a step of the heart", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),
+    Suite("a step of the reducer", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),
     Suite("death to start", 120, ("make", "bench-failover"), "failover_reaction.json", _reaction),
     Suite("event to request", 420, ("make", "bench-cockpit", "FREEZES=6", "MOVES=4"), "cockpit_reaction.json", _cockpit),
     # Of one size: what the state's growth adds is told from the scatter of moves by twenty, in 84 minutes.

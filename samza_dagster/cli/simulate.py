@@ -1,4 +1,4 @@
-"""`samza-dagster simulate`: the heart in a virtual world, under faults, until a rule breaks."""
+"""`samza-dagster simulate`: the reducer in a virtual world, under faults, until a rule breaks."""
 
 from __future__ import annotations
 
@@ -82,8 +82,15 @@ def _file(name: str, parameter: str, told: str, *, exists: bool = True) -> Calla
     epilog="Exit codes: 0 every rule held, 1 one broke or was never put to the test, or in a run of "
     f"{_LONG_RUN:,} events a fault met a transition less than {AT_LEAST} times, 2 bad usage.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N")
-@_number("events", 50_000, "Events that the heart takes, over all histories.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Of the first history; the same one gives the same histories.",
+)
+@_number("events", 50_000, "Events that the reducer takes, over all histories.")
 @_number("workers", 1, "Processes; the seeds are the same for any number.", most=64)
 @_number("laws-every", 1, "The laws judge every Nth history; the invariants judge each.")
 @_file("replay", "script_file", "Play a script again and tell what happens.")
@@ -287,7 +294,7 @@ def _replay(script: Script, telling: Telling) -> int:
 
 
 def _follow(path: Path, telling: Telling) -> int:
-    """The heart follows what a coordinator recorded; 1 when a state differs, and the first that does is told."""
+    """The reducer follows what a coordinator recorded; 1 when a state differs, and the first that does is told."""
     from samza_dagster.simulation.event_log import replay_log
 
     replayed = replay_log(path)

@@ -1,1 +1,1 @@
-"""The running job coordinator: an event loop around the heart, one writer, one transaction a step."""
+"""The running job coordinator: an event loop around the reducer, one writer, one transaction a step."""

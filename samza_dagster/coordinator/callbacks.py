@@ -1,4 +1,4 @@
-"""What the cluster reports, as events of the heart, in order of arrival."""
+"""What the cluster reports, as events of the reducer, in order of arrival."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carries out the heart's effects on a cluster, and turns its projections into records."""
+"""Carries out the reducer's effects on a cluster, and turns its projections into records."""
 
 from __future__ import annotations
 

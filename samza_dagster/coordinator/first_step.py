@@ -86,7 +86,7 @@ def first_events(
     last_seen_hosts: Mapping[str, str],
     limits: Limits,
 ) -> Iterator[events.Event]:
-    """What a term's heart hears first, before any host is heard."""
+    """What a term's reducer hears first, before any host is heard."""
     if state.deployment_id:
         yield events.CoordinatorRestarted(0)
     if state.deployment_id != deployment.deployment_id:

@@ -13,7 +13,7 @@ def spare_what_lasts() -> None:
 
     A job's state is some hundred thousand small immutable objects without a cycle among
     them; what a step replaces is freed by its reference count at once. With Python's own
-    thresholds (700, 10, 10) a tenth of the heart's time went into walking over them to find
+    thresholds (700, 10, 10) a tenth of the reducer's time went into walking over them to find
     nothing. What an earlier term left in cycles is collected first.
     """
     gc.unfreeze()

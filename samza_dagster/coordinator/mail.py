@@ -33,7 +33,7 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Arrived:
-    """A request that the heart can judge."""
+    """A request that the reducer can judge."""
 
     ask: PlacementAsk
 

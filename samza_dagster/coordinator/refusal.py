@@ -1,4 +1,4 @@
-"""Requests that the heart never sees: malformed ones, and those that a queue has no room for. Pure.
+"""Requests that the reducer never sees: malformed ones, and those that a queue has no room for. Pure.
 
 A group is one record of the state topic, its queue included: without a bound a stranger's
 requests make it larger than a record may be, and no leader could ever write it again.
@@ -44,7 +44,7 @@ def refusal_records(
 def refusal(state: JobState, ask: PlacementAsk) -> Malformed | None:
     """What to answer and delete where the request's group has no room; None where it has.
 
-    None too for what the heart wouldn't queue: of another deployment, with a UUID that it
+    None too for what the reducer wouldn't queue: of another deployment, with a UUID that it
     knows, or about another request, which may be what makes room.
     """
     if ask.kind not in _QUEUED_KINDS or ask.deployment_id != state.deployment_id:

@@ -1,6 +1,6 @@
-"""The steps of a term: the heart decides, the log commits, the cluster is told.
+"""The steps of a term: the reducer decides, the log commits, the cluster is told.
 
-Each step of the heart that changes anything is one transaction (state, responses,
+Each step of the reducer that changes anything is one transaction (state, responses,
 localities, tombstones of taken requests); its effects leave only after the commit.
 """
 
@@ -135,7 +135,7 @@ class Steps:
     def commit_alone(
         self, records: Sequence[durable.Record], stream_records: Sequence[StreamRecord] = ()
     ) -> None:
-        """A commit that is no step of the heart; raises as `take` does."""
+        """A commit that is no step of the reducer; raises as `take` does."""
         self._commit(records, stream_records=stream_records)
 
     def beat(self, now_ms: int) -> None:

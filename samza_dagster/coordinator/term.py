@@ -144,7 +144,7 @@ class Term:
                 self.steps.take(item)
 
     def _keep_house(self) -> None:
-        """What is due by time: the heart's deadlines, the beat of the leader, the cleaning."""
+        """What is due by time: the reducer's deadlines, the beat of the leader, the cleaning."""
         self._count_anew()
         now, due = self._clock.now_ms(), next_deadline_ms(self.steps.state)
         looked = now - self.steps.looked_at_ms <= _LOOK_AGAIN_S * 1000
@@ -210,7 +210,7 @@ class Term:
         self._answer(beyond)
 
     def _refuse(self, mail: Malformed) -> None:
-        """Answers what the heart never sees, and deletes it. A known UUID's answer stands."""
+        """Answers what the reducer never sees, and deletes it. A known UUID's answer stands."""
         state = self.steps.state
         known = mail.uuid in state.uuids or mail.uuid in state.refused
         foreign = mail.deployment_id not in ("", state.deployment_id)

@@ -1,1 +1,1 @@
-"""The heart: one pure reducer over plain frozen data. `reducer.step` is its door."""
+"""The reducer: one pure reducer over plain frozen data. `reducer.step` is its door."""

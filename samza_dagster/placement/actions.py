@@ -254,14 +254,14 @@ def expiry_ms(draft: Draft, ask: PlacementAsk) -> int:
 
 
 def reservation_ms(draft: Draft, group_id: str, action: Action) -> int:
-    """How long its destination may be asked for from now: of a container that is down a rung at most."""
+    """How long its destination may be asked for from now; no longer than a fallback while its container is down."""
     own = expiry_ms(draft, action.ask)
     down = ownership.is_down(draft.group(group_id), ownership.subject(action))
     return min(own, draft.limits.request_timeout_ms) if down else own
 
 
 def _wait_no_longer(draft: Draft, group_id: str, action: Action) -> None:
-    """The container is down from now on: what its destination is asked for becomes as short as a rung."""
+    """The container is down from now on: its destination is asked for no longer than a fallback is."""
     open_ = action.reservation
     if open_ is None:
         return  # its standby has yet to give way

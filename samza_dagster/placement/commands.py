@@ -1,4 +1,4 @@
-"""What to do: the outputs of the heart. Every command may be carried out twice.
+"""What to do: the outputs of the reducer. Every command may be carried out twice.
 
 Projections are written in the same transaction as the state; effects leave only
 after that transaction has committed, and are idempotent by request or execution id.

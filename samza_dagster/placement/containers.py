@@ -25,7 +25,7 @@ from samza_dagster.placement.state import (
     ResourceRequest,
 )
 
-# What the cluster has beyond its own expiry before the heart expires a request itself.
+# What the cluster has beyond its own expiry before the reducer expires a request itself.
 REQUEST_MARGIN_MS = 1_000
 # An unanswered stop is asked again after this.
 STOP_RETRY_MS = 30_000
@@ -41,7 +41,7 @@ def new_request(
     *,
     urgent: bool = False,
 ) -> ResourceRequest:
-    """Asks the cluster for a resource; the heart expires it a margin after the cluster should."""
+    """Asks the cluster for a resource; the reducer expires it a margin after the cluster should."""
     request = ResourceRequest(
         draft.new_request_id(),
         host,

@@ -1,4 +1,4 @@
-"""What one step has changed so far: the only mutable thing in the heart, and private to a step."""
+"""What one step has changed so far: the only mutable thing in the reducer, and private to a step."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ class Draft:
             self._index.uuid_order = self._index.uuid_order.delete(place)
 
     def remember_refused(self, uuid: str) -> None:
-        """The same for one that was answered without the heart, unless it is known."""
+        """The same for one that was answered without the reducer, unless it is known."""
         if self.knows(uuid):
             return
         self._refused = self._refused.set(uuid, self._next_refused)

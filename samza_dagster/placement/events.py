@@ -1,4 +1,4 @@
-"""What happened: the inputs of the heart. Every event may come twice, late, or out of order.
+"""What happened: the inputs of the reducer. Every event may come twice, late, or out of order.
 
 `at_ms` is the leader's clock: it never goes back within a term.
 """
@@ -48,7 +48,7 @@ class RequestArrived:
 
 @record
 class RequestRefused:
-    """A request was answered and deleted without the heart, in the commit of this step.
+    """A request was answered and deleted without the reducer, in the commit of this step.
 
     It couldn't be read, or its group's queue had no room. That is its outcome: whatever
     comes under its UUID later is a duplicate.

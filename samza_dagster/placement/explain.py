@@ -61,7 +61,7 @@ class Explanation:
 
 
 def explain(state: JobState, processor_id: str, destination: str) -> Explanation:
-    """What the heart would say of this destination now. Reads only."""
+    """What the reducer would say of this destination now. Reads only."""
     group = group_with(state, processor_id)
     if group is None:
         return _refused(processor_id, destination, _unknown_processor(state, processor_id))

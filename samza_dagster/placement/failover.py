@@ -59,7 +59,7 @@ def recover(draft: Draft, group_id: str, processor_id: str, why: str) -> None:
 def go(
     draft: Draft, group_id: str, processor_id: str, preferred: str | None, why: str = ""
 ) -> None:
-    """Requests `preferred` when it is legal now; else the next rung.
+    """Requests `preferred` when it is legal now; else the next fallback.
 
     Room there is waited for only if no standby could take over at once.
     """

@@ -14,7 +14,7 @@ def told(draft: Draft, group: Group, processor_id: str, request: ResourceRequest
     """What to append to an expired request's reason; "" when no host was left out.
 
     The cluster knows a host's room and says what it saw; that a rule of placement kept a
-    host from being asked at all only the heart knows. As things are now: what was in the
+    host from being asked at all only the reducer knows. As things are now: what was in the
     way when the request was made may have gone, and asking again may succeed.
     """
     hosts = request.excluded_hosts

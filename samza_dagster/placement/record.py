@@ -1,4 +1,4 @@
-"""Frozen records that cost little to make: one step of the heart makes a dozen of them."""
+"""Frozen records that cost little to make: one step of the reducer makes a dozen of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The heart: `step(state, event) -> (state, commands)`. Pure.
+"""The reducer: `step(state, event) -> (state, commands)`. Pure.
 
 Here an event finds what it concerns: a placement action, a failover, a processor by
 itself, an orphan, or nobody, which makes it a stray. The other modules say what follows.

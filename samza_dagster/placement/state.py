@@ -1,6 +1,6 @@
 """The state of a job's placement: plain frozen data, nothing else.
 
-Times are milliseconds of the leader's clock, given by events; the heart has no clock.
+Times are milliseconds of the leader's clock, given by events; the reducer has no clock.
 Within one term that clock never goes back; between terms it may jump, so nothing
 that was stored is compared with it before `CoordinatorRestarted` has renewed it.
 """
@@ -182,7 +182,7 @@ class AskKind(StrEnum):
 
 @record
 class PlacementAsk(Evolving):
-    """A request as the heart sees it; `expiry_ms` None means the job's default.
+    """A request as the reducer sees it; `expiry_ms` None means the job's default.
 
     `hold` makes a `place` wait, once its resource is held, for a `commit`; it is let
     go when `expiry_ms` have passed since. `refers_to` is the request that a commit,
@@ -348,7 +348,7 @@ class JobState(Evolving):
     """Everything that a decision may depend on.
 
     `uuids` maps each remembered request to its place in the order of arrival; `refused` is
-    the same for those that were answered without the heart. Each has room of its own, so
+    the same for those that were answered without the reducer. Each has room of its own, so
     that what nobody can read displaces no outcome.
     `certificates` counts the audit records so far; `certificate_hash` is the last one's digest,
     `certificate_at_ms` its time (0: it was written by a release before this field).

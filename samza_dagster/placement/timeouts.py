@@ -1,4 +1,4 @@
-"""What falls due by time alone. The heart has no clock: a `TimePassed` tells it."""
+"""What falls due by time alone. The reducer has no clock: a `TimePassed` tells it."""
 
 from __future__ import annotations
 

@@ -17,7 +17,13 @@ from samza_dagster.client.views import (
 )
 from samza_dagster.lag import NewestReadiness
 from samza_dagster.metadata.resource_manager import Cluster
-from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode, TaskMode
+from samza_dagster.model import (
+    PlacementRequest,
+    PlacementResponse,
+    ResponseDetails,
+    StatusCode,
+    TaskMode,
+)
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.placement import texts
 
@@ -187,8 +193,10 @@ class World:
         self.together.append(frozenset(open_now))
         self.asked.append((processor_id, destination))
 
-    def answer(self, uuid: str, status: StatusCode, message: str) -> PlacementResponse:
-        """One more status of a request."""
+    def answer(
+        self, uuid: str, status: StatusCode, message: str, *, started: str = ""
+    ) -> PlacementResponse:
+        """One more status of a request. `started`: another than the processor that it names."""
         self.now_ms += 250
         request = self.requests[uuid]
         response = PlacementResponse(
@@ -199,9 +207,31 @@ class World:
             status_code=status,
             timestamp=self.now_ms,
             response_message=message,
+            details=self._details(request, status, message, started),
         )
         self.answers.setdefault(uuid, []).append(response)
         return response
+
+    def _details(
+        self, request: PlacementRequest, status: StatusCode, message: str, started: str
+    ) -> ResponseDetails | None:
+        """As our coordinator writes them, and Samza's AM doesn't."""
+        pid, told = request.processor_id, (status, message)
+        if self.coordinator == "samza":
+            return None
+        if status is StatusCode.IN_PROGRESS:
+            stage = STAGES.get(told, "held")
+            is_first = stage == "reserving" and request.uuid not in self.answers
+            if is_first and request.destination_host == "STANDBY":
+                stage = "reserving-standby"
+            return ResponseDetails(stage=stage, stopped=(pid,) if stage == "stopping" else ())
+        if status is SUCCEEDED and self.kinds[request.uuid] == "stop-standby":
+            return ResponseDetails(stopped=(pid,))
+        if status is SUCCEEDED:
+            one = started or pid
+            stopped = () if started else (pid,)
+            return ResponseDetails(started=one, host=self.at.get(one), stopped=stopped)
+        return ResponseDetails(stopped=(pid,) if told == NOT_STARTED else ())
 
     def go_on(self, uuid: str) -> PlacementResponse | None:
         """The coordinator's next status of a request; None while it waits for a commit."""
@@ -243,7 +273,8 @@ class World:
             self.extra.add(standby)
             self.origins[standby] = uuid
             self._arrive(standby, host)
-            return self.answer(uuid, SUCCEEDED, texts.standby_started(standby, host))
+            said = texts.standby_started(standby, host)
+            return self.answer(uuid, SUCCEEDED, said, started=standby)
         if self.kinds[uuid] == "stop-standby" and end[0] is SUCCEEDED:
             del self.at[request.processor_id]
             self.extra.discard(request.processor_id)

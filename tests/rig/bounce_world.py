@@ -14,7 +14,7 @@ from samza_dagster.client.views import (
     ProcessorView,
 )
 from samza_dagster.lag import NewestReadiness
-from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
+from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode, TaskMode
 from samza_dagster.placement import texts
 
 BEGIN_MS = 1_700_000_000_000
@@ -155,6 +155,13 @@ class BounceWorld:
             self._end(r, status, message, up)
 
     def _say(self, r: Restarted, status: StatusCode, message: str, at_ms: int) -> None:
+        stopping = message == texts.STOP_IN_PROGRESS
+        is_down = status is StatusCode.SUCCEEDED or message.startswith("failed to start")
+        details = ResponseDetails(
+            stage="stopping" if stopping else "held" if message.startswith("Reserved") else None,
+            started=r.processor if status is StatusCode.SUCCEEDED else None,
+            stopped=(r.processor,) if stopping or is_down else (),
+        )
         r.statuses.append(
             PlacementResponse(
                 uuid=r.uuid,
@@ -164,6 +171,7 @@ class BounceWorld:
                 status_code=status,
                 timestamp=at_ms + self.leader_skew_ms,
                 response_message=message,
+                details=details if self.coordinator == "samza_dagster" else None,
             )
         )
 

@@ -31,7 +31,7 @@ def test_metrics_follow_a_failover_and_the_log_replays_to_the_same_states(
     job_of: Callable[..., Job], tmp_path: Path
 ) -> None:
     """A killed active whose host is full fails over onto its standby's: Samza's counter counts
-    it, and the heart, fed with the recorded events alone, comes to the same state after each.
+    it, and the reducer, fed with the recorded events alone, comes to the same state after each.
     """
     log = tmp_path / "events.jsonl"
     job = job_of("watched", options=("--record-events", str(log)), settings=SETTINGS)

@@ -12,7 +12,7 @@ from samza_dagster.client.responses import is_held
 from samza_dagster.client.state_source import leader_view
 from samza_dagster.errors import InvalidInput, MissingPrerequisite, Refused
 from samza_dagster.metadata.cleanup import Where
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import Failover, Incarnation, Limits, Orphan, Stage
@@ -151,7 +151,7 @@ def test_a_request_that_ended_cant_be_cancelled(job: Any) -> None:
         client.cancel(MOVE)
 
 
-def answer(job: Any, status: StatusCode, message: str) -> PlacementResponse:
+def answer(job: Any, status: StatusCode, message: str, stage: str = "") -> PlacementResponse:
     response = PlacementResponse(
         uuid=UUID,
         deployment_id=job.coordinator.state.deployment_id,
@@ -160,6 +160,7 @@ def answer(job: Any, status: StatusCode, message: str) -> PlacementResponse:
         status_code=status,
         timestamp=job.now_ms,
         response_message=message,
+        details=ResponseDetails(stage=stage or None),
     )
     job.mailbox.answer(response)
     return response
@@ -170,7 +171,7 @@ def test_its_answers_are_waited_for_and_found_by_uuid(job: Any) -> None:
     job.led_by_ours()
     with job.client() as client:
         client.reserve("0", "host-2", uuid=UUID)
-        held = answer(job, StatusCode.IN_PROGRESS, texts.held("host-2", 5_000))
+        held = answer(job, StatusCode.IN_PROGRESS, texts.held("host-2", 5_000), "held")
         assert client.wait(UUID, timeout_s=5, until=is_held) == held
         done = answer(job, StatusCode.SUCCEEDED, "done")
         assert client.wait(UUID, timeout_s=5) == done

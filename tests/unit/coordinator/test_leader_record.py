@@ -33,7 +33,7 @@ def told(bench: Bench) -> list[dict[str, Any]]:
 
 
 def a_step(bench: Bench, host: str = "h1") -> None:
-    """A host falls silent or comes back: a commit of the heart."""
+    """A host falls silent or comes back: a commit of the reducer."""
     known = bench.steps.state.hosts.get(host)
     assert known is not None
     if known.alive:

@@ -82,7 +82,7 @@ def checked(mail: Mail | None) -> Mail | None:
 
 
 def test_both_forms_are_understood() -> None:
-    """Every field arrives where the heart looks for it."""
+    """Every field arrives where the reducer looks for it."""
     theirs, ours = stream(STREAM), own({**OWN, "refersTo": UUID})
     assert isinstance(theirs, Arrived)
     assert isinstance(ours, Arrived)

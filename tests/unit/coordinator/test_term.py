@@ -82,7 +82,7 @@ def test_hosts_are_admitted_after_all_that_their_registration_told() -> None:
 
 
 def test_after_a_long_commit_nothing_is_late_and_hosts_tell_again() -> None:
-    """A minute without a broker: no host is lost by it, and no request expires by the heart."""
+    """A minute without a broker: no host is lost by it, and no request expires by the reducer."""
     bench = leading()
     requested = bench.cluster.named("request_resource")
     assert len(requested) == 2

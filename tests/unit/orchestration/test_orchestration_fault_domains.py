@@ -41,7 +41,7 @@ def job(at: dict[str, str], racks: dict[str, str], orphans: tuple[OrphanView, ..
 
 
 def carried_out(view: JobView, units: tuple[Unit, ...] | list[Unit]) -> dict[str, str]:
-    """Where everybody is in the end; each step is held against the heart's rules of its moment."""
+    """Where everybody is in the end; each step is held against the reducer's rules of its moment."""
     placing = Placing(view)
     at = {p: str(known.host) for p, known in view.processors.items()}
     for number, unit in enumerate(units):

@@ -1,6 +1,6 @@
 """Worlds to begin a scenario with, and the words that scenarios are told in.
 
-Every step of the heart and every change of the world is judged by all invariants,
+Every step of the reducer and every change of the world is judged by all invariants,
 so a scenario states only what is particular to it.
 """
 
@@ -190,12 +190,12 @@ class Scene(World):
         )
 
     def placed(self, processor_id: str) -> str | None:
-        """The host of the incarnation that the heart wants."""
+        """The host of the incarnation that the reducer wants."""
         incarnation = self.processor(processor_id).incarnation
         return None if incarnation is None else incarnation.host
 
     def execution(self, processor_id: str) -> str:
-        """The id of the incarnation that the heart wants."""
+        """The id of the incarnation that the reducer wants."""
         incarnation = self.processor(processor_id).incarnation
         assert incarnation is not None
         return incarnation.execution_id

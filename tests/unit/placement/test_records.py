@@ -1,4 +1,4 @@
-"""Records of the heart: frozen, copied with changes, and no field that nobody declared."""
+"""Records of the reducer: frozen, copied with changes, and no field that nobody declared."""
 
 from __future__ import annotations
 

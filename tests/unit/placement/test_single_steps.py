@@ -1,4 +1,4 @@
-"""Single steps of the heart, of states and events that no scene comes to by itself."""
+"""Single steps of the reducer, of states and events that no scene comes to by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the heart records in a virtual world under faults, judged by `verify` alone."""
+"""What the reducer records in a virtual world under faults, judged by `verify` alone."""
 
 from __future__ import annotations
 
