@@ -172,7 +172,7 @@ SUITES = (
         "small world", 240, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
     ),
     Suite("packaging", 120, ("make", "test-packaging")),
-    Suite("snapshots on a Spark cluster", 110, ("make", "test-spark-cluster")),
+    Suite("snapshots on real parts", 260, ("make", "test-spark-cluster")),
     Suite("grouping of tasks", 60, ("make", "test-assignment")),
     Suite(
         *("standalone groups", 80, ("make", "simulate-standalone", "STANDALONE_EVENTS=300000")),
