@@ -150,7 +150,7 @@ def configuration(
     given = os.environ if environment is None else environment
     file = config_file(given)
     layers = (
-        {name: (text, str(file)) for name, text in settings_of(read_file(given), file).items()},
+        {name: (text, str(file)) for name, text in settings_of(_read_file(given), file).items()},
         {name: (given.get(variable(name)), variable(name)) for name in JobSettings.model_fields},
         {name: (text, flag(name)) for name, text in (flags or {}).items()},
     )
@@ -182,7 +182,7 @@ def _surroundings(said: Mapping[str, SaidSetting]) -> dict[str, str]:
     return {variable(name): value for name, (value, _, _) in said.items()}
 
 
-def read_file(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
+def _read_file(environment: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The configuration file's content; empty without one.
 
     Raises `InvalidInput` for one that is named and isn't there, or that is no TOML.
@@ -210,7 +210,7 @@ def table_of(section: str, flags: Collection[str]) -> dict[str, Any]:
 
     Raises `InvalidInput` for a name in the table that is no flag.
     """
-    content, path = read_file(), config_file()
+    content, path = _read_file(), config_file()
     table: dict[str, Any] = content.get(section, {})
     _require_known(table, flags, f"[{section}] of {path}")
     settings = settings_of(content, path)

@@ -236,8 +236,8 @@ def dagster() -> str:
 
 
 def _words(described: str) -> str:
-    """Without the picture that a description ends with: Dagster's web server alone has it."""
-    return re.sub(r"!\[.*?\]\(.*?\)$", "", described)
+    """Without the picture of a description: Dagster's web server alone has it."""
+    return re.sub(r"!\[.*?\]\(.*?\)", "", described).strip()
 
 
 def _specs(made: Any) -> Iterator[dg.AssetSpec]:

@@ -39,7 +39,7 @@ class Gate:
             return "its process isn't known yet"  # nobody but its warden could end it
         if not self._lease.is_live():
             return "the host holds no live lease"
-        return blocked_by(found, self._roster.incarnations.values())
+        return _blocked_by(found, self._roster.incarnations.values())
 
     def release_job_model(self, found: Incarnation) -> str:
         """From here on it owns its tasks: recorded before a byte is sent."""
@@ -69,7 +69,7 @@ class Gate:
             return processor_hosts(self.locality, self._host, self._roster.incarnations.values())
 
 
-def blocked_by(found: Incarnation, others: Iterable[Incarnation]) -> Optional[str]:
+def _blocked_by(found: Incarnation, others: Iterable[Incarnation]) -> Optional[str]:
     """Which store directory a live incarnation of this host holds; None when all are free.
 
     Of two that were never released, the one that was started first goes first.

@@ -25,7 +25,7 @@ def log_as(form: str, ids: Mapping[str, Any], stream: Optional[TextIO] = None) -
     Each line of JSON has the `ids`, which tell what this process is.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(_TEXT))
+    handler.setFormatter(_JsonLines() if form == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     _PROCESS.clear()
     _PROCESS.update(ids)
@@ -47,7 +47,7 @@ def about(**ids: Any) -> Generator[None, None, None]:
         _ABOUT.reset(token)
 
 
-class JsonLines(logging.Formatter):
+class _JsonLines(logging.Formatter):
     """A JSON object a line: time (UTC), level, logger, message, the ids, and a traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:

@@ -122,7 +122,7 @@ class ProcessHandle:
 
     def __init__(self, name: ProcessName) -> None:
         self.name = name
-        self.pidfd = open_pidfd(name.pid)
+        self.pidfd = _open_pidfd(name.pid)
         # Looked at after the open: the pidfd is then of this very process, or of none alive.
         if self.pidfd is not None and not _is_same(name):
             os.close(self.pidfd)
@@ -184,7 +184,7 @@ def _is_same(name: ProcessName) -> bool:
 _NO_SUCH_PROCESS = (errno.ESRCH, errno.EINVAL, errno.ENOENT)
 
 
-def open_pidfd(pid: int) -> Optional[int]:
+def _open_pidfd(pid: int) -> Optional[int]:
     """A pidfd of the process; None when there is none, or the kernel can't give one.
 
     Raises `OSError` when the kernel refuses for any other reason: no file descriptors left.

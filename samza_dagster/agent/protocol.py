@@ -62,7 +62,7 @@ class Reply(NamedTuple):
     losses: int = 0
 
 
-def is_understood(version: Any) -> bool:
+def _is_understood(version: Any) -> bool:
     """One version back and forth."""
     return isinstance(version, int) and abs(version - VERSION) <= 1
 
@@ -191,7 +191,7 @@ def _known(ident: str, given: Dict[str, Any]) -> Command:
 def parse_reply(value: Any) -> Reply:
     """Raises `ProtocolError` that names the first part that can't be used."""
     given = _object(value, "reply")
-    if not is_understood(given.get("version")):
+    if not _is_understood(given.get("version")):
         raise ProtocolError(
             "version: {!r} is more than one from ours, {}".format(given.get("version"), VERSION)
         )

@@ -61,7 +61,7 @@ def doctor(target: Target, as_json: bool) -> None:
     if connection is not None:
         has_config = bool(target.configuration().value("config"))
         with busy("Asking the brokers …"):
-            found += _as_far_as_read(broker_findings(target, connection, has_config), unread)
+            found += _as_far_as_read(_broker_findings(target, connection, has_config), unread)
         if not unread:
             with busy("Reading the job …"):
                 found += _as_far_as_read(job_findings(connection), unread)
@@ -112,7 +112,7 @@ def _as_far_as_read(found: Iterator[Condition], unread: list[Unreachable]) -> It
         unread.append(error)
 
 
-def broker_findings(
+def _broker_findings(
     target: Target, connection: Connection, has_config: bool
 ) -> Iterator[Condition]:
     """What the brokers say, of the job's config or of what is deployed. Raises `Unreachable`."""

@@ -18,7 +18,7 @@ from samza_dagster.coordinator.job_process import (
     stop_at_signals,
 )
 from samza_dagster.metadata.connection import read_properties
-from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
+from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connected
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.report import group_report, troubles, unused_stores
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
@@ -109,12 +109,9 @@ def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
     properties = read_properties(config, "the job's config")
     hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
     paths = GroupPaths.of(properties)
-    session = connect(ZooKeeperAddress(hosts, settings=configuration().zookeeper_settings()))
-    try:
+    address = ZooKeeperAddress(hosts, settings=configuration().zookeeper_settings())
+    with connected(address) as session:
         report = group_report(ZooKeeperGroup(session, paths, lambda: None).view(None))
-    finally:
-        session.stop()
-        session.close()
     wrong = troubles(report)
     if as_json:
         print_json({**report, "troubles": wrong})

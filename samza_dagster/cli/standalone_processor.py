@@ -14,7 +14,7 @@ from samza_dagster.coordinator.fencing.job_fencing import JobFencing
 from samza_dagster.coordinator.job_process import JobFiles
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.launch import Launcher
-from samza_dagster.coordinator.limits import Setting, parks_starts
+from samza_dagster.coordinator.limits import START_TIMEOUT, Setting, parks_starts
 from samza_dagster.errors import ActionFailed
 from samza_dagster.metadata import KafkaCluster
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
@@ -44,6 +44,7 @@ def settings_of(config: Mapping[str, str]) -> Settings:
         debounce_ms=DEBOUNCE.of(config),
         consensus_ms=CONSENSUS.of(config),
         session_ms=session_ms,
+        start_ms=START_TIMEOUT.of(config),
         stop_ms=session_ms // 3,
         probe_ms=PROBE.of(config),
         containers=CONTAINERS.of(config),

@@ -61,7 +61,7 @@ class PublishedReadiness:
         return [(one.key, one.value) for one in told if isinstance(one, TopicRecord) and one.key]
 
 
-def left_by_standby(lags: Iterable[ReplicaLag]) -> dict[str, dict[Part, int | None]]:
+def _left_by_standby(lags: Iterable[ReplicaLag]) -> dict[str, dict[Part, int | None]]:
     """Offsets that each standby has still to apply, by replica; None where that isn't known."""
     found: dict[str, dict[Part, int | None]] = {}
     for lag in lags:
@@ -83,7 +83,7 @@ def standbys_now(
     newest: NewestReadiness, lags: Iterable[ReplicaLag], standbys: Sequence[str]
 ) -> StandbysNow:
     """These standbys by what is published of them and their lags of now."""
-    left = left_by_standby(lags)
+    left = _left_by_standby(lags)
     lines: list[str] = []
     for standby in standbys:
         if standby in newest.unused:

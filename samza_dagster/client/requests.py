@@ -91,7 +91,7 @@ def canonical_uuid(uuid: str | None) -> str:
         ) from error
 
 
-def require_same(
+def _require_same(
     known: Asked, kind: RequestKind, processor_id: str | None, destination: str | None = None
 ) -> None:
     """Raises `Refused` when the UUID of `known` was given for another request; None: any."""
@@ -113,7 +113,7 @@ def require_same(
 
 
 @contextmanager
-def perhaps_written(uuid: str) -> Generator[None]:
+def _perhaps_written(uuid: str) -> Generator[None]:
     """Around the write of a request: without an answer it isn't known whether it stands."""
     try:
         yield
@@ -210,7 +210,7 @@ class RequestWriter:
             chosen = known.destination_host not in DESTINATION_WORDS - {ANY_HOST}
             is_any = chosen and (permitted.get("or_any_legal") or destination == ANY_HOST)
             before = Asked.of(asked, known, kind.value)
-            require_same(before, kind, processor_id, None if is_any else destination)
+            _require_same(before, kind, processor_id, None if is_any else destination)
             return before
         view, state = self._job.read()
         deployment = find_deployment(view, deployment_id)
@@ -234,7 +234,7 @@ class RequestWriter:
         if taken:
             return request
         self.written[asked] = Written(False, self._job.store.end_position(), deployment)
-        with perhaps_written(asked):
+        with _perhaps_written(asked):
             self.placement.write_request(
                 deployment,
                 processor_id,
@@ -270,7 +270,7 @@ class RequestWriter:
         known = mail.requests.get(asked) or mail.responses.get(asked)
         if known is not None:
             before = Asked.of(asked, known)
-            require_same(before, kind, processor_id)
+            _require_same(before, kind, processor_id)
             return before if before.kind else replace(before, kind=kind.value)
         wanted, mailbox = check(view), self.mailbox()
         request = OwnRequest(
@@ -286,6 +286,6 @@ class RequestWriter:
         )
         if state is None or asked not in state.uuids:  # else its answer was cleaned up since
             self.written[asked] = Written(True, mailbox.end_position())
-            with perhaps_written(asked):
+            with _perhaps_written(asked):
                 mailbox.write(asked, request)
         return Asked.of(asked, request)

@@ -37,7 +37,7 @@ from samza_dagster.errors import InvalidInput
 LOG = logging.getLogger(__name__)
 
 
-def require_url_file(path: Path) -> None:
+def _require_url_file(path: Path) -> None:
     """Returns when a cluster could tell its URL there; raises `InvalidInput`. The file stays as it is."""
     if path.is_dir():
         raise _no_url_file(path, "a directory")
@@ -356,7 +356,7 @@ class LocalAgents:
             its_own = not url or url.endswith(f":{self.listen[1]}")
             if host != socket.gethostname() or not its_own:
                 listening(self.listen).close()
-        require_url_file(self.url_file)
+        _require_url_file(self.url_file)
 
     @contextmanager
     def prepared(self, within_s: float = 0.0) -> Generator[Callable[[ClusterTerm], LocalCluster]]:

@@ -29,7 +29,7 @@ _LONGEST_GATHERING = 4
 
 
 @dataclass
-class Gathering:
+class _Gathering:
     """Ends for good once no new host has registered for `quiet_s`; times are in seconds.
 
     Before the first host registers it hasn't begun, however long that takes. As Kafka's
@@ -92,7 +92,7 @@ class ResourceRequests:
         clock: Callable[[], float],
         gather_s: float = 0.0,
     ) -> None:
-        self._gathering = Gathering(gather_s)
+        self._gathering = _Gathering(gather_s)
         self._books = books
         self._send = send
         self._notify = notify

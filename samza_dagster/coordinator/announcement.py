@@ -20,7 +20,7 @@ from samza_dagster.model.naming import ANY_HOST, require_owner
 log = logging.getLogger(__name__)
 
 
-def new_deployment_id(now_ms: int) -> str:
+def _new_deployment_id(now_ms: int) -> str:
     """A run id of the form that Samza's planner gives: `<ms>-<8 hex digits>`."""
     return f"{now_ms}-{secrets.token_hex(4)}"
 
@@ -67,7 +67,7 @@ def deployment_to_lead(
             ),
             None,
         )
-    new = new_deployment_id(now_ms)
+    new = _new_deployment_id(now_ms)
     if found is not None:
         log.info(
             "another config than deployment %s has: deployment %s replaces it",

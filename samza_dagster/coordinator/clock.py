@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
+
+_BEHIND_MS = 5_000
+"""A machine's clock that is behind an earlier leader's by more is told of."""
+log = logging.getLogger(__name__)
 
 
 def elapsed_s() -> float:
@@ -42,6 +47,12 @@ class LeaderClock:
         """
         behind_ms = max(0, earlier_ms - self.now_ms())
         self._began_ms += behind_ms
+        if behind_ms > _BEHIND_MS:
+            log.warning(
+                "the clock of this machine is %.1f s behind that of an earlier leader, whose time goes "
+                "on: set the one that is wrong",
+                behind_ms / 1000,
+            )
         return behind_ms
 
     def now_ms(self) -> int:

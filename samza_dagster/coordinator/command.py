@@ -22,7 +22,7 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def read_token(path: Path) -> str:
+def _read_token(path: Path) -> str:
     """The job's token; raises `InvalidInput` that names the file, never its content."""
     try:
         token = path.read_text(encoding="utf-8").strip()
@@ -126,7 +126,7 @@ def run_command(
             connection=connection,
             config=files.config,
             launch=files.launch,
-            cluster=LocalAgents(url_file, read_token(token_file), _address(listen)),
+            cluster=LocalAgents(url_file, _read_token(token_file), _address(listen)),
             lease_s=lease,
             take_over_now=take_over == "now",
             adopt=adopt,

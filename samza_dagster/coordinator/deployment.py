@@ -132,7 +132,7 @@ def _replicas(config: Mapping[str, str], system: str, key: str, default: int) ->
     return count
 
 
-def container_count(config: Mapping[str, str]) -> int:
+def _container_count(config: Mapping[str, str]) -> int:
     """`job.container.count`; raises `InvalidInput` for none."""
     count = _number(config, CONTAINER_COUNT, 1)
     if count < 1:
@@ -207,7 +207,7 @@ def plan(
     )
     hosts = {each.processor_id: each.location_id for each in (ran or {}).values()}
     ran = {t.task_name: ran[t.task_name] for t in tasks if ran and t.task_name in ran}
-    ids = [str(number) for number in range(container_count(config))]
+    ids = [str(number) for number in range(_container_count(config))]
     containers = {each: hosts.get(each, naming.ANY_HOST) for each in ids}
     grouper = as_before if is_running else grouper_of(config, by_container_count)
     actives = group(tasks, ran, containers, grouper)
@@ -256,7 +256,7 @@ def require_sound(config: Mapping[str, str]) -> None:
     """
     required(config, "job.name", "my-job")
     input_topics(config)
-    container_count(config)
+    _container_count(config)
     grouper_of(config, by_container_count)
     audit_retention_ms(config)
     topic_replicas(config)

@@ -63,7 +63,7 @@ def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Condi
     yield from examine(principals, cluster, config)
 
 
-def findings_under_an_am(
+def _findings_under_an_am(
     config: Mapping[str, str], cluster: KafkaCluster, connection: Connection, deployed: Deployed
 ) -> Iterator[Condition]:
     """The conditions of a job that Samza's own Application Master runs; raises `Unreachable`."""
@@ -82,10 +82,10 @@ def _of_an_am(deployed: Deployed) -> Condition:
 
 def _yarn(connection: Connection) -> Iterator[Condition]:
     yarn = resource_manager(connection.resource_managers)
-    yield from yarn_findings(yarn.cluster(connection.job_name, connection.job_id))
+    yield from _yarn_findings(yarn.cluster(connection.job_name, connection.job_id))
 
 
-def yarn_findings(cluster: Cluster) -> Iterator[Condition]:
+def _yarn_findings(cluster: Cluster) -> Iterator[Condition]:
     """What YARN's ResourceManager says of the job and of its nodes. Pure."""
     application = cluster.application
     yield Condition(
@@ -226,7 +226,7 @@ def report(config: Path, connection: Connection) -> Iterator[Condition]:
     if deployed.is_ours:
         yield from findings(properties, cluster)
     else:
-        yield from findings_under_an_am(properties, cluster, connection, deployed)
+        yield from _findings_under_an_am(properties, cluster, connection, deployed)
     if isinstance(whose, Unreachable):
         raise whose
     yield whose

@@ -23,6 +23,13 @@ LEADER, DEPLOYMENT = state_topic.LEADER, state_topic.DEPLOYMENT
 Record = tuple[str, dict[str, Any] | None]
 
 
+def shown_ms(records: Mapping[str, Mapping[str, Any]], stored: JobState) -> int:
+    """The latest time that a leader's clock has shown, by what the state topic holds."""
+    beat_ms = records.get(LEADER, {}).get("beat_ms")
+    known_ms = max(stored.now_ms, stored.certificate_at_ms)
+    return max(known_ms, beat_ms) if isinstance(beat_ms, int) else known_ms
+
+
 def touched_groups(old: JobState, new: JobState) -> list[str]:
     """Names of the groups that a step has put, removed or changed, in order."""
     if old.groups is new.groups:

@@ -133,13 +133,23 @@ class Rehearsal:
         )
         require_room(self.kafka, self._commits(metadata))
 
+    def first_step(
+        self,
+        records: Mapping[str, Mapping[str, Any]],
+        metadata: JobMetadata,
+        leases: LeaseTerms,
+        url: str,
+    ) -> FirstStep:
+        """That of a coordinator at `url` which goes on from the state topic's `records`."""
+        return FirstStep.of(self.config, records, self.counts, metadata, leases, url)
+
     def _commits(self, metadata: JobMetadata) -> Iterator[Records]:
         """What each commit of a term writes until it hears of its hosts."""
         records = self.reader.snapshot().values
         stored = restore(records, self.connection.own_name)
         before = Leader.of(records.get(durable.LEADER))
         leases = LeaseTerms.of(self.limits, before_ms=before.lease_ms, began_ms=self.now_ms())
-        first = FirstStep.of(self.config, records, self.counts, metadata, leases, before.url)
+        first = self.first_step(records, metadata, leases, before.url)
         yield self.log.batch(first.records, (), first.stream_records)
         state = replace(stored, limits=leases.limits) if stored.deployment_id else stored
         seen = last_seen_hosts(metadata)

@@ -58,7 +58,7 @@ def author(now_ms: int) -> Author:
     )
 
 
-def stream_record(
+def _stream_record(
     projection: commands.WriteResponse
     | commands.DeleteRequest
     | commands.WriteLocality
@@ -134,7 +134,7 @@ class KafkaLog:
                 case commands.DeleteRequest(own=True):
                     own.append((f"{REQUEST_PREFIX}{projection.uuid}", None))
                 case _:
-                    streamed.append(stream_record(projection, now))
+                    streamed.append(_stream_record(projection, now))
         to = self._connection
         batch = [(to.state_topic, *encode_record(*record)) for record in (*records, *own)]
         for each in (*streamed, *stream_records):

@@ -10,10 +10,15 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from samza_dagster.agent.logs import process_is
-from samza_dagster.cluster.interface import JSON, ClusterFactory, ClusterTerm
+from samza_dagster.cluster.interface import (
+    JSON,
+    ClusterFactory,
+    ClusterResourceManager,
+    ClusterTerm,
+)
 from samza_dagster.coordinator import deployment as deployments
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.adoption import require_ended, require_ours
@@ -22,7 +27,7 @@ from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
-from samza_dagster.coordinator.first_step import FirstStep, Rehearsal
+from samza_dagster.coordinator.first_step import Rehearsal
 from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.kafka import (
@@ -55,14 +60,12 @@ from samza_dagster.metadata.state_writer import StateWriter
 from samza_dagster.metadata.topics import COMPACTED, ensure_topic, retained
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.restoring import restore
-from samza_dagster.placement.state import JobState, Limits
+from samza_dagster.placement.state import Limits
 
-GATHER_S = 1.0
+_GATHER_S = 1.0
 """A new leader chooses a host for a container once no other has registered for so long."""
 _FREE_S = 5.0
 """A leader of this machine that has ended frees its address by then."""
-CLOCK_BEHIND_MS = 5_000
-"""A leader's clock that is behind an earlier one's by more is told of."""
 log = logging.getLogger(__name__)
 
 
@@ -88,6 +91,14 @@ class LeaderSettings:
         return (
             limits if self.lease_s is None else replace(limits, lease_ms=int(self.lease_s * 1000))
         )
+
+
+class _Candidate(NamedTuple):
+    """One that could lead, and may write nothing yet."""
+
+    rehearsal: Rehearsal
+    writer: StateWriter
+    clock: LeaderClock
 
 
 class Leadership:
@@ -155,37 +166,10 @@ class Leadership:
 
     def _lead_one_term(self) -> None:
         settings, connection = self._settings, self._settings.connection
-        deployed = read_deployed(connection)
-        require_ours(deployed, adopt=settings.adopt)
-        require_ended(deployed, connection, self._stopped)
-        kafka = KafkaCluster.of(connection)
-        counts = partition_counts(kafka, deployments.input_topics(settings.config))
-        self._fencing.begin_examination(kafka)
-        self._ensure_topics(kafka)
-        clock = self._clock()
         with ExitStack() as stack:
-            reader = StateReader.of(connection)
-            stack.callback(reader.close)
-            writer = StateWriter(
-                connection.bootstrap_servers,
-                connection.state_topic,
-                transactional_id(connection.job_name, connection.job_id),
-                client_config=connection.client_config,
-                former_id=partial(former_id, connection, stopped=self._stopped),
-            )
-            stack.callback(writer.close)
-            self._fencing.require()
-            rehearsal = Rehearsal(
-                kafka,
-                connection,
-                self._fencing.config,
-                counts,
-                self._limits,
-                reader,
-                KafkaLog(connection, writer, clock.now_ms, self._stopped.is_set),
-                clock.now_ms,
-            )
-            if not self._is_my_turn(reader, clock, rehearsal):
+            candidate = self._candidate(stack)
+            rehearsal = candidate.rehearsal
+            if not self._is_my_turn(candidate):
                 return
             open_cluster = stack.enter_context(
                 settings.cluster.prepared(_FREE_S if self._settle_s else 0.0)
@@ -196,97 +180,145 @@ class Leadership:
             settings.cluster.require()
             rehearsal.require(metadata)
             # Nobody was disturbed so far: all that can be refused is refused before this line.
-            snapshot = stack.enter_context(self._taken_over(writer))
+            snapshot = stack.enter_context(self._taken_over(candidate.writer))
             if self._stopped.wait(self._settle_s):
                 return
-            records = snapshot.values
-            stored = restore(records, connection.own_name)
-            clock = self._clock()
-            _go_on(clock, records, stored)
-            began_ms = clock.now_ms()
-            before = Leader.of(records.get(durable.LEADER))
-            fence = self._fencing.at_take_over(kafka, stored, self._note_fenced)
-            limits = self._limits if fence is None else fence.limits(self._limits)
-            leases = LeaseTerms.of(limits, before_ms=before.lease_ms, began_ms=began_ms)
-            kafka_log = KafkaLog(connection, writer, clock.now_ms, self._stopped.is_set)
-            cluster = open_cluster(
-                ClusterTerm(
-                    epoch=before.epoch + 1,
-                    lease_s=leases.limits.lease_ms / 1000,
-                    granted_s=leases.lease_ms / 1000,
-                    host_timeout_s=leases.limits.host_timeout_ms / 1000,
-                    lease_source=lambda: leases.grant_s(clock.now_ms()),
-                    gather_s=GATHER_S,
-                    clock=clock.seconds,
-                )
-            )
-            stack.callback(cluster.close)
-            first = FirstStep.of(
-                self._fencing.config, records, counts, metadata, leases, cluster.url
-            )
-            leader, deployment = first.leader, first.deployment
-            kafka_log.commit(first.records, (), first.stream_records)
-            self._leads, self._led_epoch = True, leader.epoch
-            leases.committed(began_ms)
-            if fence is not None:
-                fence.clean_up()
-            steps = Steps(
-                log=kafka_log,
-                cluster=cluster,
-                deployment=deployment,
-                launcher=Launcher(
-                    settings.launch,
-                    connection.job_name,
-                    connection.job_id,
-                    deployment.job_model,
-                    self._fencing.principals,
-                    parked_starts=parks_starts(settings.config),
-                ),
-                stored=stored,
-                state=replace(stored, limits=leases.limits) if stored.deployment_id else stored,
-                leader=leader,
-                leases=leases,
-                clock=clock,
-                recorder=self._recorder,
-                fence=None if fence is None else fence.fence,
-                counters=self._counters,
-            )
+            steps = self._first_step(stack, candidate, snapshot.values, metadata, open_cluster)
             term = Term(
                 steps,
                 requests=KafkaRequests(store, health),
-                own_requests=KafkaOwnRequests(reader, snapshot),
+                own_requests=KafkaOwnRequests(rehearsal.reader, snapshot),
                 cleaner=FinishedMessages(
-                    store, reader, older_than_ms=CLEAN_AFTER.of(settings.config)
+                    store, rehearsal.reader, older_than_ms=CLEAN_AFTER.of(settings.config)
                 ),
                 heed_fault_domains=knows_fault_domains(settings.config),
             )
-            cluster.add_page("/status", JSON, lambda: json.dumps(term.status()).encode())
-            cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
+            steps.cluster.add_page("/status", JSON, lambda: json.dumps(term.status()).encode())
+            steps.cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
             self._term = term
             self._take_over_now = self._was_fenced = False
             self._fenced = None
             if self._stopped.is_set():
                 return
-            if fence is not None:
-                stack.callback(fence.fence.close)
-                fence.fence.start()
-            observer = LagObserver.over_kafka(
-                connection,
-                deployment.config,
-                state=lambda: steps.state,
-                job_model=lambda: steps.launcher_with_extras().job_model,
-                tell=term.observe,
-                now_ms=clock.now_ms,
-            )
-            if observer is not None:
-                stack.callback(observer.close)
-                observer.start()
+            self._begin_to_watch(stack, steps, term)
             spare_what_lasts()
-            process_is(run=deployment.deployment_id, epoch=leader.epoch)
-            log.info("leading %s in epoch %d", deployment.deployment_id, leader.epoch)
+            deployed, epoch = steps.deployment.deployment_id, steps.leader.epoch
+            process_is(run=deployed, epoch=epoch)
+            log.info("leading %s in epoch %d", deployed, epoch)
             if self._recorder is not None:
-                self._recorder.begin(leader.epoch, records, steps.state)
+                self._recorder.begin(epoch, snapshot.values, steps.state)
             term.lead(last_seen_hosts(metadata))
+
+    def _candidate(self, stack: ExitStack) -> _Candidate:
+        """Refuses what can't be led, as far as that can be seen before anything is waited for."""
+        settings, connection = self._settings, self._settings.connection
+        deployed = read_deployed(connection)
+        require_ours(deployed, adopt=settings.adopt)
+        require_ended(deployed, connection, self._stopped)
+        kafka = KafkaCluster.of(connection)
+        counts = partition_counts(kafka, deployments.input_topics(settings.config))
+        self._fencing.begin_examination(kafka)
+        self._ensure_topics(kafka)
+        clock = self._clock()
+        reader = StateReader.of(connection)
+        stack.callback(reader.close)
+        writer = StateWriter(
+            connection.bootstrap_servers,
+            connection.state_topic,
+            transactional_id(connection.job_name, connection.job_id),
+            client_config=connection.client_config,
+            former_id=partial(former_id, connection, stopped=self._stopped),
+        )
+        stack.callback(writer.close)
+        self._fencing.require()
+        rehearsal = Rehearsal(
+            kafka,
+            connection,
+            self._fencing.config,
+            counts,
+            self._limits,
+            reader,
+            KafkaLog(connection, writer, clock.now_ms, self._stopped.is_set),
+            clock.now_ms,
+        )
+        return _Candidate(rehearsal, writer, clock)
+
+    def _first_step(
+        self,
+        stack: ExitStack,
+        candidate: _Candidate,
+        records: Mapping[str, Mapping[str, Any]],
+        metadata: JobMetadata,
+        open_cluster: Callable[[ClusterTerm], ClusterResourceManager],
+    ) -> Steps:
+        """Commits that this one leads, from the state topic's `records` behind the fence."""
+        settings, connection = self._settings, self._settings.connection
+        stored = restore(records, connection.own_name)
+        clock = self._clock()
+        clock.go_on_from(durable.shown_ms(records, stored))
+        began_ms = clock.now_ms()
+        before = Leader.of(records.get(durable.LEADER))
+        rehearsal = candidate.rehearsal
+        fence = self._fencing.at_take_over(rehearsal.kafka, stored, self._note_fenced)
+        limits = self._limits if fence is None else fence.limits(self._limits)
+        leases = LeaseTerms.of(limits, before_ms=before.lease_ms, began_ms=began_ms)
+        kafka_log = KafkaLog(connection, candidate.writer, clock.now_ms, self._stopped.is_set)
+        cluster = open_cluster(
+            ClusterTerm(
+                epoch=before.epoch + 1,
+                lease_s=leases.limits.lease_ms / 1000,
+                granted_s=leases.lease_ms / 1000,
+                host_timeout_s=leases.limits.host_timeout_ms / 1000,
+                lease_source=lambda: leases.grant_s(clock.now_ms()),
+                gather_s=_GATHER_S,
+                clock=clock.seconds,
+            )
+        )
+        stack.callback(cluster.close)
+        first = rehearsal.first_step(records, metadata, leases, cluster.url)
+        kafka_log.commit(first.records, (), first.stream_records)
+        self._leads, self._led_epoch = True, first.leader.epoch
+        leases.committed(began_ms)
+        if fence is not None:
+            fence.clean_up()
+        return Steps(
+            log=kafka_log,
+            cluster=cluster,
+            deployment=first.deployment,
+            launcher=Launcher(
+                settings.launch,
+                connection.job_name,
+                connection.job_id,
+                first.deployment.job_model,
+                self._fencing.principals,
+                parked_starts=parks_starts(settings.config),
+            ),
+            stored=stored,
+            state=replace(stored, limits=leases.limits) if stored.deployment_id else stored,
+            leader=first.leader,
+            leases=leases,
+            clock=clock,
+            recorder=self._recorder,
+            fence=None if fence is None else fence.fence,
+            counters=self._counters,
+        )
+
+    def _begin_to_watch(self, stack: ExitStack, steps: Steps, term: Term) -> None:
+        """The fence looks at the brokers, and the observer at the standbys' lag, until the term is over."""
+        if steps.fence is not None:
+            stack.callback(steps.fence.close)
+            steps.fence.start()
+        observer = LagObserver.over_kafka(
+            self._settings.connection,
+            steps.deployment.config,
+            state=lambda: steps.state,
+            job_model=lambda: steps.launcher_with_extras().job_model,
+            tell=term.observe,
+            now_ms=steps.clock.now_ms,
+        )
+        if observer is not None:
+            stack.callback(observer.close)
+            observer.start()
 
     def _ensure_topics(self, kafka: KafkaCluster) -> None:
         """Makes those of the job's own topics that aren't there."""
@@ -333,16 +365,16 @@ class Leadership:
         except SamzaDagsterError as error:
             log.warning("that isn't written, they see it by this one's silence: %s", error)
 
-    def _is_my_turn(self, reader: StateReader, clock: LeaderClock, rehearsal: Rehearsal) -> bool:
+    def _is_my_turn(self, candidate: _Candidate) -> bool:
         """Waits until nobody leads, unless told otherwise; False when it was stopped meanwhile.
 
         One that led raises what fenced it once another leads.
         """
         fenced = self._fenced
         candidacy = Candidacy(
-            reader,
+            candidate.rehearsal.reader,
             fingerprint=deployments.fingerprint(self._fencing.config),
-            seconds=clock.seconds,
+            seconds=candidate.clock.seconds,
             stopped=self._stopped,
             was_fenced=self._was_fenced,
             led_epoch=None if fenced is None else self._led_epoch,
@@ -352,7 +384,7 @@ class Leadership:
             self._connected = True
             return True
         # One that was fenced could lead: what another does now says nothing of that.
-        able = partial(self._require_able_behind, rehearsal)
+        able = partial(self._require_able_behind, candidate.rehearsal)
         why = candidacy.wait(
             on_connected=self._note_connected,
             on_waiting=able if fenced is None else lambda _: None,
@@ -366,16 +398,3 @@ class Leadership:
 
     def _note_connected(self) -> None:
         self._connected = True
-
-
-def _go_on(clock: LeaderClock, records: Mapping[str, Mapping[str, Any]], stored: JobState) -> None:
-    """The job's time is the latest that a leader's clock has shown; this machine's may be behind."""
-    beat_ms = records.get(durable.LEADER, {}).get("beat_ms")
-    shown_ms = max(stored.now_ms, stored.certificate_at_ms)
-    behind_ms = clock.go_on_from(max(shown_ms, beat_ms) if isinstance(beat_ms, int) else shown_ms)
-    if behind_ms > CLOCK_BEHIND_MS:
-        log.warning(
-            "the clock of this machine is %.1f s behind that of an earlier leader, whose time goes on: "
-            "set the one that is wrong",
-            behind_ms / 1000,
-        )

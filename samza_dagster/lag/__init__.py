@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         speeds,
     )
     from samza_dagster.lag.reports import Course, Report, course
-    from samza_dagster.lag.stand import Bounds, Stand, Steadiness, of_standby, steadiness
+    from samza_dagster.lag.stand import Bounds, Stand, Standing, of_standby, standing
 
 __all__ = [
     "GOOD_FOR_MS",
@@ -85,7 +85,7 @@ __all__ = [
     "Speeds",
     "Stand",
     "StandbyReadiness",
-    "Steadiness",
+    "Standing",
     "StorePart",
     "all_silent",
     "back_test",
@@ -113,7 +113,7 @@ __all__ = [
     "stalled_for_ms",
     "standby_readiness",
     "stands_since",
-    "steadiness",
+    "standing",
     "time_to_ready",
     "times_to_ask",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from samza_dagster.lag.forecasting import Errors, Forecast, Pace, forecast, last_of, pace
 from samza_dagster.lag.past import ready_at_ms
 from samza_dagster.lag.reports import Report, course
-from samza_dagster.lag.stand import Bounds, Stand, Steadiness, of_standby, steadiness
+from samza_dagster.lag.stand import Bounds, Stand, Standing, of_standby, standing
 
 PACED_BY = 12
 """The newest reports of a replica that its pace is told by."""
@@ -18,7 +18,7 @@ PACED_BY = 12
 class Replica:
     """One store partition of a standby: what it has reported, in order of time.
 
-    `silent_ms` and `reason` are those of `steadiness`.
+    `silent_ms` and `reason` are those of `standing`.
     """
 
     standby: str
@@ -77,7 +77,7 @@ def replica_readiness(
 ) -> ReplicaReadiness:
     """Of one store partition. `errors` are those of its job's past forecasts (`back_test`)."""
     known = course(replica.reports)
-    verdict = steadiness(known, replica.silent_ms, bounds, replica.reason)
+    verdict = standing(known, replica.silent_ms, bounds, replica.reason)
     is_known = verdict.stand not in (Stand.UNKNOWN, Stand.SILENT)
     left = known.samples[-1].behind if is_known else None
     its_pace = pace(known.samples[-PACED_BY:]) if is_known else None
@@ -132,7 +132,7 @@ def _of_one(
 ) -> StandbyReadiness:
     parts = {one.name: replica_readiness(one, bounds, errors) for one in replicas}
     worst = of_standby(
-        {name: Steadiness(part.stand, part.why, part.lag_s) for name, part in parts.items()}
+        {name: Standing(part.stand, part.why, part.lag_s) for name, part in parts.items()}
     )
     lefts = [part.left for part in parts.values() if part.left is not None]
     return StandbyReadiness(

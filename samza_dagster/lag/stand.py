@@ -3,6 +3,13 @@
 A lag in seconds is how long the replica would need for what is left if nothing more were written:
 what a takeover waits for. A caught-up replica applies as fast as is written, so for it that is
 also how far behind in time it is.
+
+This isn't what an operation waits for, which is a *steady* lag (`orchestration.waits.conditions`): at
+most so many records behind at every look, for so many seconds. A wait may begin with a standby's first
+report, and hold where nobody takes snapshots, and a sensor's cursor has room for one time of each of a
+thousand standbys. A stand rests on a dozen reports of each replica, with the brokers' times of them and
+a rate: it tells a trend, which no single look does. What is learned here reaches the wait all the same:
+its limit is what the standby applies in `lag_limit_s` by its published pace, if that is more.
 """
 
 from __future__ import annotations
@@ -49,8 +56,8 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Steadiness:
-    """The verdict, why, and what it rests on.
+class Standing:
+    """How one stands, why, and what that rests on.
 
     `lag_s` is the median over the window, `growth` by how many seconds a second it grows; None where
     no rate is known.
@@ -67,10 +74,10 @@ class Steadiness:
         return self.stand is Stand.READY
 
 
-NO_CHANGELOG = Steadiness(Stand.READY, "none of its stores has a changelog", 0.0, 0.0)
+NO_CHANGELOG = Standing(Stand.READY, "none of its stores has a changelog", 0.0, 0.0)
 
 
-def steadiness(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Steadiness:
+def standing(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Standing:
     """Of one replica of one changelog partition.
 
     `silent_ms` is how long ago its newest report came: by the brokers' times of it and of the newest
@@ -79,16 +86,16 @@ def steadiness(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") 
     """
     why_unknown = reason or known.unknown_because or ("" if known.samples else "no-observation")
     if why_unknown:
-        return Steadiness(Stand.UNKNOWN, f"its lag isn't known: {why_unknown}")
+        return Standing(Stand.UNKNOWN, f"its lag isn't known: {why_unknown}")
     if silent_ms > 3000 * bounds.report_s:
-        return Steadiness(
+        return Standing(
             Stand.SILENT,
             f"its newest report came {silent_ms / 1000:,.0f} s ago, and it reports every"
             f" {bounds.report_s:g} s",
         )
     stalled_ms = _stalled_ms(known.samples)
     if stalled_ms > 0 and stalled_ms >= 1000 * min(bounds.window_s, 2 * bounds.report_s):
-        return Steadiness(
+        return Standing(
             Stand.STANDS_STILL,
             f"it has applied nothing for {stalled_ms / 1000:,.0f} s while its changelog grew,"
             f" {known.samples[-1].behind:,} offsets behind",
@@ -96,7 +103,7 @@ def steadiness(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") 
     return _judged(_window(known.samples, bounds), bounds)
 
 
-def of_standby(parts: Mapping[str, Steadiness]) -> Steadiness:
+def of_standby(parts: Mapping[str, Standing]) -> Standing:
     """Of a whole standby, by the names of its parts: the worst of them, of several the one furthest behind.
 
     One of whose stores none has a changelog has nothing to restore.
@@ -107,7 +114,7 @@ def of_standby(parts: Mapping[str, Steadiness]) -> Steadiness:
         parts.items(), key=lambda part: (_WORST.index(part[1].stand), part[1].lag_s or 0.0, part[0])
     )
     why = worst.why if worst.is_ready else f"{name}: {worst.why}"
-    return Steadiness(worst.stand, why, worst.lag_s, worst.growth)
+    return Standing(worst.stand, why, worst.lag_s, worst.growth)
 
 
 def _stalled_ms(samples: Sequence[Applied]) -> int:
@@ -126,7 +133,7 @@ def _window(samples: Sequence[Applied], bounds: Bounds) -> Sequence[Applied]:
     return samples[first:]
 
 
-def _judged(window: Sequence[Applied], bounds: Bounds) -> Steadiness:
+def _judged(window: Sequence[Applied], bounds: Bounds) -> Standing:
     lag, rate = median(sample.behind for sample in window), _rate(window)
     if rate is None:
         return _by_records(window, lag, bounds)
@@ -135,9 +142,9 @@ def _judged(window: Sequence[Applied], bounds: Bounds) -> Steadiness:
     lag_s, growth = lag / rate, trend(seconds) or 0.0
     if lag_s > bounds.seconds:
         why = f"it is {lag_s:,.1f} s behind, and {bounds.seconds:g} s is the limit"
-        return Steadiness(Stand.BEHIND, why, lag_s, growth)
+        return Standing(Stand.BEHIND, why, lag_s, growth)
     if lag_s + growth * bounds.window_s > bounds.seconds:
-        return Steadiness(
+        return Standing(
             Stand.GROWING,
             f"it is {lag_s:,.1f} s behind and falls back by {growth * 60:,.1f} s a minute: another"
             f" {bounds.window_s:g} s and it is beyond {bounds.seconds:g} s",
@@ -147,7 +154,7 @@ def _judged(window: Sequence[Applied], bounds: Bounds) -> Steadiness:
     return _proven(window, bounds, f"{lag_s:,.1f} s behind", lag_s, growth)
 
 
-def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Steadiness:
+def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Standing:
     """Without a rate: of one report, or of one that has nothing written or applied since.
 
     What is left may be offsets that have no record: transaction markers.
@@ -158,7 +165,7 @@ def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Steadi
             f"{lag:,.0f} offsets are left, {bounds.records:,} is the limit, and it applies nothing:"
             " nothing is written that would show whether it does"
         )
-        return Steadiness(Stand.BEHIND, why)
+        return Standing(Stand.BEHIND, why)
     return _proven(window, bounds, f"{lag:,.0f} offsets are left", lag_s, None)
 
 
@@ -168,15 +175,15 @@ def _proven(
     told: str,
     lag_s: float | None,
     growth: float | None,
-) -> Steadiness:
+) -> Standing:
     span_s = (window[-1].at_ms - window[0].at_ms) / 1000
     if len(window) < LEAST_SAMPLES or span_s < bounds.window_s:
         why = (
             f"{told}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"
             f" {LEAST_SAMPLES} over {bounds.window_s:g} s show that it stays so"
         )
-        return Steadiness(Stand.UNPROVEN, why, lag_s, growth)
-    return Steadiness(Stand.READY, f"{told} for {span_s:.0f} s", lag_s, growth)
+        return Standing(Stand.UNPROVEN, why, lag_s, growth)
+    return Standing(Stand.READY, f"{told} for {span_s:.0f} s", lag_s, growth)
 
 
 def _rate(window: Sequence[Applied]) -> float | None:

@@ -7,7 +7,7 @@ no cluster: its controller has fenced it, or it knows nothing yet.
 
 Which brokers there are is told by brokers too, each by its own copy of the metadata log, and
 one that lags may leave out a broker that leads. So a list counts only when all who are
-on it refuse the principal, and name nobody else (`are_all_shut`).
+on it refuse the principal, and name nobody else (`_are_all_shut`).
 
 librdkafka (2.16) asks any broker that it is connected to, not the one it was given: of three,
 two answers in three came from others. So one client is connected to all of them, each answer
@@ -39,7 +39,7 @@ class Answer:
     serves: bool
 
 
-def are_all_shut(answers: Mapping[str, Answer]) -> bool:
+def _are_all_shut(answers: Mapping[str, Answer]) -> bool:
     """Whether no broker that leads a partition serves the principal, by answers of brokers.
 
     There are some that all refuse it, and of whom none names a broker beside them. Each of
@@ -82,14 +82,14 @@ class PrincipalView:
     deadline_s: float = DEADLINE_S
 
     def who_still_serves_it(self) -> tuple[str, ...]:
-        """The brokers (`host:port`) that still show it a topic; empty when `are_all_shut`.
+        """The brokers (`host:port`) that still show it a topic; empty when `_are_all_shut`.
 
         Raises `Unreachable` when nobody is known to serve it and a broker that another one names
         doesn't answer, or doesn't let it log in: that proves nothing.
         """
         cluster = self._cluster(_TO_EVERY_BROKER)
-        answers = self._answers(cluster, are_all_shut)
-        return () if are_all_shut(answers) else self._serving(cluster, answers)
+        answers = self._answers(cluster, _are_all_shut)
+        return () if _are_all_shut(answers) else self._serving(cluster, answers)
 
     def who_tells_of(self, topic: str) -> tuple[str, ...]:
         """The brokers (`host:port`) that let it know whether there is such a topic.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _LEADS_S = 1.0
 _lock = threading.Lock()
 _users = 0
-_idle: defaultdict[tuple[tuple[str, str], ...], list[SharedReader]] = defaultdict(list)
+_idle: defaultdict[tuple[tuple[str, str], ...], list[_SharedReader]] = defaultdict(list)
 
 
 @contextmanager
@@ -55,13 +55,13 @@ def reader(settings: Mapping[str, Any], make: Callable[[dict[str, Any]], Consume
         kept = _idle[plain]
         found = kept.pop() if kept else None
     if found is None:
-        found = SharedReader(plain)
+        found = _SharedReader(plain)
         found.consumer = make({**settings, "error_cb": found.note_error})
     found.note = note
     return cast("Consumer", found)
 
 
-class SharedReader:
+class _SharedReader:
     """A consumer that is given back by `close`; in all else it is one."""
 
     consumer: Consumer

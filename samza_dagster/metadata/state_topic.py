@@ -73,7 +73,7 @@ def is_state(key: bytes | None) -> bool:
     return key is not None and (key in _STATE or key.startswith(_STATE_BY_NAME))
 
 
-def is_foreign(key: bytes | None) -> bool:
+def _is_foreign(key: bytes | None) -> bool:
     """The record is of whoever may write to the topic and has no business there."""
     return not is_state(key) and not is_mail(key)
 
@@ -83,7 +83,7 @@ def is_mail(key: bytes | None) -> bool:
     return key is not None and key.startswith(_MAIL)
 
 
-def is_answer(key: bytes | None) -> bool:
+def _is_answer(key: bytes | None) -> bool:
     """The record is the answer to a client's request."""
     return key is not None and key.startswith(RESPONSE_PREFIX.encode())
 
@@ -168,7 +168,7 @@ class _CommittedRecords:
         self._decoded.pop(record.key, None)
         self._newest.pop(record.key, None)  # what comes last stands last
         self._newest[record.key] = record
-        if record.value is not None and is_answer(record.key):
+        if record.value is not None and _is_answer(record.key):
             self._answers.append(record)
 
     def _snapshot(self) -> Snapshot:
@@ -296,7 +296,7 @@ class StateReader:
         def deliver(record: TopicRecord) -> None:
             if is_mail(record.key):
                 on_record(record)
-            elif is_foreign(record.key) and record.value is not None:
+            elif _is_foreign(record.key) and record.value is not None:
                 on_foreign(record)
 
         return self._tail(deliver, from_position)

@@ -148,6 +148,17 @@ def connect(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> ZooKeeper
     return cast("ZooKeeper", client)
 
 
+@contextmanager
+def connected(address: ZooKeeperAddress, within_s: float = CONNECT_S) -> Generator[ZooKeeper]:
+    """A session as `connect` makes it, which ends with the block."""
+    session = connect(address, within_s)
+    try:
+        yield session
+    finally:
+        session.stop()
+        session.close()
+
+
 def make_path(zookeeper: Nodes, path: str) -> None:
     """Makes the node and those above it where they are missing, with null as their data.
 

@@ -53,7 +53,7 @@ def segments_of(value: bytes) -> tuple[bytes, ...]:
     return tuple(whole[at : at + SEGMENT_BYTES] for at in range(0, len(whole), SEGMENT_BYTES))
 
 
-def value_of(stored: bytes) -> bytes | None:
+def _value_of(stored: bytes) -> bytes | None:
     """What `segments_of` cut, from all segments put together; None when it isn't whole."""
     value, checksum = stored[:-_CHECKSUM_BYTES], stored[-_CHECKSUM_BYTES:]
     return value if zlib.crc32(value).to_bytes(_CHECKSUM_BYTES, "big") == checksum else None
@@ -224,7 +224,7 @@ class ZooKeeperMetadataStore:
 
     def _noted(self, namespace: str, key: str, stored: _Stored) -> KeptValue | None:
         """The value, when it is whole; and when it was written, for `written_ms`."""
-        value = value_of(stored.data)
+        value = _value_of(stored.data)
         if value is None:
             return None
         self._written_ms[namespace, key] = stored.written_ms
@@ -328,7 +328,7 @@ class _Watch:
                 if stored is None:
                     continue
                 key = key_of(name)
-                value = value_of(stored.data)
+                value = _value_of(stored.data)
                 told[namespace, key] = before = self._told.get((namespace, key), self._start - 1)
                 if value is not None and stored.position > before:
                     told[namespace, key] = stored.position

@@ -18,7 +18,7 @@ from samza_dagster.orchestration.moves import CatchUp
 
 PROCESSOR_PATTERN = r"^[^\s/]([^\t\r\n/]*[^\s/])?$"
 """An id is opaque, and a task's name has spaces; a slash divides it from its job in a partition's key."""
-HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
+_HOST_PATTERN = r"^[0-9A-Za-z_.:-]+$"
 DAY_S = 86_400
 LONGEST_ID, LONGEST_HOST = 128, 255
 LONGEST_WHO, LONGEST_REASON = 128, 500
@@ -35,7 +35,7 @@ MOST_NAMED = 10_000
 
 def _are_hosts(names: list[str]) -> list[str]:
     for name in names:
-        _check(name, HOST_PATTERN, LONGEST_HOST, "a host name")
+        _check(name, _HOST_PATTERN, LONGEST_HOST, "a host name")
     return names
 
 
@@ -48,7 +48,7 @@ def _are_names(names: list[str]) -> list[str]:
 def _are_pins(pins: dict[str, str]) -> dict[str, str]:
     for processor, host in pins.items():
         _check(processor, PROCESSOR_PATTERN, LONGEST_ID, "a processor id")
-        _check(host, HOST_PATTERN, LONGEST_HOST, "a host name")
+        _check(host, _HOST_PATTERN, LONGEST_HOST, "a host name")
     return pins
 
 
@@ -64,6 +64,10 @@ Names = Annotated[list[str], Field(max_length=MOST_NAMED), AfterValidator(_are_n
 """Processor ids or host names."""
 Pins = Annotated[dict[str, str], Field(max_length=MOST_NAMED), AfterValidator(_are_pins)]
 """Processor id → host name."""
+Host = Annotated[str, Field(min_length=1, max_length=LONGEST_HOST, pattern=_HOST_PATTERN)]
+"""A host name, or a word for one, as `ANY_HOST`."""
+HostOrEmpty = Annotated[str, Field(max_length=LONGEST_HOST, pattern=rf"^$|{_HOST_PATTERN}")]
+HostOrNone = Annotated[str | None, Field(max_length=LONGEST_HOST, pattern=_HOST_PATTERN)]
 
 
 def given(value: int | None, policy: int) -> float:
@@ -224,10 +228,8 @@ class RestartContainerConfig(SingleConfig):
 class MoveWithStandbyConfig(ToHostConfig):
     """Where an active goes, and which standby makes room."""
 
-    destination: str | None = Field(
+    destination: HostOrNone = Field(
         default=None,
-        max_length=255,
-        pattern=HOST_PATTERN,
         description="Host for the active. Empty: the host of its standby, where its state is warm.",
     )
     standby: str | None = Field(
@@ -241,10 +243,8 @@ class MoveWithStandbyConfig(ToHostConfig):
 class RelocateStandbyConfig(ToLegalHostConfig):
     """Where a standby goes."""
 
-    destination: str | None = Field(
+    destination: HostOrNone = Field(
         default=None,
-        max_length=255,
-        pattern=HOST_PATTERN,
         description="Host for the standby. Empty: the legal host with most free memory.",
     )
 
@@ -297,22 +297,16 @@ class IfItFailsConfig(OpConfig):
 class SpinUpStandbyConfig(CatchUpConfig, PlacementConfig):
     """Which active gets one more standby, where, and when that counts as warm."""
 
-    destination: str = Field(
-        default=ANY_HOST,
-        min_length=1,
-        max_length=255,
-        pattern=HOST_PATTERN,
-        description="Host for the new standby, or ANY_HOST.",
+    destination: Host = Field(
+        default=ANY_HOST, description="Host for the new standby, or ANY_HOST."
     )
 
 
 class MoveViaNewStandbyConfig(IfItFailsConfig, SpinUpStandbyConfig):
     """Which active moves where, by way of a standby that is started there first."""
 
-    destination: str = Field(
+    destination: HostOrEmpty = Field(
         default="",
-        max_length=255,
-        pattern=rf"^$|{HOST_PATTERN}",
         description="Host for the active: the new standby warms up there first. Empty: the "
         "legal host with most free memory.",
     )

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
-from samza_dagster.orchestration.config import HOST_PATTERN, Hosts, IfItFailsConfig
+from samza_dagster.orchestration.config import HostOrEmpty, Hosts, IfItFailsConfig
 from samza_dagster.orchestration.planning import PLAN, plan_outs
 from samza_dagster.orchestration.plans.units import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -20,10 +20,8 @@ ACTION = "drain_host"
 class DrainHostConfig(IfItFailsConfig, SeveralConfig):
     """Which host is emptied, and how."""
 
-    host: str = Field(
+    host: HostOrEmpty = Field(
         default="",
-        max_length=255,
-        pattern=rf"^$|{HOST_PATTERN}",
         description="Host to empty of this job's containers. Empty: the partition that is chosen "
         "in the Launchpad; another one than that is refused.",
     )

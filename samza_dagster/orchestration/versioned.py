@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar, Self
 
@@ -26,13 +26,11 @@ _NOT_UNDERSTOOD = (
 class Versioned:
     """Base of a frozen dataclass that is kept as JSON with a version.
 
-    `VERSION` changes with the fields that are kept, where a default doesn't do for a new one. `FORMER`
-    has, by version, what makes the present fields of those that a former release kept.
+    `VERSION` changes with the fields that are kept, where a default doesn't do for a new one.
     """
 
     __slots__ = ()
     VERSION: ClassVar[int]
-    FORMER: ClassVar[Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 
     def to_text(self) -> str:
         """As it is kept: compressed where it is longer than a tag may be."""
@@ -58,7 +56,7 @@ class Versioned:
             if job is not None and data["job"] != job:
                 return None
             if data["version"] != cls.VERSION:
-                data = cls.FORMER[data["version"]](data)
+                raise LookupError(f"version {data['version']!r:.20}, and not {cls.VERSION}")
             return adapter(cls).validate_python(data)
         except _NOT_UNDERSTOOD as error:
             say(f"what was kept isn't understood, so this begins anew: {error!r:.300}")

@@ -85,7 +85,7 @@ def wait_until_warm(
             context.log.info(f"standby {standby} was warm: it was asked to give its place already")
             yield dg.Output(standby, metadata={"standby": standby})
             return
-        require_own(samza.client, root, standby)
+        _require_own(samza.client, root, standby)
         seen = seen_before(context)
         watch, samples = WarmUp.of(standby, plan.catch_up, seen), list[tuple[int, int | None]]()
         in_run_ms = round(samza_policies.wait_in_run_s * 1000)
@@ -161,7 +161,7 @@ def _lag_svg(standby: str, samples: list[tuple[int, int | None]], bounds: CatchU
     return lag_svg({standby: known[-SHOWN_SAMPLES:]}, limit=bounds.lag_limit)
 
 
-def require_own(client: "PlacementClient", root_run_id: str, standby: str) -> None:
+def _require_own(client: "PlacementClient", root_run_id: str, standby: str) -> None:
     """Raises `Refused` when the standby of this id is no longer the one that the chain has started."""
     other = started_anew(client, root_run_id, SPIN_UP, standby)
     if other:
@@ -205,7 +205,7 @@ def give_place(
             )
         asked = leaving.relocated if plan.keep_standby else leaving.removed
         if asked.destination is None and not (asked.forgotten and _has_left(view, plan, standby)):
-            require_own(client, root, standby)
+            _require_own(client, root, standby)
             _refuse_unless_it_may_move(view, plan, standby, leaving.relocated.destination)
         if plan.keep_standby:
             phases = MovePhases(context, samza, swap)

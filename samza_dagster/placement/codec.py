@@ -50,11 +50,6 @@ def host_to_json(host: Host) -> dict[str, Any]:
     return cast("dict[str, Any]", encode(host))
 
 
-def host_from_json(value: Any) -> Host:
-    """A host from `host_to_json`; raises `MalformedRecord` that names the field."""
-    return _read(Host, value, "host")
-
-
 def job_to_json(state: JobState) -> dict[str, Any]:
     """A job's state without what has records of its own, or is read anew after a restart."""
     return {

@@ -65,7 +65,7 @@ def explain(state: JobState, processor_id: str, destination: str) -> Explanation
     group = group_with(state, processor_id)
     if group is None:
         return _refused(processor_id, destination, _unknown_processor(state, processor_id))
-    unknown = unknown_destination(state.hosts, destination)
+    unknown = _unknown_destination(state.hosts, destination)
     if unknown is not None:
         return _refused(processor_id, destination, unknown)
     if destination == naming.STANDBY:
@@ -107,7 +107,7 @@ def too_many_standbys(processor_id: str, standbys: int) -> str:
     return texts.refusal("most-standbys", seen, "stop one first")
 
 
-def unknown_destination(hosts: Mapping[str, Host], destination: str) -> Violation | None:
+def _unknown_destination(hosts: Mapping[str, Host], destination: str) -> Violation | None:
     """A destination that is no known host and no word that is understood."""
     if destination in naming.DESTINATION_WORDS or destination in hosts:
         return None
@@ -140,7 +140,7 @@ def _refusal_of_kind(limits: Limits, group: Group, role: Role, ask: PlacementAsk
         return _told(_is_a_standby(group, pid))
     if ask.kind is AskKind.START_STANDBY and len(standbys) >= limits.max_standbys:
         return too_many_standbys(pid, len(standbys))
-    refusal = refusal_of_place(group, group.processors[pid]) if takes_place else None
+    refusal = _refusal_of_place(group, group.processors[pid]) if takes_place else None
     if refusal is not None:
         return _told(refusal)
     if ask.hold and ask.destination_host in _NOT_RESERVED:
@@ -155,7 +155,7 @@ def _refusal_of_destination(hosts: Mapping[str, Host], ask: PlacementAsk) -> str
     if ask.kind is AskKind.START_STANDBY and ask.destination_host in _NOT_FOR_NEW:
         seen = f"a new standby can't go to {ask.destination_host}"
         return texts.refusal("place-for-new", seen, _A_HOST)
-    unknown = unknown_destination(hosts, ask.destination_host)
+    unknown = _unknown_destination(hosts, ask.destination_host)
     return None if unknown is None else _told(unknown)
 
 
@@ -175,7 +175,7 @@ def _unknown_processor(state: JobState, processor_id: str) -> Violation:
 def _of_places(state: JobState, group: Group, processor_id: str) -> Explanation:
     """Each standby's place, the choice of a request for STANDBY or a fail-over."""
     processor = group.processors[processor_id]
-    refusal = refusal_of_place(group, processor)
+    refusal = _refusal_of_place(group, processor)
     if refusal is not None:
         return _refused(processor_id, naming.STANDBY, refusal)
     candidates = [
@@ -189,7 +189,7 @@ def _of_places(state: JobState, group: Group, processor_id: str) -> Explanation:
     return Explanation(processor_id, naming.STANDBY, legal, tuple(ordered))
 
 
-def refusal_of_place(group: Group, processor: Processor) -> Violation | None:
+def _refusal_of_place(group: Group, processor: Processor) -> Violation | None:
     """Why a processor can't take a standby's place, whichever: it is one, or there is none."""
     pid = processor.processor_id
     if processor.role is not Role.ACTIVE:

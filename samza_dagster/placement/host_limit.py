@@ -18,7 +18,7 @@ from samza_dagster.placement.state import Action, ResourceRequest
 ACTIONS_PER_HOST = "actions-per-host"
 
 
-def touching(draft: Draft, but: str = "") -> Counter[str]:
+def _touching(draft: Draft, but: str = "") -> Counter[str]:
     """How many actions touch each host, without that of the group `but`."""
     counts: Counter[str] = Counter()
     for group_id in draft.index.acting:
@@ -31,7 +31,7 @@ def touching(draft: Draft, but: str = "") -> Counter[str]:
 def full_hosts(draft: Draft, group_id: str) -> set[str]:
     """Hosts that as many actions of other groups touch as may."""
     limit = draft.limits.max_actions_per_host
-    return {host for host, count in touching(draft, group_id).items() if count >= limit}
+    return {host for host, count in _touching(draft, group_id).items() if count >= limit}
 
 
 def full(draft: Draft, group_id: str, request: ResourceRequest, host: str) -> Violation | None:
@@ -65,7 +65,7 @@ def why_not(draft: Draft, touched: set[str], excluded: set[str] | None) -> str |
     touches is full, or all of its choice; or where it would leave fewer turns than there are
     actions which are yet to choose. A choice without a legal host waits for none.
     """
-    counts, limit = touching(draft), draft.limits.max_actions_per_host
+    counts, limit = _touching(draft), draft.limits.max_actions_per_host
     busy = next((host for host in sorted(touched) if counts[host] >= limit), None)
     if busy is not None:
         return f"{limit} actions touch {busy}, the limit of a host"

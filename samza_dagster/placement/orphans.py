@@ -69,7 +69,7 @@ def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -
             _replaced(draft, group.group_id, before)
             continue
         orphan = _entered(draft, group.group_id, before)
-        if on_books and may_be_taken_back(draft, draft.group(group.group_id), orphan):
+        if on_books and _may_be_taken_back(draft, draft.group(group.group_id), orphan):
             _take_back(draft, group.group_id, orphan)
             continue
         again = _is_waited_for_again(draft.group(group.group_id), orphan)
@@ -107,7 +107,7 @@ def orphan_of(group: Group, execution_id: str) -> Orphan | None:
     return None
 
 
-def may_be_taken_back(draft: Draft, group: Group, orphan: Orphan) -> bool:
+def _may_be_taken_back(draft: Draft, group: Group, orphan: Orphan) -> bool:
     """It ran, still owns its tasks, and nothing was started in its stead."""
     processor = group.processors.get(orphan.processor_id)
     return (
@@ -128,7 +128,7 @@ def alive(draft: Draft, group: Group, orphan: Orphan, *, checked_in: bool) -> No
     host = orphan.incarnation.host
     known = draft.hosts.get(host)
     back = known is not None and known.alive and known.registered
-    if not (back and may_be_taken_back(draft, group, orphan)):
+    if not (back and _may_be_taken_back(draft, group, orphan)):
         draft.emit(StopContainer(orphan.incarnation.execution_id, host))
         return
     if checked_in:

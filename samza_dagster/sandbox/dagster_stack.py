@@ -202,7 +202,7 @@ class DagsterStack:
         if not ended or status != 0:
             raise ActionFailed(
                 "prepare Dagster's storage",
-                seen=f"dagster instance migrate ended with {status}\n{logged_errors(log)}",
+                seen=f"dagster instance migrate ended with {status}\n{_logged_errors(log)}",
                 fix=f"the cause is in {log}",
             )
 
@@ -218,7 +218,7 @@ class DagsterStack:
                     log = self._log(each.role)
                     raise ActionFailed(
                         f"start Dagster's {each.role}",
-                        seen=f"it ended with {status}\n{logged_errors(log)}",
+                        seen=f"it ended with {status}\n{_logged_errors(log)}",
                         fix=f"the cause is in {log}",
                     )
             try:
@@ -298,7 +298,7 @@ def processes_on(home: Path) -> Registry:
     return Registry("processes", root=home)
 
 
-def logged_errors(log: Path) -> str:
+def _logged_errors(log: Path) -> str:
     """The exceptions in the end of a log, first cause first, or else its last lines."""
     tail = process.log_tail(log, 200)
     found = [line for line in tail.splitlines() if _EXCEPTION.match(line)]

@@ -27,7 +27,7 @@ def host_names(count: int) -> tuple[str, ...]:
     return tuple(f"host-{number}" for number in range(1, count + 1))
 
 
-def agent_program() -> Path:
+def _agent_program() -> Path:
     """The agent's `main.py`; raises `MissingPrerequisite` when it isn't installed."""
     spec = find_spec("samza_dagster.agent.main")
     if spec is None or spec.origin is None:
@@ -70,7 +70,7 @@ class SimulatedHost:
         """Starts its agent: by default this package's, else the one file that `program` is."""
         self.directory.mkdir(parents=True, exist_ok=True)
         command = [
-            sys.executable, "-I", str(program or agent_program()),
+            sys.executable, "-I", str(program or _agent_program()),
             "--host", self.name, "--directory", str(self.directory),
             "--memory-mb", str(memory_mb), "--cores", str(HOST_CORES),
             "--coordinator-url-file", str(url_file), "--token-file", str(token_file),
@@ -97,7 +97,7 @@ def stop_hosts(hosts: tuple[SimulatedHost, ...]) -> None:
     Raises `ActionFailed` that names the processes which live on.
     """
     # Ends an agent and every container that it has on record, and confirms it.
-    program = (sys.executable, "-I", str(agent_program()), "--stop-all", "--directory")
+    program = (sys.executable, "-I", str(_agent_program()), "--stop-all", "--directory")
     running = [
         (
             host,

@@ -45,7 +45,7 @@ class LoginFiles:
         password = secrets.token_urlsafe(32)
         with closing(Authorizer(KafkaCluster(broker.bootstrap_servers))) as authorizer:
             authorizer.set_login(ADMIN, password, MECHANISM)
-            authorizer.add_rules(container_rights(actives=actives))
+            authorizer.add_rules(_container_rights(actives=actives))
         self.write(password, secrets.token_urlsafe(32))
         return BrokerLogins(broker.job_servers, MECHANISM, RIGHTS_OF, self.secret)
 
@@ -60,7 +60,7 @@ class LoginFiles:
         _write(self.secret, secret)
 
 
-def container_rights(*, actives: int = 2) -> list[AclRule]:
+def _container_rights(*, actives: int = 2) -> list[AclRule]:
     """Read and write on the job's topics, without our own: state and audit are the coordinator's."""
     ours = {
         naming.state_topic(demo_job.JOB_NAME, demo_job.JOB_ID),

@@ -13,17 +13,20 @@ from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import BarrierState, GroupView
 from samza_dagster.standalone.processor import Processor
 
+_HANGING = 0.3
 _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
 _AT_WORK_WITHIN_MS = 2_000
 _WARM_WITHIN_MS = 4_000
+_NEVER_MS = 10**12
 
 
 @dataclass
 class VirtualProcess:
     """`run` are its containers by id; when each of them will have ended, be at work or ready to start, in the world's time.
 
-    `was_ended`: one has ended that it hadn't told to, and others may run on. `left` is what it was in the middle of when it was paused.
+    `hangs`: a container may start that is never at work. `is_leaving`: it ends its work, then its node. `was_ended`: one
+    has ended that it hadn't told to, and others may run on. `left` is what it was in the middle of when it was paused.
     """
 
     state: Processor
@@ -33,6 +36,8 @@ class VirtualProcess:
     ends_ms: dict[str, int] = field(default_factory=dict[str, int])
     at_work_ms: dict[str, int] = field(default_factory=dict[str, int])
     warm_ms: dict[str, int] = field(default_factory=dict[str, int])
+    hangs: bool = False
+    is_leaving: bool = False
     was_ended: bool = False
     lease_ms: int = 0
     paused_until_ms: int = 0
@@ -67,7 +72,9 @@ class VirtualProcess:
             if each.processor_id in self.run:
                 return each.processor_id
             self.run[each.processor_id] = each
-            self.at_work_ms[each.processor_id] = now_ms + random.randrange(_AT_WORK_WITHIN_MS)
+            is_hung = self.hangs and not self.is_samzas and random.random() < _HANGING
+            within_ms = _NEVER_MS if is_hung else random.randrange(_AT_WORK_WITHIN_MS)
+            self.at_work_ms[each.processor_id] = now_ms + within_ms
         return ""
 
     def stop(self, containers: frozenset[str], now_ms: int, random: Random) -> None:
@@ -99,6 +106,12 @@ class VirtualProcess:
             self.ends_ms.pop(each, None)
             self.at_work_ms.pop(each, None)
         self.state = state
+
+    def hung(self, now_ms: int) -> list[str]:
+        """Its containers that are never at work."""
+        return [
+            each for each in self.run if self.at_work_ms.get(each, 0) > now_ms + _AT_WORK_WITHIN_MS
+        ]
 
     def active_containers(self) -> Iterator[ContainerModel]:
         """Those that weren't told to end."""

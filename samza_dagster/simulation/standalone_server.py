@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from samza_dagster.model import JobModel
+from samza_dagster.simulation.standalone_process import VirtualProcess
 from samza_dagster.simulation.standalone_requests import Placement
 from samza_dagster.standalone.group import Barrier, GroupView, Member
 
@@ -43,6 +44,17 @@ class Server:
             dict(self.placement.running),
             now_ms,
         )
+
+    def register(self, process: VirtualProcess, now_ms: int) -> str:
+        """Makes the node of a processor; returns its sequence."""
+        made = f"{self.next_sequence:010d}"
+        self.next_sequence += 1
+        state = process.state
+        self.members[made] = Member(
+            made, state.processor_id, state.location, holds_standbys=not process.is_samzas
+        )
+        self.heard_ms[made] = now_ms
+        return made
 
     def expire(self, now_ms: int) -> None:
         """Ends the sessions of which nothing was heard in time."""

@@ -1,12 +1,13 @@
 """A group of standalone processors in virtual time: production's `processor.step` over a ZooKeeper that fails.
 
 Every processor has a clock of its own, which runs too fast or too slow. Readings are of one time and arrive
-late; processors pause, in the middle of what they write too, are cut off, crash, come back under their id, leave; writes fail, some of them
-though they were carried out. Somebody asks for tasks to be placed and processors to be restarted.
+late; containers hang before they are at work; processors pause, in the middle of what they write too, are cut off,
+crash, come back under their id, leave; writes fail, some of them though they were carried out. Somebody asks for tasks to be placed and processors to be restarted.
 What is judged, after everything that happens: no active task has two owners, versions and agreed versions
 only grow, nobody runs what no agreed version gave it, a version ends no container whose active tasks all stay, a processor
 has few containers, each task in one of them, and what `standalone_requests` judges of requests.
-At the end of a history, when nothing fails any more: each task has its owner, each request its end.
+At the end of a history, when nothing fails any more: each task has its owner, each request its end, no container
+hangs.
 
 With Samza's own processors in the group these follow the same rules but for requests, which they leave, hold
 no standbys, and work on for two thirds of a session's time after theirs may be over, as Java's do that are cut off.
@@ -26,14 +27,12 @@ from samza_dagster.simulation.standalone_requests import request_of
 from samza_dagster.simulation.standalone_server import Server
 from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 
-SETTINGS = Settings(
-    debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, stop_ms=1_000, probe_ms=9_000
-)
+SETTINGS = Settings(2_000, 4_000, 3_000, start_ms=5_000, stop_ms=1_000, probe_ms=9_000)
 _SAMZAS_STOP_MS = -SETTINGS.session_ms * 2 // 3
 """As `stop_ms`: one session's time after it noticed, two thirds into it, that it is cut off."""
 _DRIFT = 0.01
@@ -90,6 +89,7 @@ class StandaloneWorld:
         """Only a warden's lease ends what a paused process runs; without pauses there is none."""
         self._is_paused_in_steps = self._has_pauses
         self._has_failing_writes = self.random.random() < 0.3
+        self._hangs = seed % 5 == 1
         self._asks = self.random.choice([0, 0.01, 0.05])
         self._ghosts: list[tuple[ContainerModel, int]] = []
         for number in range(self.random.randint(1, 4)):
@@ -123,6 +123,7 @@ class StandaloneWorld:
             self.random.randrange(10_000),
         )
         process.state = replace(process.state, heard_ms=process.clock(self.now_ms))
+        process.hangs = self._hangs
         self._processes.append(process)
 
     def _happen(self) -> None:
@@ -141,7 +142,7 @@ class StandaloneWorld:
         elif 0.98 <= dice < 0.988:
             self._crash(process)
         elif 0.988 <= dice < 0.99:
-            self._leave(process)
+            process.is_leaving = True
         if self.random.random() < self._asks:
             request = request_of(self.random, self._tasks, self.now_ms)
             self._server.placement.requests[request.uuid] = request
@@ -149,9 +150,9 @@ class StandaloneWorld:
         self._judge()
 
     def _calm(self) -> None:
-        self._has_failing_writes = self._is_paused_in_steps = False
+        self._has_failing_writes = self._is_paused_in_steps = self._hangs = False
         for process in self._processes:
-            process.paused_until_ms = process.cut_off_until_ms = 0
+            process.paused_until_ms, process.cut_off_until_ms, process.hangs = 0, 0, False
         ends_ms = self.now_ms + _CALM_MS
         while self.now_ms < ends_ms:
             if not self._processes:  # as a service manager does, also for one that gave up
@@ -167,6 +168,8 @@ class StandaloneWorld:
             count = len(list(process.active_containers()))
             if count > process.state.settings.containers:
                 raise self._broken("few containers when all is calm", f"{count}")
+            for hung in process.hung(self.now_ms):
+                raise self._broken("no container hangs for good", hung)
         leader = self._server.view(self.now_ms).leader
         left = self._server.placement.open_ones()
         if left and leader is not None and leader.holds_standbys:
@@ -195,13 +198,16 @@ class StandaloneWorld:
             process.end_what_is_due(self.now_ms, by_lease=self._has_pauses)
 
     def _turn(self, process: VirtualProcess) -> None:
-        if self.now_ms < process.paused_until_ms:
+        if self.now_ms < process.paused_until_ms or process not in self._processes:
             return
         if process.left is not None:
             (before, told), process.left = process.left, None
             self._carry_out_all(process, before, told)
             return
         process.tell_of_containers(self.now_ms)
+        if process.is_leaving:
+            self._leave(process)
+            return
         for seen, asked_ms in self._readings(process):
             view = seen
             if seen is not None and process.is_samzas:
@@ -273,24 +279,16 @@ class StandaloneWorld:
             yield view, asked_ms
 
     def _carry_out(self, process: VirtualProcess, command: commands.Command) -> None:
-        server, sequence = self._server, process.state.sequence
+        server = self._server
         if isinstance(command, commands.StopWork):
             for each in process.interrupted(command.containers, self.now_ms):
                 raise self._broken("tasks that stay go on", each)
             process.stop(command.containers, self.now_ms, self.random)
         elif isinstance(command, commands.Register):
-            made = f"{server.next_sequence:010d}"
-            server.next_sequence += 1
-            state = process.state
-            server.members[made] = Member(
-                made, state.processor_id, state.location, holds_standbys=not process.is_samzas
-            )
-            server.heard_ms[made] = self.now_ms
-            process.state = rules.registered(state, made, process.clock(self.now_ms))
+            made = server.register(process, self.now_ms)
+            process.state = rules.registered(process.state, made, process.clock(self.now_ms))
         elif isinstance(command, commands.GiveUp):
-            if sequence in server.heard_ms:
-                server.end(sequence)
-            self._processes.remove(process)
+            process.is_leaving = True
         elif isinstance(command, commands.StartWork):
             self._start(process, command)
         elif isinstance(command, commands.Expect):
@@ -352,11 +350,20 @@ class StandaloneWorld:
             self._join(process.state.processor_id)
 
     def _leave(self, process: VirtualProcess) -> None:
-        """A planned leave: stops its work, then deletes its node."""
-        sequence = process.state.sequence
-        if sequence in self._server.heard_ms and not process.run:
-            self._server.end(sequence)
-            self._processes.remove(process)
+        """It stops its work, then deletes its node, if it can; it lives by what it reads until then."""
+        for _ in self._readings(process):
+            pass
+        process.state, told = rules.without_work(process.state, process.clock(self.now_ms))
+        for command in told:
+            process.stop(command.containers, self.now_ms, self.random)
+        if process.run:
+            return
+        if (
+            process.state.sequence in self._server.heard_ms
+            and self.now_ms >= process.cut_off_until_ms
+        ):
+            self._server.end(process.state.sequence)
+        self._processes.remove(process)
 
     def _running(self) -> Iterator[ContainerModel]:
         for process in self._processes:

@@ -29,7 +29,15 @@ from samza_dagster.model.naming import checkpoint_topic, require_owner, state_to
 from samza_dagster.snapshots import facts, group
 from samza_dagster.snapshots.history import history
 from samza_dagster.snapshots.job import window_ms
-from samza_dagster.snapshots.job_step import FILE, FOLDED, RESTORING, UNREADABLE, Asked, parts
+from samza_dagster.snapshots.job_step import (
+    FILE,
+    FOLDED,
+    HOSTS,
+    RESTORING,
+    UNREADABLE,
+    Asked,
+    parts,
+)
 from samza_dagster.snapshots.readiness import CONTAINERS, PUBLISHED, STARTS
 from samza_dagster.snapshots.schemas import DATASETS
 from samza_dagster.snapshots.snapshot import FleetSnapshot
@@ -51,6 +59,8 @@ JobId = tuple[str, str]
 At = tuple[str, int]
 START_S = 10.0
 """From the start of a container's process until it restores, while none was seen."""
+MOST_RESTORES = 100_000
+"""Containers × hosts of the fleet, up to which each is told of each; beyond, of the hosts of its own job and any other."""
 FOLDED_AT = 40
 """Files of table `facts`, of which each snapshot adds some."""
 
@@ -348,8 +358,11 @@ class _Taking:
         self._lap("judge")
         starts = [(row["host"], row["restore_s"]) for row in told[STARTS]]
         known = speeds((*paces, *told[RESTORING]), starts, START_S)
+        hosts = set[str]().union(*told[HOSTS])
+        total = sum(one.rows for one in told[FILE] if one.table == "container_locality")
+        fleet = hosts if total * len(hosts) <= MOST_RESTORES else ()
         containers = judged.filter(partial(_is_of, CONTAINERS, True)).values()
-        told[FILE] += containers.mapPartitions(partial(asked.restores, known)).collect()
+        told[FILE] += containers.mapPartitions(partial(asked.restores, known, fleet)).collect()
         judged.unpersist()
         if asked.folds:
             from deltalake.exceptions import CommitFailedError

@@ -180,6 +180,11 @@ class Job:
         """What it reported last; None: nothing, or that was deleted."""
         return self.hosts.get(processor, (None, None))[0]
 
+    @property
+    def known_hosts(self) -> set[str]:
+        """Where its containers are, and where our coordinator has an agent for it."""
+        return {*self.agents, *(host for host, _ in self.hosts.values())}
+
     def mode_of(self, processor: str) -> str:
         """Of its tasks; without tasks its id tells it."""
         modes = {task.mode for task in self.tasks if task.processor == processor}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,7 +20,7 @@ from samza_dagster.snapshots.lag import Row
 from samza_dagster.snapshots.schemas import TABLES
 from samza_dagster.snapshots.tables import File, Tables
 
-FILE, FOLDED, RESTORING, UNREADABLE = "file", "folded", "restoring", "unreadable"
+FILE, FOLDED, HOSTS, RESTORING, UNREADABLE = "file", "folded", "hosts", "restoring", "unreadable"
 _JOBS_A_PART = range(10, 101)
 _REPLICAS_AT_ONCE = 20_000
 """Whose changelogs the brokers are asked for by one question."""
@@ -76,17 +76,19 @@ class Asked:
         """What a worker has found of a part's jobs, with what it is.
 
         Each `FILE` and each `FOLDED` that it has written, rows of `readiness.CONTAINERS`, how many
-        records are `UNREADABLE`, and how many a second a standby applies on its host that is `RESTORING`.
+        records are `UNREADABLE`, how many a second a standby applies on its host that is `RESTORING`, and
+        once the `HOSTS` of all these jobs.
         """
         kept = newest(self._read(self.kept, names))
         if self.folds:
             yield FOLDED, self.tables.write("facts", [r for r in kept if self._counts_still(r)])
         of_groups = [row for row in self.groups if names.first <= row["job_name"] <= names.last]
         known = newest([*kept, *self._read(self.fresh, names), *of_groups])
-        files = _Files(self.tables)
+        files, hosts = _Files(self.tables), set[str]()
         cluster = KafkaCluster(self.servers, self.client_config)
         with closing(KafkaJobTopics(cluster)) as topics:
             for jobs in _at_once(self._jobs(known)):
+                hosts.update(*(job.known_hosts for job in jobs))
                 for dataset, row in _judged(jobs, topics, self):
                     if dataset not in TABLES:
                         yield dataset, row
@@ -96,15 +98,18 @@ class Asked:
                         yield UNREADABLE, row["unreadable"]
                     if dataset == "changelog_lag" and _is_restoring(row):
                         yield RESTORING, (row["host"], row["apply_per_s"])
+        yield HOSTS, hosts
         for file in files.written():
             yield FILE, file
 
-    def restores(self, speeds: Speeds, containers: Iterable[Row]) -> Iterator[File]:
-        """The files of what restores of these containers take, and of what hosts' deaths cost."""
+    def restores(
+        self, speeds: Speeds, fleet: Collection[str], containers: Iterable[Row]
+    ) -> Iterator[File]:
+        """The files of what restores of these containers take, also on `fleet`, and of what hosts' deaths cost."""
         files = _Files(self.tables)
         for row in containers:
             stamp = {name: row[name] for name in ("job_name", "job_id", "deployment_id")}
-            for dataset, found in readiness.restore_rows(row, speeds):
+            for dataset, found in readiness.restore_rows(row, speeds, fleet):
                 files.add(dataset, {"snapshot_time": self.at_ms, **stamp, **found})
         return files.written()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from samza_dagster.errors import Unreachable
@@ -170,7 +170,7 @@ def container_rows(job: Job, every: Sequence[tuple[Replica, Row]]) -> Iterator[R
         told = {
             "parts": parts,
             "standby_hosts": sorted(standby_hosts),
-            "hosts": sorted({*job.agents, *(host for host, _ in job.hosts.values())}),
+            "hosts": sorted(job.known_hosts),
         }
         yield {"processor_id": processor, "host": job.host_of(processor), "why": json.dumps(told)}
 
@@ -196,8 +196,8 @@ def _part(one: Replica, copies: Iterable[tuple[Replica, Row]]) -> Row:
     }
 
 
-def restore_rows(row: Row, speeds: Speeds) -> Iterator[tuple[str, Row]]:
-    """Rows of `restore_forecast` and `host_loss`, of a row of `container_rows`."""
+def restore_rows(row: Row, speeds: Speeds, fleet: Collection[str]) -> Iterator[tuple[str, Row]]:
+    """Rows of `restore_forecast` and `host_loss`, of a row of `container_rows`; `fleet`: hosts of all jobs."""
     told = json.loads(row["why"])
     sizes = [part.pop("record_bytes") for part in told["parts"]]
     container = Container(
@@ -207,7 +207,7 @@ def restore_rows(row: Row, speeds: Speeds) -> Iterator[tuple[str, Row]]:
         tuple(StorePart(**part) for part in told["parts"]),
         tuple(told["standby_hosts"]),
     )
-    hosts: list[str] = [*told["hosts"], ANYWHERE]
+    hosts: list[str] = [*sorted({*told["hosts"], *fleet}), ANYWHERE]
     for host in hosts:
         found = restore_forecast(container, host, speeds)
         lefts = [part.left(host) for part in container.parts]

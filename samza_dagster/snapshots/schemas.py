@@ -125,11 +125,22 @@ STANDBY_READINESS = (
 RESTORE_FORECAST = (
     *_SNAPSHOT,
     Column("processor_id", "string", "active container"),
-    Column("host", "string", "where it would start; null: any host that has no container of its job"),
+    Column(
+        "host",
+        "string",
+        "where it would start: a host of its job, in a fleet of up to 100,000 containers × hosts any host of "
+        "the fleet; null: any other, where nothing of its job is",
+    ),
     Column("is_warm", "boolean", "a copy of each of its stores is there"),
     Column("records", "bigint", "offsets to apply before it processes; null: unknown"),
     Column("bytes", "bigint", "their size; null: unknown"),
-    *_forecast("restore_s", "restore", "seconds from its start until it processes; null: unknown"),
+    *_forecast(
+        "restore_s",
+        "restore",
+        "seconds from its start until it processes; null: unknown. The start itself counts as the starts that our "
+        "coordinator has recorded, on that host where three were; where none is, 10 s: neither Samza's "
+        "Application Master nor a standalone processor records when it began one",
+    ),
     Column("why", "string", "what isn't known; null: all is"),
 )  # fmt: skip
 

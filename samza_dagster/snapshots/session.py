@@ -77,6 +77,7 @@ def spark_settings(
     }
     if master.startswith("local"):
         chosen |= dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), _LOOPBACK)
+        chosen["spark.python.daemon.module"] = "samza_dagster.snapshots.worker_daemon"
     return chosen
 
 

@@ -17,7 +17,7 @@ class Register:
 
 @dataclass(frozen=True)
 class GiveUp:
-    """Delete the own node and end: `why` is for a person."""
+    """End its work, then delete the own node and end, as for a planned leave: `why` is for a person."""
 
     why: str
 

@@ -12,6 +12,7 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
   and starts what is new to it. A barrier that isn't complete in time is given up, and the leader tries anew.
 - A leader of a settled group asks its grouper again from time to time: Samza has no such rule, and no standbys.
 - A leader takes up placement requests (`requests`), and makes a version where one asks for it.
+- Who has a container that doesn't check in in time gives up, as when one ends by itself: its tasks go to the others.
 - Nobody works on without ZooKeeper: work has stopped before the session can have expired. Samza's own may
   stop later, so after one has left a leader waits for a session's time at least.
 """
@@ -50,6 +51,7 @@ class Settings:
 
     `probe_ms`: so long after a version was agreed on the leader asks its grouper again. Who has joined got
     standbys first, and gets actives once they have had that time to catch up.
+    `start_ms` is how long a container may take from its start to its check-in: `samza.dagster.start.timeout.ms`.
     `stop_ms` is how long the end of its containers may take at most: so much earlier than its
     session can expire a processor that hears nothing of ZooKeeper begins to stop.
     `containers` is how many its active tasks may have, each a process, but for the moment of a change.
@@ -58,6 +60,7 @@ class Settings:
     debounce_ms: int = 20_000
     consensus_ms: int = 40_000
     session_ms: int = 30_000
+    start_ms: int = 120_000
     stop_ms: int = 10_000
     probe_ms: int = 600_000
     containers: int = 3
@@ -179,6 +182,10 @@ def step(
     first = group.first_of(state.processor_id)
     if first is not None and first.sequence != state.sequence:
         return _as_duplicate(state, first, now_ms)
+    late = state.work.longest_start
+    if late is not None and now_ms >= late[0] + state.settings.start_ms:
+        why = f"container {late[1]} hasn't checked in {state.settings.start_ms / 1_000:g} s after its start"
+        return state, (GiveUp(why),)
     state = _with_samza(state, group, now_ms)
     state, as_member = _as_member(state, group, now_ms)
     state, as_leader = _as_leader(state, group, now_ms, grouper)
@@ -190,6 +197,8 @@ def wake_ms(state: Processor) -> int | None:
     at_ms = (state.plan_ms, state.probe_ms, state.work.wake_ms)
     due = [at for at in at_ms if at is not None]
     due += [state.round.ends_ms] if state.round is not None else []
+    late = state.work.longest_start
+    due += [late[0] + state.settings.start_ms] if late is not None else []
     if len(state.work.running) > len(state.work.ending):
         due.append(silent_from(state))
     return min(due, default=None)

@@ -104,24 +104,22 @@ class ProcessorRunner:
     def run(self) -> None:
         """Until `leave` was called and its work has ended.
 
-        Raises `ActionFailed` when it gives up: its id is another's.
+        Raises `ActionFailed` when it has given up: its id is another's, or a container hasn't checked in in time.
         """
         self._group.prepare()
         self._find_stores()
         while True:
             self._woken.clear()
             self._take_facts()
-            if self._failure:
-                raise ActionFailed(
-                    f"run the processor {self._state.processor_id}", seen=self._failure
-                )
             if self._is_leaving:
                 self._read()  # its containers live by that until they have ended
                 if self._has_left():
-                    return
+                    break
             else:
                 self._step()
             self._woken.wait(self._wait_s())
+        if self._failure:
+            raise ActionFailed(f"run the processor {self._state.processor_id}", seen=self._failure)
 
     def start_anew(self) -> None:
         """Its work has ended by itself, in part or whole: what is left of it ends too, and all starts again."""
@@ -208,9 +206,8 @@ class ProcessorRunner:
                     self._fence.shut_out_others(command.version, self._group.registered)
                 self._group.end_barrier(command)
             case commands.GiveUp():
-                if state.sequence is not None:
-                    self._group.leave(state.sequence)
                 self._failure = command.why
+                self.leave()
             case SetPin() | SetRestart() | Respond() | Forget():
                 self._group.place(command)
 

@@ -6,7 +6,8 @@ nobody else may own before or after, go on over it, be it in another container.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from samza_dagster.model import ContainerModel, TaskMode
@@ -35,6 +36,7 @@ class Work:
     may run only once that version is agreed on, and the `expected` are to start soon; of these the processes are
     `there` that wait for it. Tasks that stay run on where they are until `runs_on_until_ms`. `running` are those that
     were told to start and haven't ended, of which the `ending` were told to end, and `at_work` process their tasks.
+    `starting` is when each was told to start that hasn't checked in yet.
     Standby tasks start at `standbys_ms`: a JVM that starts beside those of active tasks slows these down.
     `silent` are active tasks whose container was told to end since `silent_since_ms` though they stay, and that aren't
     at work again. `silent_ms` is for how long they were so at the newest version or restart; None before any task
@@ -50,6 +52,7 @@ class Work:
     running: Containers = ()
     ending: frozenset[str] = frozenset()
     at_work: frozenset[str] = frozenset()
+    starting: Mapping[str, int] = field(default_factory=dict[str, int])
     standbys_ms: int = 0
     silent: frozenset[str] = frozenset()
     silent_since_ms: int = 0
@@ -63,6 +66,12 @@ class Work:
         return min(
             (at for at in (standbys_ms, self.runs_on_until_ms) if at is not None), default=None
         )
+
+    @property
+    def longest_start(self) -> tuple[int, str] | None:
+        """When it was told to start that has had the longest time to check in, and which it is; None: all have."""
+        starting = self.starting.items()
+        return min(((ms, own) for own, ms in starting if own not in self.ending), default=None)
 
     @property
     def have_actives_started(self) -> bool:
@@ -157,6 +166,7 @@ class Work:
             running=tuple(each for each in work.running if each.processor_id not in ids),
             ending=work.ending - ids,
             at_work=work.at_work - ids,
+            starting=_without(work.starting, ids),
         )
 
     def now_there(self, container_id: str, now_ms: int) -> Work:
@@ -171,7 +181,8 @@ class Work:
         """That container processes its tasks."""
         if container_id not in _ids(self.running) - self.ending:
             return self
-        work = replace(self, at_work=self.at_work | {container_id})
+        ids = {container_id}
+        work = replace(self, at_work=self.at_work | ids, starting=_without(self.starting, ids))
         if work.is_at_work:
             work = replace(work, standbys_ms=min(work.standbys_ms, now_ms + _RESTORED_MS))
         awaited = {
@@ -208,8 +219,10 @@ class Work:
         work = replace(work, running=running, expected=expected, there=there)
         may_start = work.have_actives_started and now_ms >= work.standbys_ms
         standbys = work.free_to_start(TaskMode.STANDBY) if may_start else ()
-        work = replace(work, running=(*running, *standbys))
-        return work, Orders(ends, (*actives, *standbys))
+        starts = (*actives, *standbys)
+        starting = {**self.starting, **dict.fromkeys(_ids(starts), now_ms)}
+        work = replace(work, running=(*running, *standbys), starting=starting)
+        return work, Orders(ends, starts)
 
     def free_to_start(self, mode: TaskMode) -> Containers:
         """Which of this mode it may start: agreed on, and none of their tasks is still in another container."""
@@ -248,6 +261,10 @@ def _actives(containers: Containers) -> Containers:
 
 def _ids(containers: Containers) -> frozenset[str]:
     return frozenset(each.processor_id for each in containers)
+
+
+def _without(starting: Mapping[str, int], ids: Collection[str]) -> dict[str, int]:
+    return {own: ms for own, ms in starting.items() if own not in ids}
 
 
 NO_WORK = Work()

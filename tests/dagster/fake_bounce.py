@@ -15,7 +15,8 @@ from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.operations import control as control_of_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from tests.rig.bounce_world import BounceClient, BounceWorld
+from tests.rig.bounce_client import BounceClient
+from tests.rig.bounce_world import BounceWorld
 
 WORLDS: dict[str, BounceWorld] = {}
 

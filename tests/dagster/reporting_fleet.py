@@ -240,6 +240,7 @@ class ReportingFleet(Fleet):
             "coordinator_url": self.page,
             "since_ms": now_ms,
             "beat_ms": now_ms,
+            "lease_ms": 120_000,
             "beat_every_ms": 40_000,
             "ended": False,
         }

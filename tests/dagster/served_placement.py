@@ -24,7 +24,8 @@ from served_client import OP_ENDED
 
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model import PlacementResponse
-from tests.rig.bounce_world import BounceClient, BounceWorld
+from tests.rig.bounce_client import BounceClient
+from tests.rig.bounce_world import BounceWorld
 
 AnyWorld = World | BounceWorld
 _PEER = struct.Struct("3i")

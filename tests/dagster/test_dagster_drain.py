@@ -16,7 +16,7 @@ from fake_placement import (
     Run,
     World,
 )
-from test_dagster_jobs import failure, output_metadata
+from run_results import failure, output_metadata
 from waiting_runs import continued, requested, tick
 
 from samza_dagster.client.views import HostView

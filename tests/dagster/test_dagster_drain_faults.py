@@ -17,7 +17,7 @@ from fake_placement import (
     World,
     fake_drain,
 )
-from test_dagster_jobs import failure
+from run_results import failure
 from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.client.checkpoints import ProcessorProgress

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from fake_placement import Run, World, too_late
-from test_dagster_jobs import failure
+from run_results import failure
 
 from samza_dagster.orchestration.requests import request_uuid
 from samza_dagster.placement import texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 from fake_placement import EXPIRED, HOLD_EXPIRED, Run, World, fake_definitions, too_late
-from test_dagster_jobs import asks, failure, output_metadata, was_cancelled
+from run_results import asks, failure, output_metadata, was_cancelled
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.requests import request_uuid

@@ -33,7 +33,6 @@ from samza_dagster.orchestration.deploy.instance import (
     write_instance,
 )
 from samza_dagster.orchestration.deploy.run_coordinator import ContainerGroupRunCoordinator
-from samza_dagster.orchestration.deploy.run_launcher import WatchedRunLauncher
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.tags import GROUP, job_tags, tags_from_run_config
 from samza_dagster.sandbox.dagster_stack import PATIENCE
@@ -84,16 +83,6 @@ def test_dagster_accepts_the_settings(instance: dg.DagsterInstance) -> None:
     assert instance.get_sensor_settings()["use_threads"]
     assert instance.run_retries_enabled
     assert instance.run_retries_max_retries == 0
-
-
-def test_a_former_dagster_yaml_still_names_its_queue_and_launcher(tmp_path: Path) -> None:
-    """Both classes had another module; who upgrades doesn't write the file anew."""
-    file = write_instance(tmp_path)
-    text = file.read_text(encoding="utf-8")
-    file.write_text(text.replace("orchestration.deploy.", "orchestration."), encoding="utf-8")
-    with dg.DagsterInstance.from_config(str(tmp_path)) as former:
-        assert isinstance(former.run_coordinator, ContainerGroupRunCoordinator)
-        assert isinstance(former.run_launcher, WatchedRunLauncher)
 
 
 def test_a_run_is_queued_with_its_group_whoever_launched_it(instance: dg.DagsterInstance) -> None:

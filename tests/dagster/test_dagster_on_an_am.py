@@ -18,7 +18,7 @@ from fake_placement import (
     fake_move_container,
 )
 from judged_runs import AS_BEFORE, drained_world
-from test_dagster_jobs import failure, output_metadata
+from run_results import failure, output_metadata
 from test_dagster_reexecution import CONTAINER, execute, from_failure
 
 from samza_dagster.client.views import ProcessorView

@@ -18,7 +18,7 @@ from fake_placement import (
     fake_job,
     fake_move_via,
 )
-from test_dagster_jobs import output_metadata
+from run_results import output_metadata
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import launch, tick
 

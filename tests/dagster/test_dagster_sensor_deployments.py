@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Iterator
 from uuid import UUID
 
@@ -13,7 +10,6 @@ import pytest
 from history_stream import STATE, STORES, Stream, deploy, response, under_samza
 
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.history import events
 from samza_dagster.orchestration.history.events import MOST_IN_A_TICK, HistoryCursor
 from tests.rig.memory_store import MemoryMetadataStore
 
@@ -166,42 +162,3 @@ def test_a_thousand_that_are_lost_are_each_named_once(stream: Stream) -> None:
     told = ticks(stream, *range(700, 735, 5))
     assert [len(named) for named in told.values()] == [MOST_IN_A_TICK] * 5 + [0, 0]
     assert sorted(n for named in told.values() for n in named) == list(range(1_000))
-
-
-def test_a_cursor_of_the_release_before_goes_on(stream: Stream) -> None:
-    """Of it the statuses are read: what the job is still at is named as ever, with its whole time."""
-    stream.respond(5, StatusCode.IN_PROGRESS)
-    ticks(stream, 5)
-    cursor = json.loads(stream.cursor or "")
-    del cursor["flight"]
-    stream.cursor = json.dumps({**cursor, "version": 1, "known": packed(5)})
-    ticks(stream, 10)
-    deploy(stream, "run-2")
-    assert ticks(stream, 30) == {30: []}
-    stream.respond(5, StatusCode.FAILED, after_ms=3_000)
-    assert ticks(stream, 40) == {40: [5]}
-    assert stream.events[0].metadata["seconds"].value == 3.0
-
-
-def packed(number: int) -> dict[str, str]:
-    """One status of a request, column by column, as that release kept it."""
-    told = response(number, StatusCode.IN_PROGRESS)
-    columns = [UUID(told.uuid).hex, [1], [0], [1], [told.timestamp], ["IN_PROGRESS", "text"]]
-    text = base64.b64encode(zlib.compress(json.dumps(columns).encode())).decode()
-    return {"packed": text, "clock": ""}
-
-
-def test_beyond_the_bound_requests_are_named_when_others_have_ended(
-    stream: Stream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """None is named twice to make room for another; of who finds room later the time begins then."""
-    monkeypatch.setattr(events, "MOST_REQUESTS", 30)
-    for number in range(50):
-        stream.respond(number, StatusCode.IN_PROGRESS)
-    first = ticks(stream, 5, 700, 705, 1_400)
-    assert sorted(len(named) for named in first.values()) == [0, 0, 0, 30]
-    named = {number for each in first.values() for number in each}
-    for number in named:
-        stream.respond(number)
-    later = ticks(stream, 1_410, 1_415, 2_200, 2_205)
-    assert sorted(n for each in later.values() for n in each) == list(range(50))

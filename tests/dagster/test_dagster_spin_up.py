@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 from fake_placement import EXPIRED, FakeClient, Run, World
-from test_dagster_jobs import failure, output_metadata
+from run_results import failure, output_metadata
 
 from samza_dagster.errors import ActionFailed
 from samza_dagster.orchestration.moves import CatchUp

@@ -7,7 +7,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from fake_placement import FakeSamza, World, fake_definitions
-from test_dagster_jobs import failure
+from run_results import failure
 
 from samza_dagster.client.views import HostView
 

@@ -15,7 +15,7 @@ from fake_placement import (
     World,
     fake_move_via,
 )
-from test_dagster_jobs import failure, output_metadata, was_cancelled
+from run_results import failure, output_metadata, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.orchestration.requests import request_uuid

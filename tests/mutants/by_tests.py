@@ -26,11 +26,11 @@ JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "audit_form.py": _HISTORIES,
     "audit_rules.py": _HISTORIES,
     "verification.py": _HISTORIES,
-    "codec.py": ("test_placement_codec.py", "test_older_records.py"),
+    "codec.py": ("test_placement_codec.py",),
     "reading.py": ("test_placement_codec.py", "test_audit_records.py"),
     "condition.py": ("test_condition.py",),
     "explain.py": ("test_scenes.py", "test_stories.py"),
-    "state.py": ("test_placement_codec.py", "test_older_records.py"),  # defaults: older records
+    "state.py": ("test_placement_codec.py",),
 }
 """Each of these modules, and the unit tests of what it reads."""
 

@@ -1,7 +1,8 @@
-"""Snapshots on a place that is no directory: an S3 endpoint, a real server on loopback."""
+"""Snapshots on places that are no directories: an S3 endpoint and HDFS, real servers on loopback."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import urllib.request
@@ -15,7 +16,10 @@ import pytest
 
 from samza_dagster.metadata import Connection
 from samza_dagster.sandbox import process
+from samza_dagster.sandbox.artifacts import class_path
+from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
+from samza_dagster.sandbox.yarn.cluster import JVM_OPTIONS
 from samza_dagster.snapshots import Tables, take_fleet
 from tests.rig.waiting import until
 from tests.spark.conftest import RECORDED_AT_MS, at
@@ -72,4 +76,55 @@ def test_an_s3_endpoint_holds_the_tables(
 ) -> None:
     """By `s3a:`, as Spark calls it, and with `deltalake`'s options alone."""
     with s3(tmp_path) as tables:
+        holds(tables, spark, recorded_job)
+
+
+@contextmanager
+def hdfs(directory: Path) -> Generator[Tables]:
+    """A NameNode and a DataNode, of the Hadoop that the sandbox's YARN is."""
+    name, *others = (f"{LOOPBACK}:{port}" for port in free_ports(5, LOOPBACK))
+    web, data, data_web, data_calls = others
+    site = {
+        "fs.defaultFS": f"hdfs://{name}",
+        "hadoop.tmp.dir": str(directory / "hadoop"),
+        "dfs.namenode.http-address": web,
+        "dfs.datanode.address": data,
+        "dfs.datanode.http.address": data_web,
+        "dfs.datanode.ipc.address": data_calls,
+        "dfs.replication": "1",
+    }
+    settings = directory / "settings"
+    settings.mkdir()
+    entries = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in site.items())
+    (settings / "core-site.xml").write_text(f"<configuration>{''.join(entries)}</configuration>")
+    path = f"{settings}:{class_path('samza-yarn')}"
+    server = [str(find_java().program), "-Xmx256m", *JVM_OPTIONS, "-cp", path]
+    namenode = [*server, "org.apache.hadoop.hdfs.server.namenode.NameNode"]
+    subprocess.run(
+        [*namenode, "-format", "-nonInteractive"], check=True, capture_output=True, timeout=60
+    )
+    started: list[process.ProcessRecord] = []
+
+    def has_a_datanode() -> bool:
+        state = f"http://{web}/jmx?qry=Hadoop:service=NameNode,name=FSNamesystemState"
+        try:
+            (told,) = json.load(urllib.request.urlopen(state, timeout=5))["beans"]
+        except (OSError, ValueError):
+            return False
+        return told["NumLiveDataNodes"] == 1
+
+    try:
+        datanode = [*server, "org.apache.hadoop.hdfs.server.datanode.DataNode"]
+        for role, command in (("namenode", namenode), ("datanode", datanode)):
+            log = directory / f"{role}.log"
+            started.append(process.spawn(role, process.with_default_signals(command), log=log))
+        until("there is a DataNode", has_a_datanode, seconds=90)
+        yield Tables(f"hdfs://{name}/samza")
+    finally:
+        process.stop_groups(started, timeout_s=10)
+
+
+def test_hdfs_holds_the_tables(tmp_path: Path, spark: Any, recorded_job: Connection) -> None:
+    """A real NameNode and DataNode, and `deltalake`'s own client of them: no Hadoop is beside Python."""
+    with hdfs(tmp_path) as tables:
         holds(tables, spark, recorded_job)

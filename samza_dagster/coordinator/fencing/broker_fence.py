@@ -60,7 +60,7 @@ class BrokerFence:
         return cls(
             principals,
             Authorizer(cluster),
-            security=security_of(principals, cluster),
+            security=_security_of(principals, cluster),
             fenced=fenced,
         )
 
@@ -91,7 +91,7 @@ class BrokerFence:
         principals = self._principals
         if self._rights is None:
             self._authorizer.require()
-            self._rights = granted_rules(principals, self._authorizer)
+            self._rights = _granted_rules(principals, self._authorizer)
         self._authorizer.add_rules(principals.rights(execution_id, self._rights))
         self._set_login(execution_id)
         self._wait_until_known(execution_id)
@@ -231,12 +231,12 @@ class BrokerFence:
                 self._changed.wait(_AGAIN_S)
 
 
-def security_of(principals: Principals, cluster: KafkaCluster) -> dict[str, str]:
+def _security_of(principals: Principals, cluster: KafkaCluster) -> dict[str, str]:
     """How an incarnation's principal reaches the brokers: the coordinator's TLS, its listener."""
     return {**cluster.tls_settings(), **principals.security()}
 
 
-def granted_rules(principals: Principals, authorizer: Authorizer) -> tuple[AclRule, ...]:
+def _granted_rules(principals: Principals, authorizer: Authorizer) -> tuple[AclRule, ...]:
     """The rules that each incarnation gets a copy of."""
     return tuple(authorizer.rules(principals.rights_of)) if principals.rights_of else ()
 

@@ -60,7 +60,7 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
     )
     for record in records:
         other = record.dagster_run
-        if other.run_id == run.run_id or restarts_nobody(other):
+        if other.run_id == run.run_id or _restarts_nobody(other):
             continue
         is_older = mine is None or record.storage_id < mine.storage_id
         if is_older or other.tags.get(BOUNCE) == RUNNING:
@@ -72,7 +72,7 @@ def check_alone(instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
             )
 
 
-def restarts_nobody(run: dg.DagsterRun) -> bool:
+def _restarts_nobody(run: dg.DagsterRun) -> bool:
     """A dry run, or one that was skipped."""
     return is_dry_run(run) or run.tags.get(BOUNCE) == SKIPPED
 
@@ -122,7 +122,7 @@ def overtaken_by(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.Dagster
     launched = asked_for(instance, run).run_id
     of_job = dg.RunsFilter(tags={ACTION: NAME, JOB: run.tags.get(JOB, "")})
     for other in instance.get_runs(of_job, cursor=launched, ascending=True):
-        is_launched = RETRY_NUMBER not in other.tags and not restarts_nobody(other)
+        is_launched = RETRY_NUMBER not in other.tags and not _restarts_nobody(other)
         if is_launched and root_of(other) != root:
             return other
     return None

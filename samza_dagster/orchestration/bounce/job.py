@@ -63,7 +63,7 @@ def summarize_bounce(
 
 
 @dg.graph(name=control.NAME)
-def rolling_bounce_graph() -> None:
+def _rolling_bounce_graph() -> None:
     """Restarts the job's containers where they are: standbys first, a few at a time.
 
     A canary goes first; each must run, process and have its lag back before its place is
@@ -94,7 +94,7 @@ def rolling_bounce_job(job: str) -> dg.JobDefinition:
     Its container group is its own name: the queue runs one bounce of a job at a time. Where
     the instance has `run_retries` enabled, Dagster goes on by itself when a worker dies.
     """
-    return rolling_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+    return _rolling_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=control.NAME,
         executor_def=dg.in_process_executor,
         tags={

@@ -90,7 +90,7 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
 
 
 @dg.graph(name=CONTROL_JOB)
-def control_bounce_graph() -> None:
+def _control_bounce_graph() -> None:
     """Pauses, resumes or aborts a rolling bounce: the newest that the action fits, or the one named.
 
     A drain or a reconciliation, too, by its run's id.
@@ -100,7 +100,7 @@ def control_bounce_graph() -> None:
 
 def control_bounce_job(job: str) -> dg.JobDefinition:
     """The steering of one Samza job's bounces; `job` is the value of tag `samza/job`."""
-    return control_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+    return _control_bounce_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=CONTROL_JOB, executor_def=dg.in_process_executor, tags=job_tags(job, CONTROL_JOB)
     )
 

@@ -119,9 +119,9 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         try:
             super().launch_run(context)
         except DagsterUserCodeUnreachableError as error:
-            if was_never_asked(error):
+            if _was_never_asked(error):
                 raise
-            if not self._begins(context, 0.0 if timed_out(error) else self.doubt_s):
+            if not self._begins(context, 0.0 if _timed_out(error) else self.doubt_s):
                 raise DagsterLaunchFailedError(
                     f"{DOUBT} No process has said since that it is the run's. One may have been"
                     f" started: the launch isn't tried again beside it. {error}"
@@ -212,7 +212,7 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         return RunProcess(*started, launch) if started is not None else None
 
 
-def was_never_asked(error: DagsterUserCodeUnreachableError) -> bool:
+def _was_never_asked(error: DagsterUserCodeUnreachableError) -> bool:
     """Whether no connection to the code server came about, so that it can't have heard the call.
 
     gRPC has one status for that and for a connection that ended after the call had been sent,
@@ -222,7 +222,7 @@ def was_never_asked(error: DagsterUserCodeUnreachableError) -> bool:
     return callable(details) and str(details()).startswith(_NEVER_CONNECTED)
 
 
-def timed_out(error: DagsterUserCodeUnreachableError) -> bool:
+def _timed_out(error: DagsterUserCodeUnreachableError) -> bool:
     """Whether the code server was waited for as long as a launch may take."""
     code = getattr(error.__cause__, "code", None)
     return callable(code) and getattr(code(), "name", "") == "DEADLINE_EXCEEDED"

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Any, ClassVar
-from uuid import UUID
+from typing import ClassVar
 
 import dagster as dg
 
@@ -39,32 +34,6 @@ UNKNOWN_BEGIN = "unknown: its first statuses were not kept, too many requests we
 UNKNOWN_ALL_BUT_END = "unknown: only its end was read"
 
 
-def _of_version_1(data: dict[str, Any]) -> dict[str, Any]:
-    """Statuses were packed column by column; what else was known of a request is read again."""
-    columns = json.loads(zlib.decompress(base64.b64decode(data["known"]["packed"])))
-    joined, counts, codes, texts, steps, words = columns[:6]
-    rows, at_ms = zip(codes, texts, steps, strict=True), 0
-    requests: dict[str, Any] = {}
-    for number, count in enumerate(counts):
-        statuses: list[Status] = []
-        for code, text, step in islice(rows, count):
-            at_ms += step
-            statuses.append((words[code], words[text], at_ms))
-        uuid = str(UUID(joined[number * 32 : number * 32 + 32]))
-        unknown = dict.fromkeys(
-            ("deployment_id", "processor_id", "destination", "stage", "kind"), ""
-        )
-        if statuses:
-            requests[uuid] = {
-                **unknown,
-                "uuid": uuid,
-                "since_ms": at_ms,
-                "expiry_ms": None,
-                "statuses": statuses,
-            }
-    return {**data, "flight": {"requests": requests, "clock": data["known"]["clock"]}}
-
-
 @dataclass(frozen=True)
 class HistoryCursor(Versioned):
     """Where the sensor goes on: positions in the coordinator stream of one job and in our state topic.
@@ -73,7 +42,6 @@ class HistoryCursor(Versioned):
     """
 
     VERSION: ClassVar[int] = 2
-    FORMER: ClassVar = {1: _of_version_1}
 
     job: str
     position: int

@@ -56,7 +56,7 @@ def recorded(
     """One tick: what was answered since the last one, and who should have been by now."""
     cursor = HistoryCursor.read(one.cursor, samza.job, one.log.warning)
     key, records = samza.asset_key(HISTORY), samza.records_of(HISTORY)
-    marks = recorded_marks(one.instance, samza.job, records) if cursor is None else ()
+    marks = _recorded_marks(one.instance, samza.job, records) if cursor is None else ()
     start, own_start = (cursor.position, cursor.own) if cursor is not None else (None, None)
     if marks:  # what was recorded tells where to go on
         start = own_start = 0
@@ -89,7 +89,7 @@ def recorded(
     read += [r for at, r in answers if at < own.next_position]
     flight = cursor.flight.of_no_deployment() if anew else cursor.flight
     flight = flight.seen(read)
-    known = recorded_requests(one.instance, records) if outcomes else frozenset[str]()
+    known = _recorded_requests(one.instance, records) if outcomes else frozenset[str]()
     events: list[dg.AssetMaterialization | dg.AssetObservation] = [
         history_event(
             samza.job,
@@ -114,7 +114,7 @@ def recorded(
         if batch.more or own.more:
             lost = ()  # their answers may be among the rest
         late = without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)
-        flight, late = newly_named(one.instance, flight, late, lost, records)
+        flight, late = _newly_named(one.instance, flight, late, lost, records)
         ours = capabilities(view.coordinator).has_own_requests
         events += [
             no_end_event(samza.job, each, at_ms, key, ours=ours, group_of=group_of) for each in late
@@ -175,7 +175,7 @@ def no_end_event(
     )
 
 
-def newly_named(
+def _newly_named(
     instance: dg.DagsterInstance,
     flight: InFlight,
     late: Sequence[OpenRequest],
@@ -187,19 +187,19 @@ def newly_named(
     `late` are in flight, `lost` were so when their deployment ended: named once, they are forgotten.
     """
     if lost:
-        flight = flight.ended(recorded_requests(instance, of))
+        flight = flight.ended(_recorded_requests(instance, of))
     lost = [one for one in lost if one.uuid in flight.requests]
     late = [*late, *(one for one in lost if not one.named)]
     fresh: Sequence[OpenRequest] = ()
     if late:
-        named = named_requests(instance, of)
+        named = _named_requests(instance, of)
         fresh = [one for one in late if one.uuid not in named][:MOST_IN_A_TICK]
         flight = flight.with_named({one.uuid for one in late} & named)
         flight = flight.with_named(one.uuid for one in fresh)
     return flight.ended(one.uuid for one in lost if flight.requests[one.uuid].named), fresh
 
 
-def named_requests(instance: dg.DagsterInstance, of: Recorded = KEY) -> frozenset[str]:
+def _named_requests(instance: dg.DagsterInstance, of: Recorded = KEY) -> frozenset[str]:
     """Requests that the newest observations name as being without an end."""
     records = instance.fetch_observations(of, limit=READ_FOR_NAMES).records
     found = (record.asset_observation for record in records)
@@ -210,12 +210,12 @@ def named_requests(instance: dg.DagsterInstance, of: Recorded = KEY) -> frozense
     )
 
 
-def recorded_requests(instance: dg.DagsterInstance, of: Recorded = KEY) -> frozenset[str]:
+def _recorded_requests(instance: dg.DagsterInstance, of: Recorded = KEY) -> frozenset[str]:
     """Requests whose outcome is among the newest events of `placement_history`."""
     return frozenset(str(event.metadata["request"].value) for event in _recorded(instance, of))
 
 
-def recorded_marks(
+def _recorded_marks(
     instance: dg.DagsterInstance, job: str, of: Recorded = KEY
 ) -> tuple[RecordedOutcome, ...]:
     """Where the newest outcomes of a job stand that were recorded, newest first."""

@@ -94,7 +94,7 @@ def state_of(run: dg.DagsterRun) -> str:
     return ABORTED if given_up else state
 
 
-def goes_on_with(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
+def _goes_on_with(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRun:
     """The newest run of the bounce that `run` is part of; itself when none went on with it.
 
     One that was created and never submitted hasn't: its run key is to be asked for again.
@@ -112,7 +112,7 @@ def paused(
     return [
         run
         for run in found
-        if state_of(run) == PAUSED and goes_on_with(instance, run).run_id == run.run_id
+        if state_of(run) == PAUSED and _goes_on_with(instance, run).run_id == run.run_id
     ]
 
 
@@ -188,7 +188,7 @@ def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
     found: list[dg.DagsterRun] = []
     told = {CONTROL: BounceAction.resume.value}
     for run in bounces(instance, job, ENDED, told, actions=STEERED_JOBS):
-        if goes_on_with(instance, run).run_id == run.run_id:
+        if _goes_on_with(instance, run).run_id == run.run_id:
             found.append(run)
         else:
             instance.add_run_tags(run.run_id, {CONTROL: HEARD})
@@ -282,7 +282,7 @@ def steer(
         if action is BounceAction.resume
         else not is_over or (action is BounceAction.abort and state == PAUSED)
     )
-    later = goes_on_with(instance, run)
+    later = _goes_on_with(instance, run)
     if is_over and later.run_id != run.run_id:
         raise Refused(
             f"{action.value} {_name(run)}",

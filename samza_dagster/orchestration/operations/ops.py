@@ -130,7 +130,7 @@ def require_commits(
         require_commits_readable(client, verify_timeout_s)
 
 
-def carry_out_units(
+def _carry_out_units(
     context: dg.OpExecutionContext, client: "PlacementClient", plan: UnitsPlan
 ) -> list[Progress] | None:
     """Carries the plan out; None when the run is to end and another one to go on with it.
@@ -202,7 +202,7 @@ def carried_out(
     `then` looks at what has come of it, and gives more metadata.
     """
     with errors_as_failures():
-        progress = carry_out_units(context, client, plan)
+        progress = _carry_out_units(context, client, plan)
         if progress is None:
             return
         more = then()

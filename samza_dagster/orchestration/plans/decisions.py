@@ -169,9 +169,9 @@ def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[
     that the standby is warm.
     """
     active, destination = find_processor(view, config.processor), config.destination
-    require_standbys_on_request(view, "spin_up_standby")
+    _require_standbys_on_request(view, "spin_up_standby")
     require_told_lag(view, "spin_up_standby", _NOT_AWAITED)
-    require_among_hosts("spin_up_standby", destination, hosts)
+    _require_among_hosts("spin_up_standby", destination, hosts)
     if destination == ANY_HOST and hosts:
         destination = _host_for_one_more(view, active, hosts)
     return Choice(destination, kind=START_STANDBY)
@@ -188,7 +188,7 @@ def move_via_new_standby(
     """
     action = "move_via_new_standby"
     active, destination = find_processor(view, config.processor), config.destination
-    require_standbys_on_request(view, action)
+    _require_standbys_on_request(view, action)
     if view.is_standby(active.processor_id):
         raise Refused(
             f"{action} moves an active",
@@ -202,7 +202,7 @@ def move_via_new_standby(
             fix="a host's name, or nothing: the legal host with most free memory",
         )
     destination = destination or _host_for_one_more(view, active, hosts)
-    require_among_hosts(action, destination, hosts)
+    _require_among_hosts(action, destination, hosts)
     require_told_lag(view, action, _NOT_AWAITED)
     return Choice(destination, kind=START_STANDBY)
 
@@ -247,7 +247,7 @@ def move_with_standby(view: JobView, config: MoveWithStandbyConfig, hosts: Seque
     return Choice(destination, standby)
 
 
-def require_among_hosts(action: str, destination: str, hosts: Sequence[str]) -> None:
+def _require_among_hosts(action: str, destination: str, hosts: Sequence[str]) -> None:
     """Raises `Refused` for a standby's host that isn't one of the component's, if it has any.
 
     Samza's words pass: they name no host.
@@ -260,7 +260,7 @@ def require_among_hosts(action: str, destination: str, hosts: Sequence[str]) -> 
         )
 
 
-def require_standbys_on_request(view: JobView, action: str) -> None:
+def _require_standbys_on_request(view: JobView, action: str) -> None:
     """Raises `Refused` where Samza's own AM coordinates, with what does the same there."""
     from samza_dagster.client.own_checks import require_our_coordinator  # late: a run's start
 
@@ -291,7 +291,7 @@ def _chosen(
     """
     of_component = view.is_standby(processor.processor_id) and bool(hosts)
     if of_component:
-        require_among_hosts(action, destination, hosts)
+        _require_among_hosts(action, destination, hosts)
     by_name = not (capabilities(view.coordinator).rules_before_stop or view.takes_any_host)
     if destination == ANY_HOST and (of_component or by_name):
         return _legal_host(view, processor, hosts)

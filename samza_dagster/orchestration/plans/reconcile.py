@@ -66,7 +66,7 @@ def _disagrees(processor: ProcessorView) -> bool:
     return processor.state == RUNNING and known is not None and host is not None and known != host
 
 
-def no_host(processor_id: str, why: str) -> Finding:
+def _no_host(processor_id: str, why: str) -> Finding:
     """A step that has nowhere to go, by the rules or for want of room."""
     return Finding(
         processor_id,
@@ -110,9 +110,9 @@ def reconcile(view: JobView, wanted: WantedPlacement) -> Reconciliation:
     """The steps from the job as it stands to the wanted placement; none when it is that.
 
     A group that an action is under way in is left alone. Raises `Refused` for pins that
-    can't hold (`check_pins`), and for an `only` or `skip` that isn't there.
+    can't hold (`_check_pins`), and for an `only` or `skip` that isn't there.
     """
-    check_pins(view, wanted.pins, wanted.allowed)
+    _check_pins(view, wanted.pins, wanted.allowed)
     chosen = _chosen(view, wanted)
     world = _World.of(view, wanted.allowed)
     findings: list[Finding] = []
@@ -287,7 +287,7 @@ def _shared(
             free = pin is not None and world.placing.violation(pid, pin) is None
             to = pin if free else world.place_for(pid, pins) or world.place_for(pid)
             if to is None:
-                findings.append(no_host(pid, why))
+                findings.append(_no_host(pid, why))
                 continue
             units.append(_place(world.view, pid, to, SHARED_HOST, why))
             world.go(pid, to)
@@ -311,7 +311,7 @@ def _pinned(
             away = world.place_for(other, avoid=[host, *wanted.pins.values()], before=then)
             away = away or world.place_for(other, avoid=[host], before=then)
             if away is None:
-                findings.append(no_host(other, why))
+                findings.append(_no_host(other, why))
                 break
             units.append(_place(world.view, other, away, PINNED, why))
             world.go(other, away)
@@ -337,7 +337,7 @@ def _missing(world: _World, active: str, number: int, findings: list[Finding]) -
     for one in range(has, number):
         host = world.place_for(one_more_of(active))
         if host is None:
-            findings.append(no_host(active, f"{one} standbys, {number} are wanted"))
+            findings.append(_no_host(active, f"{one} standbys, {number} are wanted"))
             break
         step = Step(f"spin_up_{one}", Kind.START_STANDBY, active, host)
         why = f"{one} standbys, {number} are wanted"
@@ -366,7 +366,7 @@ def _place(view: JobView, processor_id: str, host: str, what: str, why: str) -> 
     return Unit.of(view, processor_id, what, why, step, verified)
 
 
-def check_pins(view: JobView, pins: Mapping[str, str], allowed: tuple[str, ...]) -> None:
+def _check_pins(view: JobView, pins: Mapping[str, str], allowed: tuple[str, ...]) -> None:
     """Raises `Refused` for a pin that can't hold: unknown, lost, of another one of its group there
     or in the same fault domain, or for a standby outside `allowed`, unless that is empty."""
     taken: dict[tuple[str, str], str] = {}

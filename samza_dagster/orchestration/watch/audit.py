@@ -208,7 +208,7 @@ def _verdicts(client: "PlacementClient", config: AuditConfig) -> dg.TableMetadat
 
 
 @dg.graph(name=JOB)
-def audit_failover_graph() -> None:
+def _audit_failover_graph() -> None:
     """Watches, explains and records a request that auto_failover asked. Asks nothing itself."""
     watch_request(explain_request())
 
@@ -216,7 +216,7 @@ def audit_failover_graph() -> None:
 @cache
 def audit_job(job: str) -> dg.JobDefinition:
     """`audit_failover` of one Samza job."""
-    return audit_failover_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+    return _audit_failover_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=JOB, executor_def=dg.in_process_executor, tags=job_tags(job, JOB)
     )
 
@@ -270,13 +270,13 @@ def acknowledge(
 
 
 @dg.graph(name=ACKNOWLEDGE)
-def acknowledge_graph() -> None:
+def _acknowledge_graph() -> None:
     """Says that somebody has looked at a group after a failover, so that it may be acted on again."""
     acknowledge()
 
 
 def acknowledge_job(job: str) -> dg.JobDefinition:
     """`acknowledge_failover` of one Samza job."""
-    return acknowledge_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
+    return _acknowledge_graph.to_job(  # pyright: ignore[reportUnknownMemberType]
         name=ACKNOWLEDGE, executor_def=dg.in_process_executor, tags=job_tags(job, ACKNOWLEDGE)
     )

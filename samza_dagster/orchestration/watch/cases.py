@@ -131,14 +131,14 @@ def _each(
                 continue
             group = group_of(processor)
             active = seen.active if seen is not None else group == processor
-            action = action_for(suspect.kind, active=active, ours=ours)
+            action = _action_for(suspect.kind, active=active, ours=ours)
             ack = acknowledged.get(group, "")
             what = action if action != NOTHING else suspect.kind
             uuid = request_uuid(job, what, processor, incarnation, ack)
             yield Case(uuid, suspect, processor, group, incarnation, action, ack)
 
 
-def action_for(kind: str, *, active: bool, ours: bool) -> str:
+def _action_for(kind: str, *, active: bool, ours: bool) -> str:
     """What helps against a signal. What a dead node ran Samza's AM starts elsewhere by itself."""
     if kind == FALLING_BEHIND or (kind == SILENT and active):
         return FAIL_OVER if ours else MOVE_WITH_STANDBY

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Applied, HostClock
@@ -54,30 +54,6 @@ class LastEvaluation:
     at_ms: int
 
 
-def _of_version_1(data: dict[str, Any]) -> dict[str, Any]:
-    """What was remembered beside findings were rows of numbers, of either sensor in one place."""
-
-    def standing(kept: dict[str, Any]) -> dict[str, Any]:
-        return {**kept, "bad": kept["looks"], "confirmed": kept["on"]}
-
-    extra = dict(data["extra"])
-    looked_ms = extra.pop("looked_ms", 0)
-    hosts = extra.pop("clocks", {})
-    clock, sample = ("reported_ms", "least_ms", "most_ms"), ("at_ms", "applied", "end")
-    return {
-        **data,
-        "checks": {
-            check: {subject: standing(one) for subject, one in found.items()}
-            for check, found in data["checks"].items()
-        },
-        "clocks": {host: dict(zip(clock, row, strict=True)) for host, row in hosts.items()},
-        "clocks_ms": looked_ms,
-        "samples": {
-            of: [dict(zip(sample, row, strict=True)) for row in rows] for of, rows in extra.items()
-        },
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class CheckMemory(Versioned):
     """All checks of one sensor: their findings by subject, and what was told of each.
@@ -88,7 +64,6 @@ class CheckMemory(Versioned):
     """
 
     VERSION: ClassVar[int] = 2
-    FORMER: ClassVar = {1: _of_version_1}
 
     job: str
     looked_ms: int = 0

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from samza_dagster.lag import Heard
 from samza_dagster.orchestration.versioned import Versioned
@@ -62,10 +59,10 @@ class Suspect(Evidence):
     @property
     def key(self) -> str:
         """What it is remembered by."""
-        return suspect_key(self.kind, self.subject, self.members)
+        return _suspect_key(self.kind, self.subject, self.members)
 
 
-def suspect_key(kind: str, subject: str, members: tuple[tuple[str, str], ...]) -> str:
+def _suspect_key(kind: str, subject: str, members: tuple[tuple[str, str], ...]) -> str:
     """What a trouble is remembered by: of a processor, a new incarnation is a new suspect."""
     of = () if kind in OF_A_HOST else (incarnation for _, incarnation in members)
     return "|".join((kind, subject, *of))
@@ -83,7 +80,7 @@ class Signal:
     @property
     def key(self) -> str:
         """What it is remembered by."""
-        return suspect_key(self.kind, self.subject, self.members)
+        return _suspect_key(self.kind, self.subject, self.members)
 
 
 def weight(kind: str) -> int:
@@ -169,28 +166,6 @@ class LeaderMark:
     seen_ms: int
 
 
-def _of_version_2(data: dict[str, Any]) -> dict[str, Any]:
-    """Trends and reports were packed column by column; the bad looks weren't counted."""
-
-    def rows(packed: str) -> list[tuple[Any, ...]]:
-        return list(zip(*json.loads(zlib.decompress(base64.b64decode(packed))), strict=True))
-
-    names = [f.name for f in fields(Trend)]
-    heard = rows(data["heard"]) if "heard" in data else []
-    return {
-        **data,
-        "suspects": {
-            key: {**suspect, "bad": len(suspect["bad_ms"])}
-            for key, suspect in data["suspects"].items()
-        },
-        "trends": {
-            processor: dict(zip(names, values, strict=True))
-            for processor, *values in rows(data["trends"])
-        },
-        "heard": {source: {"mark": mark, "at_ms": at_ms} for source, mark, at_ms in heard},
-    }
-
-
 @dataclass(frozen=True, slots=True)
 class Memory(Versioned):
     """All of it. `told`: id of what was reported → when; `acks`: group → its last acknowledgement.
@@ -206,7 +181,6 @@ class Memory(Versioned):
     """
 
     VERSION: ClassVar[int] = 3
-    FORMER: ClassVar = {2: _of_version_2}
 
     job: str
     looked_ms: int = 0

@@ -257,7 +257,7 @@ def _decide(
 ) -> Decision:
     group, mode = case.group, mode_of(settings, observation)
     advice = FailoverVerdict.SHADOW if mode == "shadow" else FailoverVerdict.ADVISE
-    standbys = healthy_standbys(observation, group, bad)
+    standbys = _healthy_standbys(observation, group, bad)
     command = _command(case, observation, standbys)
 
     def held(rule: str, why: str) -> Decision:
@@ -305,7 +305,7 @@ def _handled(case: Case, observation: Observation) -> str:
     return observation.busy.get(case.group, handled)
 
 
-def healthy_standbys(
+def _healthy_standbys(
     observation: Observation, group: str, bad: Collection[str]
 ) -> list[ContainerSeen]:
     """Standbys of a group that run where nothing looks bad."""

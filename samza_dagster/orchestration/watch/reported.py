@@ -102,7 +102,7 @@ def recovered_id(suspect: Suspect) -> str:
     return f"{suspect.key}/{suspect.since_ms}/over"
 
 
-def recoveries(said: Mapping[str, int]) -> dict[str, int]:
+def _recoveries(said: Mapping[str, int]) -> dict[str, int]:
     """Key of a suspect → when its end was told last, in ms."""
     found: dict[str, int] = {}
     for ident, at_ms in said.items():
@@ -119,7 +119,7 @@ def with_episodes(memory: Memory, said: Mapping[str, int]) -> Memory:
     ended before of another kind counts too: the same request may help against both, and under
     Samza's AM, which tells no incarnations, it would count as told for good.
     """
-    over = recoveries(said)
+    over = _recoveries(said)
 
     def after_ms(suspect: Suspect) -> int:
         others = (
@@ -135,7 +135,7 @@ def with_episodes(memory: Memory, said: Mapping[str, int]) -> Memory:
 
 def as_told(memory: Memory, events: Sequence[dg.AssetObservation], job: str) -> Memory:
     """The same as the events know it: with what was told and isn't over, without what is."""
-    opened = still_open(events, job)
+    opened = _still_open(events, job)
     said = {**told(events, job), **memory.told}
     suspects = {
         key: replace(s, told=s.told or key in opened)
@@ -200,7 +200,7 @@ def told(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
     }
 
 
-def still_open(events: Sequence[dg.AssetObservation], job: str) -> dict[str, Suspect]:
+def _still_open(events: Sequence[dg.AssetObservation], job: str) -> dict[str, Suspect]:
     """What was told to be bad and not told to be over, by its key; nothing of it is confirmed."""
     over: set[str] = set()
     found: dict[str, Suspect] = {}

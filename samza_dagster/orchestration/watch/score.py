@@ -120,11 +120,11 @@ def score_metadata(found: Sequence[Incident]) -> dict[str, Any]:
         "score": table_within(
             [_row(one) for one in newest], tuple(COLUMNS), MOST_OF_TABLE, COLUMNS
         ),
-        "score_picture": dg.MetadataValue.md(picture(score_svg(newest), "score")),
+        "score_picture": dg.MetadataValue.md(picture(_score_svg(newest), "score")),
     }
 
 
-def score_svg(found: Sequence[Incident]) -> str:
+def _score_svg(found: Sequence[Incident]) -> str:
     """A line for each incident: from when it was told to what was done, or to its end."""
     row, left = 24, 420
     longest_ms = max((_lasted_ms(one) or 0 for one in found), default=0) or 1

@@ -19,7 +19,7 @@ _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 0x1
 _PIECE = 1 << 18
 
 
-def loopback_up() -> None:
+def _loopback_up() -> None:
     """What `ip link set lo up` does; a new network namespace has it down."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         request = struct.pack("16sh14x", b"lo", 0)
@@ -66,7 +66,7 @@ async def _serve(pair: str) -> None:
 
 async def _main(arguments: list[str]) -> None:
     if "--loopback" in arguments:
-        loopback_up()
+        _loopback_up()
     for pair in arguments:
         if pair != "--loopback":
             await _serve(pair)

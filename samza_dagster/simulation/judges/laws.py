@@ -56,10 +56,10 @@ def judge_step(chronicle: Chronicle, taken: Taken) -> None:
 def judge_end(chronicle: Chronicle, state: JobState) -> None:
     """The whole history: its audit trail."""
     chronicle.premises[AUDIT_VERIFIES] += 1
-    judge_trail(chronicle.trail, state)
+    _judge_trail(chronicle.trail, state)
 
 
-def judge_trail(records: Sequence[AuditRecord], state: JobState) -> None:
+def _judge_trail(records: Sequence[AuditRecord], state: JobState) -> None:
     """The whole history verifies up to the state's own head, and so does what age has left."""
     read = [_read_back(record) for record in records]
     if read != list(records):

@@ -265,22 +265,42 @@ def launch(
     )
 
 
+def ask(
+    cluster: LocalCluster,
+    request_id: str,
+    host: str = "host-1",
+    *,
+    memory_mb: int = 1,
+    expires_in_s: float = 10 * PACE,
+    launch: ContainerLaunch | None = None,
+    ahead: bool = False,
+) -> None:
+    """Asks for a resource on `host`, if need be with the launch of what will start on it."""
+    cluster.request_resource(
+        ResourceAsk(request_id, host, (), memory_mb, 1, expires_in_s, launch, ahead)
+    )
+
+
+def reserve(
+    cluster: LocalCluster,
+    seen: Recorder,
+    request_id: str,
+    host: str = "host-1",
+    *,
+    memory_mb: int = 1,
+    expires_in_s: float = 10 * PACE,
+) -> None:
+    """Asks for a resource on `host` and waits until it is held there."""
+    ask(cluster, request_id, host, memory_mb=memory_mb, expires_in_s=expires_in_s)
+    assert seen.wait("on_resource_allocated", request_id) == (request_id, host)
+
+
 def start(
     cluster: LocalCluster, seen: Recorder, host: str, wanted: ContainerLaunch, memory_mb: int = 100
 ) -> int:
     """Reserves and starts on `host`; the pid once the process exists."""
     request_id = f"r-{wanted.execution_id}"
-    cluster.request_resource(
-        ResourceAsk(
-            request_id,
-            host=host,
-            excluded_hosts=(),
-            memory_mb=memory_mb,
-            cores=1,
-            expires_in_s=10 * PACE,
-        )
-    )
-    assert seen.wait("on_resource_allocated", request_id) == (request_id, host)
+    reserve(cluster, seen, request_id, host, memory_mb=memory_mb)
     cluster.start_container(request_id, host, wanted)
     return int(seen.wait("on_container_launched", wanted.execution_id)[2])
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from samza_dagster.cluster import LocalCluster, ResourceAsk
+from samza_dagster.cluster import LocalCluster
 from tests.contract.agent.rig import (
     Agent,
     Recorder,
@@ -20,6 +20,7 @@ from tests.contract.agent.rig import (
     launch,
     lease_end_s,
     lives,
+    reserve,
     side_by_side,
     start,
     until,
@@ -162,12 +163,7 @@ def zombie_speaks_late(job: Rig) -> None:
 
 def held_commands(cut: Cut, cluster: LocalCluster, *, stop: str | None, start: str) -> Link:
     """The connection on which a reply with these commands, in one, is on its way to the agent."""
-    cluster.request_resource(
-        ResourceAsk(
-            f"r-{start}", host=HOST, excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=30
-        )
-    )
-    cut.seen.wait("on_resource_allocated", f"r-{start}")
+    reserve(cluster, cut.seen, f"r-{start}", HOST, expires_in_s=30)
     cut.proxy.delay(REPLIES, b'"start"')
     with cluster._changed:
         if stop is not None:

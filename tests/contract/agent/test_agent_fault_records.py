@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cluster import LocalCluster, ResourceAsk
+from samza_dagster.cluster import LocalCluster
 from tests.contract.agent.clocked import ClockedPython, clocked_python
 from tests.contract.agent.rig import (
     PACKAGED,
@@ -23,6 +23,7 @@ from tests.contract.agent.rig import (
     launch,
     lease_end_s,
     lives,
+    reserve,
     side_by_side,
     start,
     until,
@@ -126,12 +127,7 @@ def host_is_booted_again(job: Rig) -> None:
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
     pid = start(cluster, seen, "host-1", launch("e1", command=("sleep", "600")))
-    cluster.request_resource(
-        ResourceAsk(
-            "unused", host="host-1", excluded_hosts=(), memory_mb=50, cores=1, expires_in_s=10
-        )
-    )
-    seen.wait("on_resource_allocated", "unused")
+    reserve(cluster, seen, "unused", memory_mb=50, expires_in_s=10)
     warden = agent.warden_pid("e1")
     agent.kill_9()
     before = json.loads((agent.directory / "reservations.json").read_text())["held"]

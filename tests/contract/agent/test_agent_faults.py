@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cluster import ResourceAsk
 from tests.contract.agent.rig import (
     TOKEN,
     Rig,
     Waiting,
+    ask,
     boottime_s,
     launch,
     lease_end_s,
@@ -149,9 +149,7 @@ def test_a_new_coordinator_on_another_port_finds_every_container_untouched(job: 
     later.close()
     zombie, seen = job.cluster(epoch=1)
     until("an agent told it of the other", lambda: 2 in zombie.higher_epochs().values())
-    zombie.request_resource(
-        ResourceAsk("r9", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=0.5)
-    )
+    ask(zombie, "r9", expires_in_s=0.5)
     seen.wait("on_request_expired", "r9")
     assert zombie.hosts() == ()
     assert all(lives(pid) for pid in pids.values())

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.agent import main as agent_main
-from samza_dagster.cluster import LocalCluster, ResourceAsk
+from samza_dagster.cluster import LocalCluster
 from tests.contract.agent.rig import (
     Agent,
     Recorder,
@@ -22,6 +22,7 @@ from tests.contract.agent.rig import (
     launch,
     lease_end_s,
     lives,
+    reserve,
     side_by_side,
     until,
 )
@@ -63,12 +64,7 @@ def frozen_launch(
     python.chmod(0o700)
     cluster, seen = job.cluster(lease_s=lease_s)
     agent = job.agent(HOST, program=(str(python), "-I", agent_main.__file__))
-    cluster.request_resource(
-        ResourceAsk(
-            "r1", host=HOST, excluded_hosts=(), memory_mb=100, cores=1, expires_in_s=10 * PACE
-        )
-    )
-    seen.wait("on_resource_allocated", "r1")
+    reserve(cluster, seen, "r1", HOST, memory_mb=100)
     cluster.start_container("r1", HOST, launch("e1", "works", grace_s=0.5))
     file = agent.incarnation("e1") / "frozen"
     told = until("its warden is frozen", lambda: file.read_text() if file.exists() else "")

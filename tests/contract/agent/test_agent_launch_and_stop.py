@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cluster import ResourceAsk
-from tests.contract.agent.rig import Rig, launch, lives, start, until
+from tests.contract.agent.rig import Rig, launch, lives, reserve, start, until
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
@@ -148,10 +147,7 @@ def test_a_crash_and_a_program_that_is_not_there_are_told_apart(job: Rig) -> Non
     job.agent("host-1")
     start(cluster, seen, "host-1", launch("e1", "crash"))
     assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", 7)
-    cluster.request_resource(
-        ResourceAsk("r2", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5)
-    )
-    seen.wait("on_resource_allocated", "r2")
+    reserve(cluster, seen, "r2")
     cluster.start_container("r2", "host-1", launch("e2", command=("/no/such/program",)))
     assert "No such file" in seen.wait("on_start_failed", "e2")[2]
     assert not seen.named("on_container_launched", "e2")
@@ -184,15 +180,9 @@ def test_a_start_delivered_twice_runs_once(job: Rig) -> None:
     agent.kill_9()
     agent.restart()
     later, seen = job.cluster(epoch=2)
-    later.request_resource(
-        ResourceAsk("r-e1", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5)
-    )
-    seen.wait("on_resource_allocated", "r-e1")
+    reserve(later, seen, "r-e1")
     later.start_container("r-e1", "host-1", wanted)
-    later.request_resource(
-        ResourceAsk("after", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5)
-    )
-    seen.wait("on_resource_allocated", "after")  # commands are carried out in order
+    reserve(later, seen, "after")  # commands are carried out in order
     assert (job.root / "runs").read_text() == "x"
 
 
@@ -201,10 +191,7 @@ def test_a_start_for_a_host_that_has_not_registered_is_dropped(job: Rig) -> None
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
     seen.wait("on_host_registered")
-    cluster.request_resource(
-        ResourceAsk("r-e1", host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=5)
-    )
-    seen.wait("on_resource_allocated", "r-e1")
+    reserve(cluster, seen, "r-e1", expires_in_s=5)
     cluster.close()
     agent.kill_9()
     later, seen = job.cluster(epoch=2)
@@ -212,12 +199,7 @@ def test_a_start_for_a_host_that_has_not_registered_is_dropped(job: Rig) -> None
     agent.restart()
     # Held since before; the answer to the second comes behind all that was sent earlier.
     for request_id in ("r-e1", "after"):
-        later.request_resource(
-            ResourceAsk(
-                request_id, host="host-1", excluded_hosts=(), memory_mb=1, cores=1, expires_in_s=30
-            )
-        )
-        seen.wait("on_resource_allocated", request_id)
+        reserve(later, seen, request_id, expires_in_s=30)
     assert not agent.incarnation("e1").exists()
     later.start_container("r-e1", "host-1", launch("e1"))
     seen.wait("on_container_checked_in", "e1")

@@ -10,35 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.cluster import ContainerLaunch, LocalCluster, ResourceAsk
-from tests.contract.agent.rig import Agent, Rig, launch, lives, start, until
+from samza_dagster.cluster import ContainerLaunch, LocalCluster
+from tests.contract.agent.rig import Agent, Rig, ask, launch, lives, start, until
 from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.contract
 
 
-def reserve(
-    cluster: LocalCluster,
-    wanted: ContainerLaunch,
-    *,
-    host: str = "host-1",
-    memory_mb: int = 100,
-    ahead: bool = True,
-) -> str:
+def ask_with_launch(cluster: LocalCluster, wanted: ContainerLaunch, *, ahead: bool = True) -> str:
     """Asks for a resource with the launch of what will start on it; the request's id."""
     request_id = f"r-{wanted.execution_id}"
-    cluster.request_resource(
-        ResourceAsk(
-            request_id,
-            host=host,
-            excluded_hosts=(),
-            memory_mb=memory_mb,
-            cores=1,
-            expires_in_s=20 * PACE,
-            launch=replace(wanted, job_model_json=""),
-            ahead=ahead,
-        )
-    )
+    parked = replace(wanted, job_model_json="")
+    ask(cluster, request_id, memory_mb=100, expires_in_s=20 * PACE, launch=parked, ahead=ahead)
     return request_id
 
 
@@ -72,7 +55,7 @@ def test_the_start_only_opens_the_gate(job: Rig) -> None:
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
     wanted = launch("e1")
-    request_id = reserve(cluster, wanted)
+    request_id = ask_with_launch(cluster, wanted)
     pid = parked_pid(agent, "e1")
     assert seen.wait("on_resource_allocated", request_id) == (request_id, "host-1")
     assert not (agent.incarnation("e1") / "work" / "job_model.json").exists()
@@ -89,7 +72,7 @@ def test_one_that_dies_while_it_waits_holds_nobody_up(job: Rig) -> None:
     """Its resource is told of at once, and the start is a launch as ever, with its own failure."""
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
-    request_id = reserve(cluster, launch("e1", "crash"))
+    request_id = ask_with_launch(cluster, launch("e1", "crash"))
     seen.wait("on_resource_allocated", request_id, within_s=5)
     until("its record is gone", lambda: not agent.incarnation("e1").exists())
     assert not seen.named("on_container_stopped")
@@ -102,7 +85,7 @@ def test_what_is_given_back_is_killed(job: Rig) -> None:
     cluster, seen = job.cluster()
     agent = job.agent("host-1", memory_mb=100)
     for variant in ("stubborn", "forks"):
-        request_id = reserve(cluster, launch("e1", variant))
+        request_id = ask_with_launch(cluster, launch("e1", variant))
         pid = parked_pid(agent, "e1")
         seen.wait("on_resource_allocated", request_id)
         cluster.release_resource(request_id)
@@ -116,7 +99,7 @@ def test_a_stop_of_what_was_never_started_finds_nothing_and_kills_it(job: Rig) -
     """A start that got lost: the coordinator hears what it would without a parked one."""
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
-    seen.wait("on_resource_allocated", reserve(cluster, launch("e1")))
+    seen.wait("on_resource_allocated", ask_with_launch(cluster, launch("e1")))
     pid = parked_pid(agent, "e1")
     cluster.stop_container("e1", "host-1")
     assert seen.wait("on_container_stopped", "e1") == ("e1", "host-1", None)
@@ -129,7 +112,7 @@ def test_another_launch_is_started_anew(job: Rig, what: str) -> None:
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
     wanted = launch("e1", "stubborn", stores=("j/s/T",))
-    request_id = reserve(cluster, wanted)
+    request_id = ask_with_launch(cluster, wanted)
     pid = parked_pid(agent, "e1")
     seen.wait("on_resource_allocated", request_id)
     changed = {
@@ -152,7 +135,7 @@ def test_another_job_model_is_no_other_launch(job: Rig) -> None:
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
     wanted = launch("e1")
-    request_id = reserve(cluster, wanted)
+    request_id = ask_with_launch(cluster, wanted)
     pid = parked_pid(agent, "e1")
     seen.wait("on_resource_allocated", request_id)
     later = '{"config":{"a":"later"},"containers":{}}'
@@ -167,11 +150,13 @@ def test_a_few_are_parked_and_every_resource_is_held(job: Rig) -> None:
     agent = job.agent("host-1", memory_mb=300)
     names = ("e1", "e2", "e3")
     for name in names:
-        seen.wait("on_resource_allocated", reserve(cluster, launch(name, processor_id=name)))
+        seen.wait(
+            "on_resource_allocated", ask_with_launch(cluster, launch(name, processor_id=name))
+        )
     assert parked_pid(agent, "e1")
     assert parked_pid(agent, "e2")
     assert not agent.incarnation("e3").exists()
-    full = reserve(cluster, launch("e4"))
+    full = ask_with_launch(cluster, launch("e4"))
     for name in names:
         cluster.start_container(f"r-{name}", "host-1", launch(name, processor_id=name))
         seen.wait("on_container_checked_in", name)
@@ -185,7 +170,7 @@ def test_what_waits_for_its_start_blocks_nobody(job: Rig) -> None:
     """Its store directories are free for whoever is started first."""
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
-    seen.wait("on_resource_allocated", reserve(cluster, launch("e1", stores=("j/s/T",))))
+    seen.wait("on_resource_allocated", ask_with_launch(cluster, launch("e1", stores=("j/s/T",))))
     assert parked_pid(agent, "e1")
     start(cluster, seen, "host-1", launch("e2", stores=("j/s/T",)))
     seen.wait("on_container_checked_in", "e2")
@@ -201,9 +186,9 @@ def test_an_agent_that_is_killed_leaves_one_or_none(job: Rig) -> None:
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
     wanted = launch("e1", command=("sleep", "600"))
-    request_id = reserve(cluster, wanted, ahead=False)
+    request_id = ask_with_launch(cluster, wanted, ahead=False)
     pid = parked_pid(agent, "e1")
-    dies = reserve(cluster, launch("e2", processor_id="1"), ahead=False)
+    dies = ask_with_launch(cluster, launch("e2", processor_id="1"), ahead=False)
     broken = parked_pid(agent, "e2")
     seen.wait("on_resource_allocated", dies)
     agent.kill_9()
@@ -222,7 +207,7 @@ def test_the_release_that_an_agent_missed_is_made_good(job: Rig) -> None:
     """Killed with the reservation on its books and the parked process on its hands."""
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
-    request_id = reserve(cluster, launch("e1", command=("sleep", "600")), ahead=False)
+    request_id = ask_with_launch(cluster, launch("e1", command=("sleep", "600")), ahead=False)
     pid = parked_pid(agent, "e1")
     seen.wait("on_resource_allocated", request_id)
     agent.kill_9()
@@ -235,13 +220,13 @@ def test_it_ends_with_the_lease_and_with_stop_all(job: Rig) -> None:
     """Like any other container: its warden kills it, and the records name it."""
     cluster, seen = job.cluster(lease_s=3.0 * PACE)
     agent = job.agent("host-1")
-    seen.wait("on_resource_allocated", reserve(cluster, launch("e1")))
+    seen.wait("on_resource_allocated", ask_with_launch(cluster, launch("e1")))
     pid = parked_pid(agent, "e1")
     cluster.close()
     until("its lease is over", lambda: is_gone(agent, "e1", pid), seconds=8)
     later, seen = job.cluster(epoch=2)
     seen.wait("on_host_registered")
-    seen.wait("on_resource_allocated", reserve(later, launch("e2")))
+    seen.wait("on_resource_allocated", ask_with_launch(later, launch("e2")))
     pid = parked_pid(agent, "e2")
     assert agent.stop_all()["exit"] == 0
     assert not lives(pid)
@@ -253,7 +238,7 @@ def test_one_whose_start_does_not_come_is_killed(tmp_path: Path) -> None:
     try:
         cluster, seen = with_time.cluster()
         agent = with_time.agent("host-1", 1000, 4, "--parked-s", "1.5")
-        request_id = reserve(cluster, launch("e1"))
+        request_id = ask_with_launch(cluster, launch("e1"))
         seen.wait("on_resource_allocated", request_id)
         pid = parked_pid(agent, "e1")
         until("it is gone", lambda: is_gone(agent, "e1", pid))

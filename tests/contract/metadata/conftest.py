@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 
 from samza_dagster.metadata import KafkaCluster, ensure_topic
-from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
+from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connected
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from tests.rig.broker_list import BrokerList
 
@@ -36,8 +36,8 @@ def brokers(bootstrap_servers: str) -> Generator[BrokerList]:
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Generator[ZooKeeper]:
     """A session with a real ZooKeeper."""
-    with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
-        session = connect(ZooKeeperAddress(server.hosts))
+    with (
+        ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server,
+        connected(ZooKeeperAddress(server.hosts)) as session,
+    ):
         yield session
-        session.stop()
-        session.close()

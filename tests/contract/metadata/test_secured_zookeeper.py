@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 
 import pytest
 
@@ -12,6 +12,7 @@ from samza_dagster.metadata.zookeeper import (
     ZooKeeper,
     ZooKeeperAddress,
     connect,
+    connected,
     make_path,
     reached,
 )
@@ -38,14 +39,8 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Generator[SecuredZooKeep
         yield strict
 
 
-@contextmanager
-def session(hosts: str, settings: Mapping[str, str], within_s: float = 15) -> Generator[ZooKeeper]:
-    made = connect(ZooKeeperAddress(hosts, settings=settings), within_s)
-    try:
-        yield made
-    finally:
-        made.stop()
-        made.close()
+def session(hosts: str, settings: Mapping[str, str]) -> AbstractContextManager[ZooKeeper]:
+    return connected(ZooKeeperAddress(hosts, settings=settings))
 
 
 def test_a_node_that_is_made_has_the_acl_and_who_has_logged_in_may_write(

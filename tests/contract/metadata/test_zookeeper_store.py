@@ -11,7 +11,7 @@ import pytest
 
 from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata import Change
-from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
+from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect, connected
 from samza_dagster.metadata.zookeeper_store import SEGMENT_BYTES, ZooKeeperMetadataStore
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 
@@ -67,8 +67,10 @@ def test_a_value_that_is_not_whole_is_named_and_hides_no_other(
 
 def test_a_watch_outlives_a_server_that_is_away_and_a_session_that_expires(tmp_path: Path) -> None:
     """What was written meanwhile by another is told, and nothing twice."""
-    with ZooKeeperServer(tmp_path) as server:
-        ours = connect(ZooKeeperAddress(server.hosts, session_s=3.0))
+    with (
+        ZooKeeperServer(tmp_path) as server,
+        connected(ZooKeeperAddress(server.hosts, session_s=3.0)) as ours,
+    ):
         store = ZooKeeperMetadataStore(ours, ROOT)
         seen: queue.Queue[Change] = queue.Queue()
         store.watch({"n"}, seen.put)
@@ -78,14 +80,11 @@ def test_a_watch_outlives_a_server_that_is_away_and_a_session_that_expires(tmp_p
         with pytest.raises(Unreachable, match="write k of n"):
             store.put("n", "k", b"lost")
         server.start()
-        other = connect(ZooKeeperAddress(server.hosts))
-        ZooKeeperMetadataStore(other, ROOT).put("n", "k", b"2")
+        with connected(ZooKeeperAddress(server.hosts)) as other:
+            ZooKeeperMetadataStore(other, ROOT).put("n", "k", b"2")
         assert seen.get(timeout=20).value == b"2"
         assert seen.empty()
         store.close()
-        for session in (ours, other):
-            session.stop()
-            session.close()
 
 
 def test_a_server_that_is_not_there_is_named() -> None:

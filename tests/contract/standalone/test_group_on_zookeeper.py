@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,7 @@ import pytest
 
 from samza_dagster.agent.lease import Now
 from samza_dagster.assignment import by_locality
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
 from samza_dagster.model import ContainerModel
@@ -36,8 +36,9 @@ from tests.rig.waiting import until
 pytestmark = pytest.mark.contract
 
 TASKS = tuple(f"Partition {number}" for number in range(6))
-SETTINGS = Settings(debounce_ms=300, consensus_ms=3_000, session_ms=2_000, stop_ms=500)
+SETTINGS = Settings(300, 3_000, session_ms=2_000, start_ms=1_000, stop_ms=500)
 DEADLINE_S = 20 * PACE
+LONG_MS = round(2_000 * DEADLINE_S)
 DEALT: Grouper = partial(dealt, TASKS)
 NO_LOGIN: Mapping[str, str] = {}
 
@@ -86,10 +87,11 @@ class Owners:
 
 @dataclass
 class RecordedWork:
-    """Containers that take a fifth of a second to end."""
+    """Containers that take a fifth of a second to end; those of one that `hangs` never check in."""
 
     processor_id: str
     owners: Owners
+    hangs: bool = False
 
     def renew(self, asked: Now, lease_s: float) -> None: ...
 
@@ -100,7 +102,8 @@ class RecordedWork:
     def start(self, command: StartWork, at_work: Callable[[str], None]) -> None:
         for each in command.containers:
             self.owners.start(self.processor_id, each)
-            at_work(each.processor_id)
+            if not self.hangs:
+                at_work(each.processor_id)
 
     def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
         def end() -> None:
@@ -121,20 +124,30 @@ class Started:
         owners: Owners,
         grouper: Grouper = DEALT,
         login: Mapping[str, str] = NO_LOGIN,
+        *,
+        session_ms: int = SETTINGS.session_ms,
+        hangs: bool = False,
     ) -> None:
-        address = ZooKeeperAddress(hosts, SETTINGS.session_ms / 1_000, login)
+        address = ZooKeeperAddress(hosts, session_ms / 1_000, login)
         self.session: ZooKeeper = connect(address)
         self.runner = ProcessorRunner(
             self.session,
             PATHS,
             processor_id=processor_id,
             location=f"host-of-{processor_id}",
-            settings=SETTINGS,
+            settings=replace(SETTINGS, session_ms=session_ms),
             grouper=grouper,
-            containers=RecordedWork(processor_id, owners),
+            containers=RecordedWork(processor_id, owners, hangs),
         )
-        self.thread = threading.Thread(target=self.runner.run, daemon=True)
+        self.failure = ""
+        self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.runner.run()
+        except ActionFailed as error:
+            self.failure = str(error)
 
     def leave(self) -> None:
         self.runner.leave()
@@ -171,7 +184,7 @@ def all_tasks_at(*ids: str) -> Callable[[dict[str, frozenset[str]]], bool]:
 
 
 def test_processors_come_lead_and_go_and_no_task_has_two_owners(server: ZooKeeperServer) -> None:
-    """A leader's end, a planned leave, a server that is away longer than the sessions live."""
+    """A leader's end, a planned leave, a server that is away longer than the sessions live, containers that hang."""
     owners = Owners()
     ids = ("p1", "p2", "p3")
     group = {"p1": Started(server.hosts, "p1", owners)}
@@ -195,6 +208,12 @@ def test_processors_come_lead_and_go_and_no_task_has_two_owners(server: ZooKeepe
     owners.wait_until(lambda now: not now)
     server.start()
     owners.wait_until(all_tasks_at("p2", "p3", "p4"))
+
+    hanging = Started(server.hosts, "p0", owners, hangs=True)
+    owners.wait_until(all_tasks_at("p0", "p2", "p3", "p4"))
+    owners.wait_until(all_tasks_at("p2", "p3", "p4"))
+    hanging.leave()
+    assert "hasn't checked in 1 s after its start" in hanging.failure
     assert owners.twice == []
     assert all(owners.starts[pid] > starts.get(pid, 0) for pid in group)
     for processor in group.values():
@@ -210,7 +229,8 @@ def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(
 ) -> None:
     """Asked and answered by Samza's placement messages; what is refused says why.
 
-    By TLS and a login, whose nodes nobody else may read or write.
+    By TLS and a login, whose nodes nobody else may read or write. And whoever leaves as planned is waited for by nobody,
+    though its session would have lived on for longer than this test waits.
     """
     login = {
         "security.protocol": "SASL_SSL",
@@ -221,7 +241,10 @@ def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(
     }
     owners = Owners()
     plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
-    group = [Started(secured.secure_hosts, pid, owners, plan, login) for pid in ("p1", "p2")]
+    group = [
+        Started(secured.secure_hosts, pid, owners, plan, login, session_ms=LONG_MS)
+        for pid in ("p1", "p2")
+    ]
     owners.wait_until(lambda now: sorted(len(tasks) for tasks in now.values()) == [2, 2])
     stranger = connect(ZooKeeperAddress(secured.hosts))
     with pytest.raises(InvalidInput, match=r"NoAuthError.*sasl\.username"):
@@ -256,8 +279,9 @@ def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(
     assert view.pins == {task: Pin("host-of-p2", placed.uuid)}
     assert (view.requests, view.restarts) == ((), {})
     assert {running.version for running in view.running.values()} == {view.agreed}
+    group[0].leave()
+    owners.wait_until(lambda now: set(now) == {"p2"} and len(now["p2"]) == 4)
     assert owners.twice == []
-    for processor in group:
-        processor.leave()
+    group[1].leave()
     session.stop()
     session.close()

@@ -158,3 +158,16 @@ def registered(member: Member) -> str | None:
         return member.register()
     except Unreachable:
         return None
+
+
+def test_ten_versions_are_kept(server: ZooKeeperServer) -> None:
+    """Models and barriers of those before are deleted as one is agreed on."""
+    with closing(Member(server.hosts, "p1")) as leader:
+        leader.register()
+        first = leader.group.view(None).highest + 1
+        for version in range(first, first + 12):
+            agree(leader, [], version)
+        kept = {str(version) for version in range(first + 2, first + 12)}
+        assert set(leader.session.get_children(PATHS.models)) == kept
+        barriers = leader.session.get_children(PATHS.barriers)
+        assert {name.rpartition("_")[2] for name in barriers} == kept

@@ -11,7 +11,8 @@ from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce.record import KEY, recorded
 from samza_dagster.orchestration.operations.control import PROGRESS
 from samza_dagster.placement import texts
-from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_restart
+from tests.rig.bounce_client import BounceClient
+from tests.rig.bounce_world import BEGIN_MS, BounceWorld, earlier_restart
 
 pytestmark = pytest.mark.dagster
 NOT_STARTED = (StatusCode.FAILED, texts.start_failed("host-1", "host-1"))

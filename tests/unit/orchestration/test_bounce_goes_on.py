@@ -13,7 +13,8 @@ from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import Stand
-from tests.rig.bounce_world import BEGIN_MS, BounceWorld, Killed
+from tests.rig.bounce_client import Killed
+from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 
 pytestmark = pytest.mark.unit
 SKEWS = [

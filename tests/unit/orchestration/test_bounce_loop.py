@@ -20,7 +20,8 @@ from samza_dagster.orchestration.plans.bounce import BouncePlan, make_plan
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.placement import texts
-from tests.rig.bounce_world import BEGIN_MS, BounceClient, BounceWorld, earlier_restart
+from tests.rig.bounce_client import BounceClient
+from tests.rig.bounce_world import BEGIN_MS, BounceWorld, earlier_restart
 
 pytestmark = pytest.mark.unit
 NOT_STARTED = (StatusCode.FAILED, texts.start_failed("a", "b"))

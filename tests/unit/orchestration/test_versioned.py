@@ -1,4 +1,4 @@
-"""What sensors and runs that wait keep as text: small, of any former release, and never an exception."""
+"""What sensors and runs that wait keep as text: small, and never an exception."""
 
 from __future__ import annotations
 
@@ -9,19 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.lag import Applied, Heard, HostClock
 from samza_dagster.orchestration.history.events import HistoryCursor
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.orchestration.waits.conditions import Met, Wait
 from samza_dagster.orchestration.waits.continuation import ContinuationCursor
-from samza_dagster.orchestration.watch.findings import CheckMemory, LastEvaluation, TrackedFinding
+from samza_dagster.orchestration.watch.findings import CheckMemory
 from samza_dagster.orchestration.watch.memory import (
-    Acted,
-    LeaderMark,
     Memory,
-    Suspect,
-    Trend,
 )
 
 pytestmark = pytest.mark.unit
@@ -87,55 +82,3 @@ def test_what_another_job_kept_is_nothing_and_no_news(kept: type[Versioned]) -> 
     assert kept.read(CURSORS[kept].to_text(), "other/1", told.append) is None
     assert kept.read("", JOB, told.append) is None
     assert told == []
-
-
-def test_a_memory_of_the_version_before_is_read() -> None:
-    """Its trends and reports were packed column by column, and of suspects defaults were left out."""
-    text = (
-        '{"version":2,"job":"demo/1","looked_ms":7,"suspects":{"silent|0|0#1":{"kind":"silent",'
-        '"subject":"0","members":[["0","0#1"]],"since_ms":5,"bad_ms":[5,6,7],"confirmed":true,'
-        '"was":["h","p","d"]}},"trends":"eJyLjlYyUNJRMlSK1Yk2N9exBFLGOnmlOTlABojSMYExoIIGOgZopBGY'
-        'xKcmFgDiNB1Y","acted":[{"uuid":"u","group":"0","processor":"0","at_ms":5,"ack":"",'
-        '"cap_ms":0}],"told":{"x":5},"leader":{"epoch":1,"beat_ms":2,"mark":3,"seen_ms":4},'
-        '"acks":{},"looks":4,"lost":{},"left_out":0,"read_to":-1,"heard":"eJyLjlYyUDBVitWJNgZik9'
-        'hYACWQBGk=","clock":"","ours":false,"deployment":"","deployment_ms":0}'
-    )
-    suspect = Suspect(
-        *("silent", "0", (("0", "0#1"),)),
-        since_ms=5,
-        bad=3,
-        bad_ms=(5, 6, 7),
-        confirmed=True,
-        was=("h", "p", "d"),
-    )
-    assert Memory.read(text, JOB) == Memory(
-        JOB,
-        looked_ms=7,
-        looks=4,
-        suspects={suspect.key: suspect},
-        trends={"0": Trend(77, silent_ms=3, moves=2), "1": Trend(9, down_ms=4)},
-        heard={"0 5": Heard(3, 4)},
-        leader=LeaderMark(1, 2, 3, 4),
-        acted=(Acted("u", "0", "0", 5),),
-        told={"x": 5},
-        ours=False,
-    )
-
-
-def test_a_board_of_the_version_before_is_read() -> None:
-    """What was followed beside findings, of either sensor, were rows of numbers."""
-    text = (
-        '{"version":1,"job":"demo/1","looked_ms":7,"checks":{"c":{"x":{"subject":"x","seen":"seen",'
-        '"fix":"fix","severity":"WARN","since_ms":5,"looks":2,"good":0,"on":true}}},"told":{"c":'
-        '{"fingerprint":"f","at_ms":6}},"extra":EXTRA,"clock":"k"}'
-    )
-    clocks = '{"clocks":{"h1":[5,null,null],"h2":[5,-1,1]},"looked_ms":6}'
-    standing = TrackedFinding("x", "seen", "fix", "WARN", since_ms=5, bad=2, confirmed=True)
-    board = CheckMemory(JOB, 7, {"c": {"x": standing}}, {"c": LastEvaluation("f", 6)}, "k")
-    assert CheckMemory.read(text.replace("EXTRA", clocks), JOB) == replace(
-        board, clocks={"h1": HostClock(5), "h2": HostClock(5, -1, 1)}, clocks_ms=6
-    )
-    samples = '{"0-0/s/0":[[1,2,3],[4,5,6]]}'
-    assert CheckMemory.read(text.replace("EXTRA", samples), JOB) == replace(
-        board, samples={"0-0/s/0": (Applied(1, 2, 3), Applied(4, 5, 6))}
-    )

@@ -74,6 +74,31 @@ def test_what_needn_t_move_stays_and_a_dead_processors_tasks_go_to_their_standby
     assert partitions[1].items() <= partitions[0].items()
 
 
+@pytest.mark.parametrize(("replicas", "moves"), [(0, [4, 4, 0]), (1, [4, 0, 4])])
+def test_a_rolling_upgrade_moves_the_tasks_of_who_is_down_away_and_back_and_no_others(
+    replicas: int, moves: list[int]
+) -> None:
+    """Of 12 active tasks on 3 processors 4 when one leaves and 4 when it is back, the fewest for an even spread:
+    at once, or where there are standbys when the leader asks again, as none starts without its state."""
+    plan = JobPlan({"in": 12}, {"in": "kafka"}, replicas, by_locality)
+    ids = ("a", "b", "c")
+    model = plan.model(group(*ids))
+    locality = {task: f"host-{pid}" for task, pid in at(model).items()}
+    for down in ids:
+        others = tuple(pid for pid in ids if pid != down)
+        counted: list[int] = []
+        for members in (others, ids, ids):
+            before = at(model)
+            model = plan.model(group(*members, model=model, locality=locality))
+            active = {n: p for n, p in at(model).items() if not n.startswith("Standby-")}
+            moved = [name for name, pid in active.items() if pid != before[name]]
+            for name in moved if replicas else ():
+                assert active[name] == before[f"Standby-{name}-0"]
+            locality |= {task: f"host-{pid}" for task, pid in at(model).items()}
+            counted.append(len(moved))
+        assert counted == moves, down
+
+
 def test_an_empty_group_is_refused() -> None:
     """It names what is missing."""
     with pytest.raises(InvalidInput, match="processor"):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import socket
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.standalone import locations
 from samza_dagster.standalone.locations import location_id
 
 pytestmark = pytest.mark.unit
@@ -22,6 +24,22 @@ def test_a_provider_is_named_and_several_are_one_location(tmp_path: Path) -> Non
     assert location_id("kubernetes", environment) == "orders-0"
     assert location_id("kubernetes", {**environment, "NODE_NAME": "n7"}) == "n7"
     assert location_id(f"env:RACK+file:{tmp_path / 'disk'}", environment) == "r1.disk-3"
+
+
+def test_a_package_brings_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Under an entry point; what stands behind the colon is its argument."""
+    point = EntryPoint(
+        "rack", "tests.unit.standalone.test_locations:rack_of", locations.ENTRY_POINTS
+    )
+    monkeypatch.setattr(
+        locations, "entry_points", lambda **asked: EntryPoints([point]).select(**asked)
+    )
+    assert location_id("rack:7+env:DISK", {"DISK": "d1"}) == "rack-7.d1"
+
+
+def rack_of(number: str) -> str:
+    """A provider."""
+    return f"rack-{number}"
 
 
 @pytest.mark.parametrize(

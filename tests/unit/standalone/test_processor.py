@@ -217,6 +217,26 @@ def test_work_starts_once_all_have_agreed() -> None:
         assert step(state, seen, 100, planned)[1] == commands
 
 
+def test_a_restart_within_the_debounce_time_interrupts_nobody_else() -> None:
+    """The leader never makes a version without the one that restarts: the next one has the same tasks for all, and
+    those of the others go on over it."""
+    back = Member("0009", "b", "h1")
+    leader = at(A, counted=(A, B), joined=1, work=runs(container("a", "a")), running=Running(1))
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    state, _ = step(leader, settled, 100, planned)
+    for now_ms, members in ((101, (A,)), (119, (A, back))):
+        state, commands = step(state, replace(settled, members=members), now_ms, planned)
+        assert commands == ()
+    came = replace(settled, members=(A, back))
+    state, commands = step(state, came, 119 + SETTINGS.debounce_ms, planned)
+    assert commands == (Publish(2, planned(came), 1),)
+    seen = group(A, back, version=2, a="a", b="b")
+    state, commands = step(state, seen, 140, planned)
+    assert commands == (JoinBarrier(2),)
+    agreed = group(A, back, version=2, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    assert step(state, agreed, 141, planned)[1] == (Report(Running(2, silent_ms=0)),)
+
+
 def test_who_came_after_a_version_was_published_is_not_awaited_and_joins_the_next() -> None:
     """Unless it is named: then it came back under its id."""
     seen = group(A, B, C, version=2, a="1", b="2")
@@ -359,6 +379,20 @@ def test_a_processor_that_is_told_to_restart_starts_all_its_tasks_in_new_contain
     state, (reported,) = step(rules.at_work(state, "b_2", 104), told, 104, planned)
     assert reported == Report(Running(1, restart="u", silent_ms=4))
     assert step(state, told, 105, planned)[1] == ()
+
+
+def test_who_has_a_container_that_does_not_check_in_in_time_gives_up() -> None:
+    """Its tasks go to the others, and each request that waits for it ends, as when a container ends by itself."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
+    few = replace(Settings(), start_ms=1_000)
+    state, _ = step(at(B, joined=1, settings=few), settled, 100, planned)
+    assert step(state, settled, 1_099, planned)[1] == ()
+    assert rules.wake_ms(replace(state, heard_ms=1_099)) == 1_100
+    _, (given_up,) = step(state, settled, 1_100, planned)
+    assert isinstance(given_up, GiveUp)
+    assert given_up.why == "container b hasn't checked in 1 s after its start"
+    state = rules.at_work(state, "b", 1_050)
+    assert step(state, settled, 1_100, planned)[1] == (Report(Running(1)),)
 
 
 def test_standby_tasks_start_once_the_active_ones_that_start_too_have_been_at_work_for_a_while() -> (

@@ -14,12 +14,12 @@ from samza_dagster.lag import (
     Replica,
     Report,
     Stand,
-    Steadiness,
+    Standing,
     course,
     of_standby,
     replica_readiness,
     standby_readiness,
-    steadiness,
+    standing,
 )
 from samza_dagster.lag.stand import NO_CHANGELOG
 from tests.rig.fleets import Changelog, Fault, Fleet, Shape
@@ -41,8 +41,8 @@ def follower(lags: list[int], per_s: int = 100, every_ms: int = 10_000) -> list[
     ]
 
 
-def judged(reports: list[Report], bounds: Bounds = BOUNDS, silent_ms: int = 0) -> Steadiness:
-    return steadiness(course(reports), silent_ms, bounds)
+def judged(reports: list[Report], bounds: Bounds = BOUNDS, silent_ms: int = 0) -> Standing:
+    return standing(course(reports), silent_ms, bounds)
 
 
 def stands(fault: Fault, shape: Shape = SHAPE, bounds: Bounds = BOUNDS) -> set[Stand]:
@@ -254,12 +254,12 @@ def test_only_lengths_of_time_count(lags: list[int], shift_ms: int) -> None:
 @given(st.sampled_from(list(Stand)), st.sampled_from(list(Stand)))
 def test_a_standby_is_ready_when_all_of_it_is(one: Stand, other: Stand) -> None:
     """Its worst part speaks for it."""
-    found = of_standby({"a": Steadiness(one, "", 1.0), "b": Steadiness(other, "", 2.0)})
+    found = of_standby({"a": Standing(one, "", 1.0), "b": Standing(other, "", 2.0)})
     assert found.is_ready == (one is other is Stand.READY)
 
 
 def test_nothing_reported_is_unknown() -> None:
     """Also what a new process has reported without an offset."""
-    assert steadiness(Course(), 0, BOUNDS).stand is Stand.UNKNOWN
+    assert standing(Course(), 0, BOUNDS).stand is Stand.UNKNOWN
     assert judged([Report(0, "p", None, 0, 5)]).stand is Stand.UNKNOWN
     assert Changelog().end_at(5) == 0

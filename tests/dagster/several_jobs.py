@@ -1,0 +1,92 @@
+"""A component of several Samza jobs, over a world for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dagster as dg
+from fake_lookout import LOOKOUTS, LookoutClient
+from fake_placement import WORLDS, FakeClient, World
+
+from samza_dagster import SamzaJobComponent
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.resource import SamzaClientResource
+
+SEVERAL = ["orders", "billing/2"]
+
+
+class Worlds(SamzaClientResource):
+    """The resource over a world for each job; `bootstrap_servers` says of which kind."""
+
+    def open_client(self) -> Any:
+        if self.bootstrap_servers == "watched":
+            return LookoutClient(LOOKOUTS[self.job])
+        return FakeClient(WORLDS[self.job])
+
+    def deployed_jobs(self) -> list[str]:
+        return [*WORLDS, *LOOKOUTS]
+
+
+class Several(SamzaJobComponent):
+    """The component over those worlds."""
+
+    def build_resources(self) -> dict[str, Any]:
+        made = super().build_resources()
+        samza = made["samza"]
+        fields = {name: getattr(samza, name) for name in SamzaClientResource.model_fields}
+        return {**made, "samza": Worlds(**fields)}
+
+
+def component(**attributes: Any) -> SamzaJobComponent:
+    given: dict[str, Any] = {"bootstrap_servers": "placed", "jobs": SEVERAL} | attributes
+    return Several(policies=PlacementPolicies(verify_timeout_s=1), **given)
+
+
+def loaded(**attributes: Any) -> dg.RepositoryDefinition:
+    return dg.build_defs_for_component(component(**attributes)).get_repository_def()
+
+
+@contextmanager
+def two_jobs(home: str) -> Iterator[dg.DagsterInstance]:
+    """Their worlds, and an instance on SQLite, which threads may share."""
+    WORLDS.update({job: World.demo() for job in ("orders/1", "billing/2")})
+    with dg.DagsterInstance.from_config(home) as made:
+        yield made
+    WORLDS.clear()
+    LOOKOUTS.clear()
+
+
+@contextmanager
+def ticking(
+    instance: dg.DagsterInstance, several: dg.RepositoryDefinition, cursor: str | None = None
+) -> Iterator[dg.SensorEvaluationContext]:
+    with dg.build_sensor_context(
+        instance=instance,
+        repository_def=several,
+        cursor=cursor,
+        resources=dict(several.get_top_level_resources()),
+    ) as context:
+        yield context
+
+
+def tick(
+    instance: dg.DagsterInstance,
+    several: dg.RepositoryDefinition,
+    sensor: str,
+    cursor: str | None = None,
+) -> Any:
+    """A tick, and what the daemon does with its result."""
+    with ticking(instance, several, cursor) as context:
+        result = several.get_sensor_def(sensor).evaluate_tick(context)
+    for one in result.dynamic_partitions_requests or []:
+        name, keys = one.partitions_def_name, list(one.partition_keys)
+        if isinstance(one, dg.AddDynamicPartitionsRequest):
+            instance.add_dynamic_partitions(name, keys)
+        else:
+            for key in keys:
+                instance.delete_dynamic_partition(name, key)
+    for event in result.asset_events:
+        instance.report_runless_asset_event(event)
+    return result

@@ -1,0 +1,194 @@
+"""A tick of a sensor looks at all Samza jobs of its component, side by side and in bounded time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+import pytest
+from fake_lookout import LOOKOUTS, Lookout
+from several_jobs import Worlds, loaded, tick, ticking, two_jobs
+
+from samza_dagster.errors import Unreachable
+from samza_dagster.orchestration import job_sensor
+from samza_dagster.orchestration.job_sensor import JobCursors, JobTick, of_every_job
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.watch import check_tick
+from samza_dagster.orchestration.watch.evaluations import newest_evaluation
+
+pytestmark = pytest.mark.dagster
+
+
+@pytest.fixture
+def instance(dagster_home: Callable[[Path], Path], tmp_path: Path) -> Iterator[dg.DagsterInstance]:
+    with two_jobs(str(dagster_home(tmp_path))) as made:
+        yield made
+
+
+def test_a_check_passes_when_it_does_for_each_job(instance: dg.DagsterInstance) -> None:
+    """Any number of times: Dagster takes one evaluation of a partition that no run made, and no second."""
+    several, cursor = loaded(), None
+    key = dg.AssetCheckKey(dg.AssetKey("container_locality"), "same_host")
+
+    def ticked(found: dict[str, bool]) -> dg.AssetCheckEvaluation:
+        def one_tick(_one: JobTick, samza: SamzaClientResource) -> Any:
+            if samza.job not in found:
+                return dg.SkipReason("nothing new")
+            passed = found[samza.job]
+            event = dg.AssetCheckEvaluation(
+                asset_key=key.asset_key, check_name=key.name, passed=passed, description="as seen"
+            )
+            return dg.SensorResult(asset_events=[event])
+
+        nonlocal cursor
+        with ticking(instance, several, cursor) as context:
+            told = of_every_job(context, context.resources.samza, one_tick, {})
+        assert isinstance(told, dg.SensorResult)
+        cursor = told.cursor
+        for event in told.asset_events or []:
+            instance.report_runless_asset_event(event)
+        newest = newest_evaluation(instance, key)
+        assert newest is not None
+        return newest[0]
+
+    assert ticked({"orders/1": True, "billing/2": True}).passed
+    told = ticked({"orders/1": False})
+    assert not told.passed
+    assert told.description == "orders/1: as seen"
+    told = ticked({"billing/2": True})
+    assert not told.passed
+    assert told.description == "billing/2: as seen; failing still: orders/1"
+    assert ticked({"orders/1": True}).passed
+
+
+def test_one_job_s_fault_ends_no_other_s_tick(instance: dg.DagsterInstance) -> None:
+    """It is told, and that job's cursor stays."""
+    with ticking(instance, loaded()) as context:
+
+        def ticked(one: JobTick, samza: SamzaClientResource) -> Any:
+            if samza.job == "orders/1":
+                raise ValueError("broken")
+            return dg.SensorResult(cursor="7")
+
+        told = of_every_job(context, context.resources.samza, ticked, {})
+    assert isinstance(told, dg.SensorResult)
+    kept = JobCursors.read(told.cursor)
+    assert kept is not None
+    assert kept.cursors == {"billing/2": "7"}
+    assert "orders/1: failed: ValueError('broken')" in str(told.skip_reason)
+
+
+def test_a_job_that_is_unreachable_keeps_no_other_from_being_watched(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own line says so."""
+    now_ms = Lookout().now_ms
+    monkeypatch.setattr(check_tick.time, "time_ns", lambda: now_ms * 1_000_000)
+    monkeypatch.setattr(check_tick, "since_boot", lambda: ("this boot", now_ms))
+    LOOKOUTS["orders/1"] = LOOKOUTS["billing/2"] = Lookout()
+    LOOKOUTS["billing/2"].alive()
+    opened = Worlds.open_client
+
+    def one_is_away(samza: Worlds) -> Any:
+        if samza.job == "orders/1":
+            raise Unreachable("read the job", seen="no broker answers", fix="start it")
+        return opened(samza)
+
+    monkeypatch.setattr(Worlds, "open_client", one_is_away)
+    several = loaded(bootstrap_servers="watched")
+    result = tick(instance, several, "invariants")
+    assert {event.metadata["job"].value for event in result.asset_events} == {"billing/2"}
+    told = str(tick(instance, several, "invariants", result.cursor).skip_message)
+    assert "orders/1: " in told
+    assert "no broker answers" in told
+
+
+def test_a_job_that_outlasts_a_tick_is_not_asked_again_before_that_has_ended(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever hangs takes one thread, however many ticks there are, and no other job's turn; what it
+    tells in the end counts."""
+    monkeypatch.setattr(job_sensor, "JOBS_AT_ONCE", 1)
+    monkeypatch.setattr(job_sensor, "END_WITHIN_S", 0.2)
+    several = loaded(jobs=["a", "b", "c"])
+    over, turns, outlasting = threading.Event(), list[str](), job_sensor.Outlasting()
+    cursor: str | None = None
+
+    def hanging(_one: JobTick, samza: SamzaClientResource) -> Any:
+        turns.append(samza.job)
+        if samza.job == "a/1":
+            over.wait(60)
+        return dg.SensorResult(cursor=f"{len(turns)} turns")
+
+    def ticked() -> str:
+        nonlocal cursor
+        with ticking(instance, several, cursor) as context:
+            told = of_every_job(context, context.resources.samza, hanging, outlasting)
+        assert isinstance(told, dg.SensorResult)
+        cursor = told.cursor
+        return str(told.skip_reason)
+
+    still = "still at it, and not asked again before that ends: a/1"
+    try:
+        told = ticked()
+        assert "0 of 3 jobs" in told
+        assert f"left for the next tick: b/1, c/1; {still}" in told
+        for _ in range(3):
+            told = ticked()
+            assert "2 of 3 jobs" in told
+            assert still in told
+        assert turns == ["a/1", *("b/1", "c/1") * 3]
+        assert outlasting.keys() == {"a/1"}
+    finally:
+        over.set()
+    assert outlasting["a/1"].result(60) is not None
+    assert "3 of 3 jobs" in ticked()
+    kept = JobCursors.read(cursor)
+    assert kept is not None
+    assert kept.cursors["a/1"] == "7 turns"
+    assert outlasting == {}
+
+
+def test_what_a_tick_has_no_time_for_is_named_and_comes_first_in_the_next(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No job is left for ever."""
+    monkeypatch.setattr(job_sensor, "JOBS_AT_ONCE", 1)
+    several = loaded(jobs=[f"job-{n:03}" for n in range(40)])
+    now, turns = [0.0], list[str]()
+
+    def slow(_one: JobTick, samza: SamzaClientResource) -> Any:
+        turns.append(samza.job)
+        now[0] += 1.0
+        return dg.SensorResult(cursor="1")
+
+    with ticking(instance, several) as context:
+        told = of_every_job(context, context.resources.samza, slow, {}, lambda: now[0])
+    assert isinstance(told, dg.SensorResult)
+    kept = JobCursors.read(told.cursor)
+    assert kept is not None
+    assert len(turns) == 31
+    assert set(kept.left) == {f"job-{n:03}/1" for n in range(40)} - set(turns)
+    assert "31 of 40 jobs" in str(told.skip_reason)
+    assert "left for the next tick: job-031/1" in str(told.skip_reason)
+    turns.clear()
+    with ticking(instance, several, told.cursor) as context:
+        of_every_job(context, context.resources.samza, slow, {}, lambda: 0.0)
+    assert turns[: len(kept.left)] == sorted(kept.left)
+
+
+def test_without_kafka_nothing_is_known_of_a_pattern_and_every_cursor_stays(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tick is skipped: none of the jobs is taken for gone."""
+
+    def away(_self: Worlds) -> list[str]:
+        raise Unreachable("list the topics", seen="no broker", fix="start it")
+
+    monkeypatch.setattr(Worlds, "deployed_jobs", away)
+    result = tick(instance, loaded(jobs=["orders*/*"]), "choices")
+    assert "which Samza jobs there are isn't known" in str(result.skip_message)
+    assert result.cursor is None
