@@ -169,7 +169,7 @@ def coordinator_findings(view: JobView) -> Iterator[Condition]:
             fix,
         )
     lost = [name for name, host in sorted(view.hosts.items()) if host.state == LOST_STATE]
-    if view.capabilities.knows_all_hosts and view.hosts:
+    if view.agreement is None and view.capabilities.knows_all_hosts and view.hosts:
         seen = f"silent: {', '.join(lost)}" if lost else f"{len(view.hosts)} hosts"
         fix = (
             "start the agent there (samza-dagster agent run); its containers are replaced meanwhile"

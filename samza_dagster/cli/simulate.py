@@ -82,7 +82,14 @@ def _file(name: str, parameter: str, told: str, *, exists: bool = True) -> Calla
     epilog="Exit codes: 0 every rule held, 1 one broke or was never put to the test, or in a run of "
     f"{_LONG_RUN:,} events a fault met a transition less than {AT_LEAST} times, 2 bad usage.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, metavar="N")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Of the first history; the same one gives the same histories.",
+)
 @_number("events", 50_000, "Events that the reducer takes, over all histories.")
 @_number("workers", 1, "Processes; the seeds are the same for any number.", most=64)
 @_number("laws-every", 1, "The laws judge every Nth history; the invariants judge each.")

@@ -92,16 +92,21 @@ class KafkaCluster:
         return shared_readers.reader(self._settings(own), partial(self._make, Consumer))
 
     def producer(
-        self, *, transactional_id: str | None = None, timeout_ms: int = 10_000
+        self,
+        *,
+        transactional_id: str | None = None,
+        timeout_ms: int = 10_000,
+        is_idempotent: bool = True,
     ) -> Producer:
         """An idempotent producer without batching delay, or a transactional one.
 
         `timeout_ms` bounds the delivery of a record (of a transaction: how long the
-        broker keeps it open).
+        broker keeps it open). One that isn't idempotent may write a record twice, and begins at
+        once: to get its id from the brokers takes another up to a second.
         """
         from confluent_kafka import Producer
 
-        settings = {"enable.idempotence": "true", "acks": "all", "linger.ms": "0"}
+        settings = {"enable.idempotence": str(is_idempotent), "acks": "all", "linger.ms": "0"}
         if transactional_id is None:
             settings["message.timeout.ms"] = str(timeout_ms)
         else:

@@ -58,7 +58,8 @@ def publish_fleet(
             asked = f"publish the readiness of the standbys of {'/'.join(job)}"
             failed.setdefault(job, cluster.failure(asked, error, _ANSWER_S, names[job]))
 
-    producer = cluster.producer(timeout_ms=round(1000 * _ANSWER_S))
+    # There is one record for a standby: to write it twice does no harm.
+    producer = cluster.producer(timeout_ms=round(1000 * _ANSWER_S), is_idempotent=False)
     try:
         told = [(job, *one) for job, its in jobs.items() if job not in failed for one in its]
         for first in range(0, len(told), _AT_ONCE):

@@ -7,6 +7,7 @@ import shlex
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,7 +39,9 @@ def sandbox() -> None:
 
 @sandbox.command()
 @_NAME
-@click.option("--actives", type=click.IntRange(1, 16), default=2, show_default=True)
+@click.option(
+    "--actives", type=click.IntRange(1, 16), default=2, show_default=True, help="Active containers."
+)
 @click.option(
     "--standbys", type=click.IntRange(0, 3), default=1, show_default=True, help="Per active."
 )
@@ -72,7 +75,9 @@ def sandbox() -> None:
     show_default=True,
     help="What takes its tasks from a container that nobody has seen dead.",
 )
-@click.option("--brokers", type=click.IntRange(1, 9), default=1, show_default=True)
+@click.option(
+    "--brokers", type=click.IntRange(1, 9), default=1, show_default=True, help="Of Kafka."
+)
 @click.option(
     "--yarn", is_flag=True, help="Under Samza's own Application Master, on a real YARN; no fencing."
 )
@@ -223,14 +228,16 @@ def status(name: str, env: bool, as_json: bool) -> None:
     """
     from samza_dagster.sandbox.lifecycle import Sandbox
 
-    facts = Sandbox(name).status()
+    box = Sandbox(name)
+    facts = box.status()
     if env and not as_json:
-        click.echo(_exports(facts))
+        click.echo(_exports(facts, box.dagster_home))
     else:
         click.echo(json.dumps(facts) if as_json else _describe(facts))
 
 
-def _exports(facts: dict[str, Any]) -> str:
+def _exports(facts: dict[str, Any], dagster_home: Path) -> str:
+    """The job for the other commands, and its Dagster, once there is one, for those that read runs."""
     from samza_dagster.sandbox import demo_job
 
     if not facts["bootstrap_servers"]:
@@ -247,6 +254,8 @@ def _exports(facts: dict[str, Any]) -> str:
         yarn_resource_manager=facts.get("resource_manager", ""),
         zookeeper=facts["zookeeper"] or "",
     )
+    if (dagster_home / "dagster.yaml").is_file():
+        values["DAGSTER_HOME"] = str(dagster_home)
     return "\n".join(f"export {name}={shlex.quote(text)}" for name, text in values.items())
 
 

@@ -49,8 +49,9 @@ from samza_dagster.snapshots.source import (
     Found,
     Readers,
     Span,
+    marked,
 )
-from samza_dagster.snapshots.tables import File, Mark, Tables, paths_of
+from samza_dagster.snapshots.tables import File, Mark, Tables, job_names, paths_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -140,7 +141,7 @@ class _Taking:
         self._lap("reports")
         fresh = [file for one in found for file in one.files]
         if read_now:
-            self._store.commit("facts", [*fresh, self._store.write("facts", _marked(read_now))])
+            self._store.commit("facts", [*fresh, self._store.write("facts", marked(read_now))])
         marks |= {(one.topic_id, one.partition): mark for one, mark in read_now.items()}
         self._lap("keep")
         past = history(self._store, self._at)
@@ -348,7 +349,7 @@ class _Taking:
         context = self._spark.sparkContext
         names = {name for name, _ in asked.jobs}
         if asked.folds:
-            names |= _job_names(table)
+            names |= job_names(table)
         dealt = parts(names, context.defaultParallelism)
         judged: Any = context.parallelize(dealt, len(dealt)).flatMap(asked.judged)
         judged.persist(StorageLevel.MEMORY_AND_DISK)
@@ -376,29 +377,6 @@ class _Taking:
         stream = self._jobs[job].coordinator_stream_topic
         own = (stream, checkpoint_topic(*job), state_topic(*job))
         return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
-
-
-def _marked(read_now: Mapping[Span, Mark]) -> list[dict[str, Any]]:
-    return [
-        {
-            "topic": one.topic,
-            "topic_id": one.topic_id,
-            "partition": one.partition,
-            "offset": mark.offset,
-            "came_ms": mark.read_ms,
-            "kind": facts.READ,
-            "name": "",
-            "source": "",
-            "at_ms": mark.newest_ms,
-        }
-        for one, mark in read_now.items()
-    ]
-
-
-def _job_names(table: Any) -> set[str]:
-    pc: Any = import_module("pyarrow.compute")
-    rows: Any = table.to_pyarrow_dataset().to_table(columns=["job_name"])
-    return {name for name in pc.unique(rows["job_name"]).to_pylist() if name is not None}
 
 
 def _is_of(kind: str, wanted: bool, told: tuple[str, Any]) -> bool:

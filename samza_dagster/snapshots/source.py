@@ -20,7 +20,7 @@ from samza_dagster.snapshots import facts
 from samza_dagster.snapshots.coordinated import Coordinated
 from samza_dagster.snapshots.facts import Fact, Report, Unreadable
 from samza_dagster.snapshots.job import KEPT_REPORTS, Kept, kept_reports
-from samza_dagster.snapshots.tables import File, Tables
+from samza_dagster.snapshots.tables import File, Mark, Tables
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -108,6 +108,24 @@ def deal(spans: Sequence[Span], parts: int) -> list[list[Span]]:
             room -= end - start
             start = end
     return dealt
+
+
+def marked(read_now: Mapping[Span, Mark]) -> list[Row]:
+    """Rows of table `facts` that say how far these partitions are read."""
+    return [
+        {
+            "topic": one.topic,
+            "topic_id": one.topic_id,
+            "partition": one.partition,
+            "offset": mark.offset,
+            "came_ms": mark.read_ms,
+            "kind": facts.READ,
+            "name": "",
+            "source": "",
+            "at_ms": mark.newest_ms,
+        }
+        for one, mark in read_now.items()
+    ]
 
 
 class _Reading:

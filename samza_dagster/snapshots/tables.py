@@ -203,6 +203,13 @@ def paths_of(opened: Any) -> list[str]:
     return [path for path, _ in _files(opened)]
 
 
+def job_names(opened: Any) -> set[str]:
+    """Those that an opened table has rows of."""
+    pc: Any = import_module("pyarrow.compute")
+    rows: Any = opened.to_pyarrow_dataset().to_table(columns=["job_name"])
+    return {name for name in pc.unique(rows["job_name"]).to_pylist() if name is not None}
+
+
 def _files(opened: Any) -> list[tuple[str, int]]:
     actions: Any = opened.get_add_actions(flatten=True)
     return list(zip(*(actions[name].to_pylist() for name in ("path", "size_bytes")), strict=True))

@@ -160,8 +160,9 @@ class Cockpit:
         expect(shown).to_be_in_viewport(timeout=60_000 * PACE)
 
     def picture_of_the_pages(self, name: str) -> None:
-        """The window as a picture of README and pages, where they are to be made anew."""
+        """The window, whole with its icons, for README and pages, where they are to be made anew."""
         if os.environ.get(PAGES):
+            self.page.wait_for_load_state("networkidle")
             self.page.screenshot(path=Path(os.environ[PAGES]) / f"{name}.png")
 
     def open_markdown(self, key: str) -> Locator:

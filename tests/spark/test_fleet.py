@@ -192,6 +192,16 @@ def test_the_newest_readiness_of_each_standby_is_published(story: Story) -> None
     }
 
 
+def test_each_active_is_told_of_on_each_host_of_the_fleet(story: Story) -> None:
+    """Also where nothing of its job is; and on any other, of which nobody has told."""
+    hosts = {row["host"] for row in story.second.rows("container_locality")}
+    told: dict[tuple[str, str], set[str | None]] = {}
+    for row in story.second.rows("restore_forecast"):
+        told.setdefault((row["job_name"], row["processor_id"]), set()).add(row["host"])
+    assert len(hosts) > 4
+    assert all(mine == {*hosts, None} for mine in told.values())
+
+
 def test_what_is_no_snapshot_is_kept_aside_with_its_offset(story: Story) -> None:
     """The huge one and the one of next year too; the records around them count."""
     aside = [row for row in facts_of(story) if row["kind"] == "unreadable"]

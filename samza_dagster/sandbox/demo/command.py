@@ -22,8 +22,14 @@ from samza_dagster.sandbox.load_plan import RATE
 @click.command("demo")
 @click.option("--once", is_flag=True, help="End by itself; exit 0 only if all held.")
 @click.option("--name", default="demo", show_default=True, help="Name of the sandbox.")
-@click.option("--state-mb", type=click.FloatRange(1, 4096), default=50.0, show_default=True)
-@click.option("--rate", type=click.FloatRange(1, 5000), default=RATE, show_default=True)
+@click.option(
+    "--state-mb", type=click.FloatRange(1, 4096), default=50.0, show_default=True,
+    help="Live state per active, MB.",
+)  # fmt: skip
+@click.option(
+    "--rate", type=click.FloatRange(1, 5000), default=RATE, show_default=True,
+    help="Records a second.",
+)  # fmt: skip
 @click.option("--yarn", is_flag=True, help="Under Samza's own Application Master, on a real YARN.")
 @click.option(
     "--standalone", is_flag=True, help="Standalone processors over a ZooKeeper: one is killed."

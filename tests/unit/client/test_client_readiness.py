@@ -45,7 +45,7 @@ def test_explain_says_how_long_a_takeover_would_wait_now(behind: Any) -> None:
     publish(behind, REPORTED_MS - 60_000)
     notices = behind.client().explain("0", "host-3").notices
     (told,) = [text for text in notices if text.startswith("0-0: ")]
-    assert "ready, a takeover now would wait 4.0 s for its state" in told
+    assert "ready when last judged; a takeover now would wait 4.0 s for its state" in told
     assert "nine times of ten" in told
     assert [t for t in behind.client().explain("0-0", "ANY_HOST").notices if t == told]
 

@@ -112,6 +112,10 @@ def test_status_env_gives_a_shell_what_the_other_commands_read(
     registry.update(options={"standalone": True}, zookeeper="127.0.0.1:2")
     registry.add(ProcessRecord.of("zookeeper", os.getpid()))
     assert "export SAMZA_DAGSTER_ZOOKEEPER=127.0.0.1:2" in run("status", "--env").stdout
+    dagster_home = Sandbox("default").dagster_home
+    dagster_home.mkdir(parents=True)
+    (dagster_home / "dagster.yaml").touch()
+    assert f"export DAGSTER_HOME={dagster_home}" in run("status", "--env").stdout
 
 
 def test_a_standalone_sandbox_names_the_parts_that_are_gone() -> None:
