@@ -152,7 +152,7 @@ test-browser: $(STAMP) java ## Chromium against the real UI over real Samza cont
 	@$(BIN)/python -m pytest tests/browser -q -m browser --durations=5
 
 .PHONY: test-spark-cluster docs-pictures
-test-spark-cluster: $(STAMP) java ## a snapshot on a Spark cluster, a master and two workers on this machine; a stream of snapshots that is killed (2 minutes)
+test-spark-cluster: $(STAMP) java ## snapshots on a Spark cluster, a master and two workers on this machine; of a job that runs, held against its stores' files; on S3 and HDFS; a stream of them that is killed (5 minutes)
 	@$(BIN)/python -m pytest tests/spark -q -m cluster
 
 docs-pictures: $(STAMP) java ## the pictures of a run's and an asset's page that README shows, from the browser tests (3 minutes)

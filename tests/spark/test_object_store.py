@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import urllib.request
@@ -14,19 +15,22 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.directories import artifacts_directory
 from samza_dagster.metadata import Connection
 from samza_dagster.sandbox import process
-from samza_dagster.sandbox.artifacts import class_path
+from samza_dagster.sandbox.ivy import retrieve, retrieved_path
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
 from samza_dagster.sandbox.yarn.cluster import JVM_OPTIONS
 from samza_dagster.snapshots import Tables, take_fleet
+from samza_dagster.snapshots.session import pyspark_home
 from tests.rig.waiting import until
 from tests.spark.conftest import RECORDED_AT_MS, at
 
 pytestmark = pytest.mark.cluster
 UV = Path(sys.executable).parent / "uv"
 MOTO = "moto[s3]>=5.1,<6"
+SERVERS = ("org.apache.hadoop", "hadoop-client-minicluster", "3.4.1")
 
 
 @contextmanager
@@ -79,9 +83,19 @@ def test_an_s3_endpoint_holds_the_tables(
         holds(tables, spark, recorded_job)
 
 
+def hadoop_servers() -> Path:
+    """NameNode and DataNode of the release whose client pyspark carries, fetched once."""
+    kept = artifacts_directory() / "hdfs-of-tests"
+    jar = retrieved_path(kept, *SERVERS)
+    if not jar.is_file():
+        kept.mkdir(parents=True, exist_ok=True)
+        retrieve([SERVERS], kept, lambda: None)
+    return jar
+
+
 @contextmanager
 def hdfs(directory: Path) -> Generator[Tables]:
-    """A NameNode and a DataNode, of the Hadoop that the sandbox's YARN is."""
+    """A NameNode and a DataNode."""
     name, *others = (f"{LOOPBACK}:{port}" for port in free_ports(5, LOOPBACK))
     web, data, data_web, data_calls = others
     site = {
@@ -96,13 +110,14 @@ def hdfs(directory: Path) -> Generator[Tables]:
     settings = directory / "settings"
     settings.mkdir()
     entries = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in site.items())
-    (settings / "core-site.xml").write_text(f"<configuration>{''.join(entries)}</configuration>")
-    path = f"{settings}:{class_path('samza-yarn')}"
+    text = f"<configuration>{''.join(entries)}</configuration>"
+    for file in ("core-site.xml", "hdfs-site.xml"):  # the latter over Hadoop's own for HDFS
+        (settings / file).write_text(text)
+    jars = (settings, hadoop_servers(), pyspark_home() / "jars" / "*")
+    path = os.pathsep.join(map(str, jars))
     server = [str(find_java().program), "-Xmx256m", *JVM_OPTIONS, "-cp", path]
     namenode = [*server, "org.apache.hadoop.hdfs.server.namenode.NameNode"]
-    subprocess.run(
-        [*namenode, "-format", "-nonInteractive"], check=True, capture_output=True, timeout=60
-    )
+    subprocess.run([*namenode, "-format", "-nonInteractive"], check=True, timeout=60)
     started: list[process.ProcessRecord] = []
 
     def has_a_datanode() -> bool:
