@@ -167,7 +167,7 @@ SUITES = (
         *("chaos without a fence", 230, ("make", "chaos-blind", "SEED={seed}")),
         *("chaos_blind.json", _blind),
     ),
-    Suite("simulator", 180, ("make", "simulate", "EVENTS=1000000"), "simulation.json", _simulated),
+    Suite("simulator", 130, ("make", "simulate", "EVENTS=1000000"), "simulation.json", _simulated),
     Suite(
         "small world", 240, ("make", "small-world", "STATES=300000"), "small_world.json", _explored
     ),
@@ -178,13 +178,13 @@ SUITES = (
         *("standalone groups", 80, ("make", "simulate-standalone", "STANDALONE_EVENTS=300000")),
         *("standalone.json", _simulated),
     ),
-    Suite("planted bugs", 260, ("make", "mutants"), "mutants.json", _caught),
+    Suite("planted bugs", 235, ("make", "mutants"), "mutants.json", _caught),
 )
 """Those that a week sees. The sizes of tests rotate by the day, so that more weeks see more."""
 
 MEASUREMENTS = (
-    Suite("YARN, its page", 235, ("make", "test-yarn-page")),
-    Suite("YARN, requests", 330, ("make", "test-yarn-requests", "REQUESTS=25", "SEED={seed}")),
+    Suite("YARN, its page", 205, ("make", "test-yarn-page")),
+    Suite("YARN, requests", 285, ("make", "test-yarn-requests", "REQUESTS=25", "SEED={seed}")),
     Suite("operators", 120, ("make", "operators", "SAMPLE=8", "SEED={seed}", "AT_LEAST=0.75"), "operators.json", _killed),
     Suite("request to response", 90, ("make", "bench-response"), "response_latency.json", _latency),
     Suite("a step of the reducer", 60, ("make", "bench-reducer"), "reducer_speed.json", _speed),

@@ -159,10 +159,15 @@ class Cockpit:
         shown = self.page.get_by_text(text).last
         expect(shown).to_be_in_viewport(timeout=60_000 * PACE)
 
-    def picture_of_the_pages(self, name: str) -> None:
-        """The window, whole with its icons, for README and pages, where they are to be made anew."""
+    def picture_of_the_pages(self, name: str, *shown: str) -> None:
+        """The window as a picture of README and pages, where they are to be made anew.
+
+        Its second look, which has the icons at hand, once all of `shown` is there.
+        """
         if os.environ.get(PAGES):
-            self.page.wait_for_load_state("networkidle")
+            self.page.reload(wait_until="domcontentloaded")
+            for text in shown:
+                self.sees(text)
             self.page.screenshot(path=Path(os.environ[PAGES]) / f"{name}.png")
 
     def open_markdown(self, key: str) -> Locator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 import pytest
 from playwright.sync_api import expect
@@ -45,7 +46,8 @@ def test_the_page_of_an_asset_shows_its_picture_without_a_click(
         assert first.top < 800
     cockpit.screenshot(f"asset-{asset}-{scheme}")
     if asset == "container_locality" and scheme == "light":
-        cockpit.picture_of_the_pages("map")
+        at_the_end_of_its_history = f"/{datetime.now(UTC).year}"
+        cockpit.picture_of_the_pages("map", " ago", "check results", at_the_end_of_its_history)
     assert not MILLISECONDS.search(cockpit.page.locator("body").inner_text())
 
 

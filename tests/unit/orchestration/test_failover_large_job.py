@@ -60,11 +60,11 @@ def test_the_cursor_of_a_thousand_busy_containers_is_small_and_quick() -> None:
     for look in range(3):
         now += 20_000
         memory = judge(busy("0", look), memory, AutoFailover(), now).memory
-    sight = busy("0", 3)
-    began = time.perf_counter()
-    judged = judge(sight, memory, AutoFailover(), now + 600)
+    observation = busy("0", 3)
+    began = time.process_time()
+    judged = judge(observation, memory, AutoFailover(), now + 600)
     text = judged.memory.to_text()
     assert Memory.read(text, "demo/1") == judged.memory
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 1
     assert len(memory.trends) == CONTAINERS
     assert len(text) < 40_000
