@@ -41,8 +41,6 @@ _NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system
 _NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
 _TASK, _STANDBY = "TaskName-", "TaskName-Standby-"
 _HEADER = b'{"header":{'
-_SOURCE = b'"source":"'
-_STANDBY_SOURCE = _SOURCE + _STANDBY.encode()
 _END = b"}}"
 _TASKS_NAME = "org.apache.samza.container.TaskInstanceMetrics"
 _TASKS = f'"{_TASKS_NAME}":{{'.encode()
@@ -140,8 +138,6 @@ def report_of(value: bytes | None) -> Report | None:
         raise Unreadable("it has no value")
     if len(value) > HUGE_BYTES:
         raise Unreadable(f"it has {len(value):,} bytes")
-    if _is_of_another(value):
-        return None
     header = _header(value)
     if header is None:
         value = _as_samza_writes(value)
@@ -196,17 +192,6 @@ def _loaded(text: bytes | None) -> object:
 
 def _field(found: object, name: str) -> Any:
     return cast("dict[str, Any]", found).get(name) if isinstance(found, dict) else None
-
-
-def _is_of_another(value: bytes) -> bool:
-    """Whether it is a whole snapshot, as Samza writes it, and not a standby's task's: nine of ten are such.
-
-    By its bytes alone: to parse each header would cost as much as all else that is done with a record.
-    """
-    if not (value.startswith(_HEADER) and value.endswith(_END)):
-        return False
-    source = value.find(_SOURCE, 0, value.index(b"}"))
-    return source >= 0 and not value.startswith(_STANDBY_SOURCE, source)
 
 
 def _header(value: bytes) -> dict[str, Any] | None:
