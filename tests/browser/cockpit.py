@@ -19,6 +19,7 @@ _PICTURES = """dialog => [...dialog.querySelectorAll('img')].map(image => {
   return {source: image.src, loaded: image.complete && image.naturalWidth > 0,
           left: at.left, top: at.top, right: at.right, bottom: at.bottom};
 })"""
+_NOTHING_MOVES = "() => document.getAnimations().every(each => each.playState !== 'running')"
 PAGES = "SAMZA_DAGSTER_PAGES_PICTURES"
 """The directory of pictures that README and pages show; they are written where it is given."""
 STARTS_S = 300
@@ -162,12 +163,13 @@ class Cockpit:
     def picture_of_the_pages(self, name: str, *shown: str) -> None:
         """The window as a picture of README and pages, where they are to be made anew.
 
-        Its second look, which has the icons at hand, once all of `shown` is there.
+        Its second look, which has the icons at hand, once all of `shown` is there and nothing moves.
         """
         if os.environ.get(PAGES):
             self.page.reload(wait_until="domcontentloaded")
             for text in shown:
                 self.sees(text)
+            self.page.wait_for_function(_NOTHING_MOVES)
             self.page.screenshot(path=Path(os.environ[PAGES]) / f"{name}.png")
 
     def open_markdown(self, key: str) -> Locator:

@@ -50,7 +50,7 @@ def test_the_runs_page_shows_the_move(stage: Stage, cockpit: Cockpit, scheme: st
         cockpit.sees("from first to last")
         # Dagster's own events have paths of the machine that made the picture.
         expect(cockpit.page.get_by_text("STEP_SUCCESS")).to_have_count(0)
-        cockpit.picture_of_the_pages("run", "from first to last")
+        cockpit.picture_of_the_pages("run", "from first to last", "Succeeded (6)")
         cockpit.open_run(run_id)
     cockpit.filter_events("step:verify_placement type:STEP_OUTPUT")
     cockpit.reads("hosts_and_containers_table")
