@@ -32,7 +32,7 @@ from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 
-SETTINGS = Settings(2_000, 4_000, 3_000, start_ms=5_000, stop_ms=1_000, probe_ms=9_000)
+SETTINGS = Settings(debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, start_ms=5_000, stop_ms=1_000, probe_ms=9_000)  # fmt: skip
 _SAMZAS_STOP_MS = -SETTINGS.session_ms * 2 // 3
 """As `stop_ms`: one session's time after it noticed, two thirds into it, that it is cut off."""
 _DRIFT = 0.01

@@ -183,8 +183,8 @@ def step(
     if first is not None and first.sequence != state.sequence:
         return _as_duplicate(state, first, now_ms)
     late = state.work.longest_start
-    if late is not None and now_ms >= late[0] + state.settings.start_ms:
-        why = f"container {late[1]} hasn't checked in {state.settings.start_ms / 1_000:g} s after its start"
+    if late is not None and now_ms >= late.since_ms + state.settings.start_ms:
+        why = f"container {late.container} hasn't checked in {state.settings.start_ms / 1_000:g} s after its start"
         return state, (GiveUp(why),)
     state = _with_samza(state, group, now_ms)
     state, as_member = _as_member(state, group, now_ms)
@@ -198,7 +198,7 @@ def wake_ms(state: Processor) -> int | None:
     due = [at for at in at_ms if at is not None]
     due += [state.round.ends_ms] if state.round is not None else []
     late = state.work.longest_start
-    due += [late[0] + state.settings.start_ms] if late is not None else []
+    due += [late.since_ms + state.settings.start_ms] if late is not None else []
     if len(state.work.running) > len(state.work.ending):
         due.append(silent_from(state))
     return min(due, default=None)

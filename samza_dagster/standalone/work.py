@@ -28,6 +28,13 @@ class Orders(NamedTuple):
     starts: Containers = ()
 
 
+class LongestStart(NamedTuple):
+    """A container that hasn't checked in since it was told to start at `since_ms`."""
+
+    since_ms: int
+    container: str
+
+
 @dataclass(frozen=True)
 class Work:
     """The containers of one processor.
@@ -68,10 +75,11 @@ class Work:
         )
 
     @property
-    def longest_start(self) -> tuple[int, str] | None:
-        """When it was told to start that has had the longest time to check in, and which it is; None: all have."""
+    def longest_start(self) -> LongestStart | None:
+        """The container that has had the longest time to check in and hasn't; None: all have."""
         starting = self.starting.items()
-        return min(((ms, own) for own, ms in starting if own not in self.ending), default=None)
+        late = (LongestStart(ms, own) for own, ms in starting if own not in self.ending)
+        return min(late, default=None)
 
     @property
     def have_actives_started(self) -> bool:

@@ -32,7 +32,7 @@ BUGS = {
     "a leader expects nobody": (_EXPECTED, "{}"),
     "a leader expects itself alone": (_EXPECTED, "{state.processor_id: state.location}"),
     "a container that never checks in is waited for": (
-        "now_ms >= late[0] + state.settings.start_ms",
+        "now_ms >= late.since_ms + state.settings.start_ms",
         "False",
     ),
     "everybody leads": ("if group.members[0].sequence != state.sequence:", "if False:"),
