@@ -85,9 +85,9 @@ def _blocked_by(found: Incarnation, others: Iterable[Incarnation]) -> Optional[s
 
 
 def processor_hosts(
-    told: Mapping[str, str], host: str, incarnations: Iterable[Incarnation]
+    named: Mapping[str, str], host: str, incarnations: Iterable[Incarnation]
 ) -> Dict[str, str]:
     """Processor → host: the coordinator's word, and this host's own where it knows better."""
-    hosts = dict(told)
+    hosts = dict(named)
     hosts.update({i.processor_id: host for i in incarnations if i.checked_in and i.is_live})
     return hosts

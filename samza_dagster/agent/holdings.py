@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 from typing import Any, Dict, Optional
 
-from samza_dagster.agent import books
+from samza_dagster.agent import journal
 from samza_dagster.agent.files import Unreadable, read_record, write_json
 from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.roster import Roster
@@ -69,6 +69,6 @@ class Holdings:
         try:
             return read_record(self._directory / "reservations.json")
         except Unreadable:
-            if not books.of_an_earlier_boot(self._directory):
+            if not journal.of_an_earlier_boot(self._directory):
                 raise
             return None

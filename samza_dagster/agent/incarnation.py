@@ -16,7 +16,6 @@ import shutil
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
-from samza_dagster.agent.books import of_an_earlier_boot
 from samza_dagster.agent.container_log import OLDER
 from samza_dagster.agent.ending import HOW_NOT_STARTED, write_exit
 from samza_dagster.agent.files import (
@@ -27,6 +26,7 @@ from samza_dagster.agent.files import (
     write_json,
     write_text,
 )
+from samza_dagster.agent.journal import of_an_earlier_boot
 from samza_dagster.agent.launching import TEMPORARY, WORK
 from samza_dagster.agent.procfs import ProcessHandle, ProcessName
 from samza_dagster.agent.protocol import Launch

@@ -61,8 +61,8 @@ def spawn_warden(directory: Path, program: Program) -> Tuple["subprocess.Popen[b
 
     Raises `OSError` when no process can be started.
     """
-    told, tell = os.pipe()
-    given = (tell, *program.descriptors)
+    read_end, write_end = os.pipe()
+    given = (write_end, *program.descriptors)
     try:
         with (directory / "warden.log").open("ab") as log:
             process = subprocess.Popen(
@@ -75,8 +75,8 @@ def spawn_warden(directory: Path, program: Program) -> Tuple["subprocess.Popen[b
                 start_new_session=True,
             )
     except OSError:
-        os.close(told)
+        os.close(read_end)
         raise
     finally:
-        os.close(tell)
-    return process, told
+        os.close(write_end)
+    return process, read_end

@@ -1,4 +1,4 @@
-"""Who is on the books of this host, under the one lock of the agent."""
+"""Who is in the journal of this host, under the one lock of the agent."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, Callable, Dict, NamedTuple, Optional
 
-from samza_dagster.agent import books, parking, procfs, store_owner
 from samza_dagster.agent import incarnation as inc
+from samza_dagster.agent import journal, parking, procfs, store_owner
 from samza_dagster.agent.gate import Gate
 from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
@@ -54,7 +54,7 @@ class Supervisor:
         self.directory = directory
         self.host = host
         self.boot_id = procfs.boot_id()
-        self.books = ""
+        self.journal = ""
         self.roster = Roster()
         self.lease = HeldLease(directory, self.boot_id, clocks)
         self.holdings = Holdings(directory, self.boot_id, ledger, self.roster)
@@ -80,7 +80,7 @@ class Supervisor:
         Raises `RecordError` for a record that isn't understood.
         """
         with self.roster.changed:
-            self.books = books.identity(self.directory)
+            self.journal = journal.identity(self.directory)
             self.lease.adopt()
             self.holdings.adopt()
             for found in inc.load_all(self.directory, clean=True):
@@ -93,7 +93,7 @@ class Supervisor:
                 self.watch.look(found)
                 LOG.info("adopted %s: %s, pid %s", found.execution_id, found.state, found.pid)
             self.holdings.free_what_the_dead_used()
-            books.remember_boot(self.directory)
+            journal.remember_boot(self.directory)
 
     # Commands
 
@@ -206,7 +206,7 @@ class Supervisor:
     # What the coordinator is told
 
     def report(self) -> Dict[str, Any]:
-        """Resources, reservations and every incarnation on the books."""
+        """Resources, reservations and every incarnation in the journal."""
         with self.roster.changed:
             return {
                 "resources": self.holdings.ledger.resources(),

@@ -122,13 +122,13 @@ class Warden:
 
     def _fork(self) -> Optional[str]:
         """Starts the container; the reason when its program can't be executed."""
-        told, tell = os.pipe()
+        read_end, tell = os.pipe()
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
             self._become_container(tell, parent)
         os.close(tell)
-        with os.fdopen(told, "rb") as stream:
+        with os.fdopen(read_end, "rb") as stream:
             failure = stream.read().decode("utf-8", "replace")
         if failure:
             os.waitpid(pid, 0)

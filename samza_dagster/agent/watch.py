@@ -87,7 +87,7 @@ class IncarnationWatch:
     def spawn(self, found: Incarnation) -> None:
         """Starts its warden; one that can't be started is its end."""
         try:
-            process, told = spawn_warden(found.directory, self._program)
+            process, exited = spawn_warden(found.directory, self._program)
         except OSError as error:
             found.bar("its warden can't be started: {}".format(error))
             self.look(found)
@@ -96,7 +96,7 @@ class IncarnationWatch:
         name = procfs.name_of(process.pid)
         assert name is not None  # our own child, not reaped before `run` polls it
         found.warden = procfs.ProcessHandle(name)
-        self._wakeup.watch_once(told)
+        self._wakeup.watch_once(exited)
         self._roster.tell()
         self.wake()
 

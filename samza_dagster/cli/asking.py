@@ -34,10 +34,10 @@ expiry_option = click.option(
 )
 
 
-def to_option(told: str, **how: Any) -> Callable[..., Any]:
+def to_option(help_text: str, **how: Any) -> Callable[..., Any]:
     """Where to: `--to HOST`; `how` says whether it is required, or its default."""
     return click.option(
-        *("--to", "destination"), metavar="HOST", shell_complete=destinations, help=told, **how
+        *("--to", "destination"), metavar="HOST", shell_complete=destinations, help=help_text, **how
     )
 
 

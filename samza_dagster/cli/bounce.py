@@ -127,16 +127,16 @@ def _add_steering(action: str, summary: str, text: str) -> None:
         from samza_dagster.orchestration.operations.control import BounceAction
 
         with busy("Telling the bounce …"), dagster_instance(home) as instance:
-            found, told = control.steer(
+            found, answer = control.steer(
                 instance, BounceAction(action), run, job, by=by, dry_run=dry_run
             )
             shown = _run(instance, found)
         if as_json:
-            what = {"bounce": shown, "what_happens_now": told, "told": not dry_run}
+            what = {"bounce": shown, "what_happens_now": answer, "told": not dry_run}
             print_json({"action": action, **what})
             return
         notice(
-            f"{'Dry run: ' if dry_run else ''}{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {told}."
+            f"{'Dry run: ' if dry_run else ''}{action} {shown['run_id']} ({shown['progress'] or 'no progress yet'}): {answer}."
         )
 
 

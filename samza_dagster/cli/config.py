@@ -63,8 +63,8 @@ def show(target: Target, as_json: bool) -> None:
         lacks = error
     if as_json:
         clients = {"client": client, "zookeeper": zookeeper}
-        told = None if lacks is None else lacks.to_json()
-        print_json({"settings": settings, **clients, **_places(), "lacks": told})
+        missing = None if lacks is None else lacks.to_json()
+        print_json({"settings": settings, **clients, **_places(), "lacks": missing})
         raise click.exceptions.Exit(0 if lacks is None else lacks.exit_code)
     print_table(
         "Settings",

@@ -46,15 +46,15 @@ def incidents(*, job: str, prefix: str, home: Path, as_json: bool) -> None:
         log = InstanceEvents(instance, asset_key(prefix, HISTORY)).read(0)
     found = incidents_of(reversed(log.events), job)
     if as_json:
-        told = {"job": job, "summary": summary(found), "cut": log.cut}
-        print_json({**told, "incidents": [one.to_json() for one in found]})
+        head = {"job": job, "summary": summary(found), "cut": log.cut}
+        print_json({**head, "incidents": [one.to_json() for one in found]})
         return
     print_table(
         f"Incidents of {job}",
         ("told", "signal", "about", "verdict", "would ask", "outcome", "done", "s sooner"),
         [
             (
-                *(at(one.told_ms), one.signal, one.subject, one.verdict, one.action),
+                *(at(one.reported_ms), one.signal, one.subject, one.verdict, one.action),
                 *(one.outcome, one.done, one.sooner_s),
             )
             for one in reversed(found)

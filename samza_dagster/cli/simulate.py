@@ -64,16 +64,16 @@ _telling_options = gathered(
 )
 
 
-def _number(name: str, default: int, told: str, most: int | None = None) -> Callable[..., Any]:
+def _number(name: str, default: int, help_text: str, most: int | None = None) -> Callable[..., Any]:
     kind = click.IntRange(1, most)
     return click.option(
-        f"--{name}", type=kind, default=default, show_default=True, metavar="N", help=told
+        f"--{name}", type=kind, default=default, show_default=True, metavar="N", help=help_text
     )
 
 
-def _file(name: str, parameter: str, told: str, *, exists: bool = True) -> Callable[..., Any]:
+def _file(name: str, parameter: str, help_text: str, *, exists: bool = True) -> Callable[..., Any]:
     kind = click.Path(path_type=Path, dir_okay=False, exists=exists, writable=not exists)
-    return click.option(f"--{name}", parameter, type=kind, metavar="FILE", help=told)
+    return click.option(f"--{name}", parameter, type=kind, metavar="FILE", help=help_text)
 
 
 @click.command(
@@ -175,18 +175,18 @@ def _search(seed: int, events: int, workers: int, laws_every: int, telling: Tell
 
     on_one_line = sys.stderr.isatty()
     begin = "\r" if on_one_line else ""
-    told = [0]
-    broken_told = [0]
+    shown_at = [0]
+    broken_shown = [0]
 
     def progress(result: CampaignResult) -> None:
         # At once: whoever gives up on a long run still knows the seed.
-        for broken in result.broken[broken_told[0] :]:
+        for broken in result.broken[broken_shown[0] :]:
             notice(f"\nSeed {broken.seed} breaks {broken.invariant}: {broken.what}")
-        broken_told[0] = len(result.broken)
+        broken_shown[0] = len(result.broken)
         done = min(100, 100 * result.events // events)
-        if telling.quiet or not (on_one_line or done >= told[0] + 5):
+        if telling.quiet or not (on_one_line or done >= shown_at[0] + 5):
             return
-        told[0] = done
+        shown_at[0] = done
         rate = result.events / max(result.seconds, 0.001)
         click.echo(
             f"{begin}{done:3d} %  {result.events:,} events  {rate:,.0f}/s  "
@@ -280,7 +280,7 @@ def _played(script: Script) -> tuple[list[str], InvariantViolated | None]:
     from samza_dagster.simulation.script import play
 
     lines: list[str] = []
-    return lines, play(script.setup, script.moves, told=lines).violation
+    return lines, play(script.setup, script.moves, lines=lines).violation
 
 
 def _replay(script: Script, telling: Telling) -> int:

@@ -35,7 +35,7 @@ def explore_small_world(
             known = ", ".join(f"'{name}'" for name in names)
             raise InvalidInput("--trouble", seen=trouble, fix=f"one of {known}")
 
-    def told(name: str, seen: Exploration) -> None:
+    def report(name: str, seen: Exploration) -> None:
         if not telling.quiet:
             notice(f"{name}: {seen.states:,} states in {seen.seconds:.0f} s")
 
@@ -44,7 +44,7 @@ def explore_small_world(
         max_states=states,
         deadline_s=DEADLINE_S,
         workers=workers,
-        told=told,
+        finished=report,
         clock=time.monotonic,
         begins=end_with_parent,
     )

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def _settings(
-    _context: click.Context, _option: click.Parameter, told: Sequence[str]
+    _context: click.Context, _option: click.Parameter, values: Sequence[str]
 ) -> dict[str, str]:
-    pairs = [one.partition("=") for one in told]
+    pairs = [one.partition("=") for one in values]
     wrong = [name for name, sign, _ in pairs if not (name and sign)]
     if wrong:
         raise click.BadParameter(f"{wrong[0]!r} isn't NAME=VALUE")
@@ -191,7 +191,7 @@ def jobs_of_target(target: Target, names: Sequence[str]) -> list[Connection]:
 
 def _show(snapshot: FleetSnapshot, *, as_json: bool) -> None:
     if as_json:
-        told: dict[str, Any] = {
+        line: dict[str, Any] = {
             "snapshot_time": snapshot.at.isoformat(),
             "rows": dict(snapshot.counts),
             "unreadable": snapshot.unreadable,
@@ -199,7 +199,7 @@ def _show(snapshot: FleetSnapshot, *, as_json: bool) -> None:
             "unpublished": dict(snapshot.unpublished),
             "seconds": dict(snapshot.seconds),
         }
-        click.echo(json.dumps(told, ensure_ascii=False))
+        click.echo(json.dumps(line, ensure_ascii=False))
         return
     ready = sum(row["stand"] == "ready" for row in snapshot.rows("standby_readiness"))
     counts = snapshot.counts

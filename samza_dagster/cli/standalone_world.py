@@ -24,7 +24,7 @@ def simulate_standalone(seed: int, events: int, telling: Telling) -> int:
     In every other one half of the processors are Samza's own.
     """
     plan, tasks = production()
-    began, done, told, histories, agreed = time.monotonic(), 0, 0, 0, 0
+    began, done, percent, histories, agreed = time.monotonic(), 0, 0, 0, 0
     broken: list[str] = []
     answers = Counter[str]()
     while done < events and len(broken) < _MOST_BROKEN:
@@ -39,9 +39,9 @@ def simulate_standalone(seed: int, events: int, telling: Telling) -> int:
         done += world.events
         agreed += world.versions_agreed
         answers += world.answers
-        if not telling.quiet and 100 * done // events >= told + 5:
-            told = 100 * done // events
-            click.echo(f"{told:3d} %  {done:,} events, {len(broken)} broken", err=True)
+        if not telling.quiet and 100 * done // events >= percent + 5:
+            percent = 100 * done // events
+            click.echo(f"{percent:3d} %  {done:,} events, {len(broken)} broken", err=True)
     document = {
         "events": done,
         "histories": histories,

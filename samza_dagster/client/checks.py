@@ -260,10 +260,10 @@ def _legal(
             "job.host-affinity.enabled is off: Samza's AM takes every destination for ANY_HOST and answers with the host that was asked for"
         )
     if destination == STANDBY:
-        host, told = standby_host(view, processor, verdicts)
+        host, notes = standby_host(view, processor, verdicts)
         swaps = view.capabilities.places_tasks
         whither = "it takes the active's place" if swaps else "it starts on another legal host"
-        notices += [f"the standby gives way first: {whither}", *told]
+        notices += [f"the standby gives way first: {whither}", *notes]
         return LegalDestination(destination, host, tuple(notices))
     if destination in (LAST_SEEN, FORCE_RESTART_LAST_SEEN):
         if processor.last_seen_host is None:

@@ -71,9 +71,9 @@ def view_of_group(
             twice=tuple(sorted(pid for pid, n in Counter(ids).items() if n > 1)),
             registrations={m.processor_id: m.sequence for m in group.members},
             silent_ms={
-                m.processor_id: told.silent_ms
+                m.processor_id: running.silent_ms
                 for m in group.members
-                if (told := group.running.get(m.sequence)) and told.silent_ms is not None
+                if (running := group.running.get(m.sequence)) and running.silent_ms is not None
             },
         ),
         troubles=tuple(troubles(report)),
@@ -145,8 +145,8 @@ def _tasks(group: GroupView, members: Mapping[str, ProcessorView]) -> dict[str, 
 def _has_started(group: GroupView, processor_id: str) -> bool:
     """It runs what the agreed version gives it; Samza's own processors don't say, but of each task where it is."""
     member = group.first_of(processor_id)
-    told = group.running.get(member.sequence) if member is not None else None
-    return told is None or told.version >= group.agreed
+    running = group.running.get(member.sequence) if member is not None else None
+    return running is None or running.version >= group.agreed
 
 
 def _hosts(members: Iterable[ProcessorView], tasks: Iterable[ProcessorView]) -> dict[str, HostView]:

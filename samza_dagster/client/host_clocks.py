@@ -47,11 +47,11 @@ def standing_reports(job: JobAccess) -> tuple[list[StandingReport], list[Unreach
             if isinstance(record, Unreachable):
                 unread.append(record)
                 continue
-            told = report_of(record.value, job.job_name, job.job_id)
-            if told is not None:
+            report = report_of(record.value, job.job_name, job.job_id)
+            if report is not None:
                 appended_ms = record.timestamp_ms if record.by_broker else None
                 found.append(
-                    StandingReport(topic, record.partition, record.offset, *told, appended_ms)
+                    StandingReport(topic, record.partition, record.offset, *report, appended_ms)
                 )
     return found, unread
 

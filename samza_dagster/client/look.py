@@ -61,9 +61,9 @@ def host_words(document: object) -> dict[str, int]:
     if not isinstance(hosts, dict):
         return {}
     found: dict[str, int] = {}
-    for host, told in cast("dict[str, Any]", hosts).items():
+    for host, of_host in cast("dict[str, Any]", hosts).items():
         silent: object = (
-            cast("dict[str, Any]", told).get("silent_ms") if isinstance(told, dict) else None
+            cast("dict[str, Any]", of_host).get("silent_ms") if isinstance(of_host, dict) else None
         )
         silent_ms = long_or_none(silent)
         if silent_ms is not None:

@@ -73,8 +73,8 @@ def read_lag(
     for topic, interval_s in reporters:
         last_ms = _METRICS_INTERVALS * interval_s * 1000
         for record in _read(topics.tail(topic, last_ms), unread):
-            told = task_samples([record.value], view.job_name, view.job_id, counts=counts)
-            for task, sample in told.items():
+            sampled = task_samples([record.value], view.job_name, view.job_id, counts=counts)
+            for task, sample in sampled.items():
                 if task not in samples or not sample.is_of_a_former(samples[task]):
                     samples[task] = replace(sample, came_ms=record.timestamp_ms)
     actives = (p for p in view.processors.values() if p.mode is TaskMode.ACTIVE)
@@ -176,11 +176,11 @@ def _checkpoint_records(
 
 
 def _read(
-    told: Iterable[TopicRecord | Unreachable], unread: list[Unreachable]
+    read: Iterable[TopicRecord | Unreachable], unread: list[Unreachable]
 ) -> Iterator[TopicRecord]:
     """The records; partitions that couldn't be read go to `unread`, and a topic that couldn't."""
     try:
-        for one in told:
+        for one in read:
             if isinstance(one, Unreachable):
                 unread.append(one)
             else:

@@ -126,8 +126,8 @@ class PlacementClient:
     def explain(self, processor_id: str, destination: str) -> Plan:
         """The plan of a placement, and beside it how soon each standby that it is about would be ready."""
         plan = self.plan(processor_id, destination)
-        told = self.standbys_now(processor_id).told
-        return replace(plan, notices=(*plan.notices, *told))
+        notices = self.standbys_now(processor_id).notices
+        return replace(plan, notices=(*plan.notices, *notices))
 
     def place(self, processor_id: str, destination: str, **options: Unpack[PlaceOptions]) -> Asked:
         """Writes one placement request, after every rule that can be checked was; returns it as written.

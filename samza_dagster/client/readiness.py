@@ -22,7 +22,7 @@ class StandbysNow:
     """Standbys, the one that a takeover would wait least for first; and a sentence on each that is known of."""
 
     standbys: tuple[str, ...]
-    told: tuple[str, ...] = ()
+    notices: tuple[str, ...] = ()
 
 
 class PublishedReadiness:
@@ -55,10 +55,10 @@ class PublishedReadiness:
             return []
         name = lag_topic(self._job.job_name, self._job.job_id)
         try:
-            told = list(self._job.topics.tail(name))
+            records = list(self._job.topics.tail(name))
         except Unreachable:
             return []
-        return [(one.key, one.value) for one in told if isinstance(one, TopicRecord) and one.key]
+        return [(one.key, one.value) for one in records if isinstance(one, TopicRecord) and one.key]
 
 
 def _left_by_standby(lags: Iterable[ReplicaLag]) -> dict[str, dict[Part, int | None]]:

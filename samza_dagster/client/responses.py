@@ -85,9 +85,9 @@ def is_held(response: PlacementResponse) -> bool:
 
 def never_answered(uuid: str, over: str, last: PlacementResponse | None) -> ActionFailed:
     """The error of whoever waits for such a request; `over` as `over_with` says it."""
-    told = f"last {last.status_code.value}: {last.response_message}" if last else "no response"
+    seen = f"last {last.status_code.value}: {last.response_message}" if last else "no response"
     return ActionFailed(
         f"the outcome of request {uuid}",
-        seen=f"{over}; {told}: a new coordinator knows nothing of it",
+        seen=f"{over}; {seen}: a new coordinator knows nothing of it",
         fix="see where its container is (samza-dagster status), then ask again",
     )

@@ -66,8 +66,8 @@ class StreamReader:
 
     def changelog_partitions(self) -> dict[str, int]:
         """Task → its changelog partition; what is no number is left out."""
-        told = self.values(stream.SET_CHANGELOG, "Partition")
-        return {t: p for t, text in told.items() if (p := long_or_none(text)) is not None}
+        numbers = self.values(stream.SET_CHANGELOG, "Partition")
+        return {t: p for t, text in numbers.items() if (p := long_or_none(text)) is not None}
 
     def placement(self) -> tuple[dict[str, PlacementRequest], dict[str, PlacementResponse]]:
         """Requests not yet taken and the newest response of each request, by UUID, in the stream's order."""

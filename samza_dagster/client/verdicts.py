@@ -187,7 +187,7 @@ def standby_host(
         )
     if view.capabilities.places_tasks:  # the two swap their places, where each has been legal
         return standbys[0].host if len(standbys) == 1 else None, ()
-    places, told = _places(view, processor, tuple(p.host or "" for p in standbys))
+    places, notes = _places(view, processor, tuple(p.host or "" for p in standbys))
     # As the coordinator reserves it, before anything stops: the fault domain that it leaves is legal.
     placing = Placing(view, only=view.group_of(pid))
     free = {
@@ -201,7 +201,7 @@ def standby_host(
             seen="; ".join(f"{v.host}: {v.seen}" for v in verdicts),
             fix=f"start an agent on another host, or fail-over {pid}",
         )
-    return places[0] if len(places) == 1 else None, told
+    return places[0] if len(places) == 1 else None, notes
 
 
 def _places(

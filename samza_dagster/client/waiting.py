@@ -233,7 +233,7 @@ class Waiting:
         self._requests = requests
         self._due_s: float | None = None
         self._view: JobView | None = None
-        self._told: set[tuple[str, str]] = set()
+        self._noticed: set[tuple[str, str]] = set()
 
     def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
         """Those of these requests that were asked, be they answered or not."""
@@ -299,8 +299,8 @@ class Waiting:
             return ""
         pending = (*view.actions, *view.queued)
         trouble = next((a.trouble for a in pending if a.uuid == uuid), "")
-        if trouble and (uuid, trouble) not in self._told:
-            self._told.add((uuid, trouble))
+        if trouble and (uuid, trouble) not in self._noticed:
+            self._noticed.add((uuid, trouble))
             on_notice(trouble)
         return "" if view.capabilities.answers_late else view.why_over(deployment_id)
 

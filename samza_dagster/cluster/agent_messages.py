@@ -52,7 +52,7 @@ class ReportedReservation(_Message):
 
 
 class ReportedContainer(_Message):
-    """One incarnation on an agent's books."""
+    """One incarnation in an agent's journal."""
 
     execution_id: Name
     processor_id: Name
@@ -105,7 +105,7 @@ class Sync(_Message):
     highest_epoch: Count = 0
     losses: Count | None = None
     fault_domain: Annotated[str, Field(max_length=500)] = ""
-    books: Annotated[str, Field(max_length=500)] = ""
+    journal: Annotated[str, Field(max_length=500, alias="books")] = ""
     resources: Resources
     reservations: Annotated[list[ReportedReservation], Field(max_length=10_000)] = []
     containers: Annotated[list[ReportedContainer], Field(max_length=10_000)] = []

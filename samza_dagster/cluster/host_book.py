@@ -76,10 +76,10 @@ class HostBook:
         """
         if self.instance is None:
             return False
-        return (sync.books, sync.boot_id) != (self.journal, self.boot_id)
+        return (sync.journal, sync.boot_id) != (self.journal, self.boot_id)
 
     def take(self, sync: Sync) -> list[Notice]:
-        """Books a report; the callbacks that it gives cause to, in order.
+        """Takes down a report; the callbacks that it gives cause to, in order.
 
         An agent that is new here or was lost registers: all that it has is told again.
         Reports of one agent may overtake each other; an older one changes nothing. One
@@ -95,7 +95,7 @@ class HostBook:
         before = self.containers
         self.instance, self.sequence, self.lost = sync.instance, sync.sequence, False
         self.boot_id, self.began_ms = sync.boot_id, sync.began_ms
-        self.fault_domain, self.journal = sync.fault_domain, sync.books
+        self.fault_domain, self.journal = sync.fault_domain, sync.journal
         self.resources = sync.resources
         self.reservations = {r.request_id: r.execution_id for r in sync.reservations}
         self.containers = {c.execution_id: c for c in sync.containers}

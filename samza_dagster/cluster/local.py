@@ -191,8 +191,8 @@ class LocalCluster:
     def higher_epochs(self) -> Mapping[str, int]:
         """Host → the higher epoch that its agent told of, since this was asked last."""
         with self._changed:
-            told, self._higher_epochs = self._higher_epochs, {}
-            return told
+            epochs, self._higher_epochs = self._higher_epochs, {}
+            return epochs
 
     def silences(self) -> dict[str, Any]:
         """Of every registered host how long ago, in ms, its agent was heard: the page `/hosts`."""

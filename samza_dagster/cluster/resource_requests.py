@@ -241,7 +241,7 @@ class ResourceRequests:
                 pending.asked_of = pending.ready_by = None
 
     def host_replaced(self, host: str) -> None:
-        """What it held was on another's books, or of another boot: it must be held anew."""
+        """What it held was in another's journal, or of another boot: it must be held anew."""
         self.host_lost(host)
         self._held = {request_id: on for request_id, on in self._held.items() if on != host}
 

@@ -79,8 +79,8 @@ def require_ended(deployed: Deployed, connection: Connection, stopped: threading
             found = task_samples(came, connection.job_name, connection.job_id)
             if found:
                 hosts = sorted({sample.host for sample in found.values()})
-                told = f"{len(found)} of its tasks report, on {some_of(hosts)}"
-                raise Refused(asked, seen=told, fix=fix)
+                reporting = f"{len(found)} of its tasks report, on {some_of(hosts)}"
+                raise Refused(asked, seen=reporting, fix=fix)
             if stopped.wait(_LOOK_EVERY_S):
                 return
 

@@ -33,7 +33,7 @@ class _Awaited:
 class _Standby:
     reported_ms: int | None = None
     ceased: bool = False
-    told: set[str] = field(default_factory=set[str])
+    reported: set[str] = field(default_factory=set[str])
     awaited: dict[str, _Awaited] = field(default_factory=dict[str, _Awaited])
     read_ms: int | None = None
 
@@ -94,7 +94,7 @@ class FirstOffsets:
                     continue
                 standby.reported_ms = now_ms
                 if part.gauge in sample.offsets:
-                    standby.told.add(part.gauge)
+                    standby.reported.add(part.gauge)
                     standby.awaited.pop(part.gauge, None)
 
     def heard(self, now_ms: int) -> None:
@@ -114,10 +114,10 @@ class FirstOffsets:
             for name in standbys.values()
         )
 
-    def has_told(self, execution_id: str, parts: Iterable[StandbyPart]) -> bool:
+    def has_reported(self, execution_id: str, parts: Iterable[StandbyPart]) -> bool:
         """Whether it has told an offset of each of them."""
         standby = self._standbys.get(execution_id)
-        return standby is not None and all(part.gauge in standby.told for part in parts)
+        return standby is not None and all(part.gauge in standby.reported for part in parts)
 
     def due(
         self, standbys: Mapping[str, str], parts: Mapping[str, Sequence[StandbyPart]], now_ms: int
@@ -130,7 +130,7 @@ class FirstOffsets:
             processor_id
             for processor_id, execution_id in sorted(standbys.items())
             if (standby := self._standbys.get(execution_id)) is not None
-            and not self.has_told(execution_id, parts.get(processor_id, ()))
+            and not self.has_reported(execution_id, parts.get(processor_id, ()))
             and (standby.read_ms is None or now_ms - standby.read_ms >= self.current_ms // 3)
         )
 
@@ -153,7 +153,7 @@ class FirstOffsets:
             stalls = [
                 stall
                 for part in parts[processor_id]
-                if part.gauge not in standby.told
+                if part.gauge not in standby.reported
                 and (stall := self._stall(part, standby, ranges, now_ms)) is not None
             ]
             if not stalls:

@@ -76,8 +76,8 @@ class FirstStep:
         value = {**leader.to_json(), "since_ms": now_ms, "beat_ms": now_ms}
         if new is None:
             return cls(leader, deployment, [(durable.LEADER, value)], [])
-        told = announcement(deployment, metadata, author(now_ms))
-        return cls(leader, deployment, [(durable.LEADER, value), new], told)
+        announced = announcement(deployment, metadata, author(now_ms))
+        return cls(leader, deployment, [(durable.LEADER, value), new], announced)
 
 
 def first_events(
@@ -156,6 +156,6 @@ class Rehearsal:
         for event in first_events(first.deployment, state, seen, leases.limits):
             result = step(state, replace(event, at_ms=leases.began_ms))
             changed = durable.changed(stored, result.state, leader_epoch=first.leader.epoch)
-            told = [c for c in result.commands if isinstance(c, commands.Projection)]
-            yield self.log.batch(changed, told)
+            projections = [c for c in result.commands if isinstance(c, commands.Projection)]
+            yield self.log.batch(changed, projections)
             stored = state = result.state

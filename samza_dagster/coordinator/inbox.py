@@ -23,7 +23,7 @@ class CaughtUp:
     """Stands in the queue behind all that came while the loop was away."""
 
 
-Told = events.Event | HostTold | Mail
+Incoming = events.Event | HostTold | Mail
 
 
 class Inbox:
@@ -31,12 +31,12 @@ class Inbox:
 
     def __init__(self, clock: LeaderClock) -> None:
         self._clock = clock
-        self._items: queue.SimpleQueue[Told | CaughtUp | None] = (
+        self._items: queue.SimpleQueue[Incoming | CaughtUp | None] = (
             queue.SimpleQueue()  # of the two the one whose `put` a signal may interrupt
         )
         self._to_hear: CaughtUp | None = None
 
-    def put(self, item: Told) -> None:
+    def put(self, item: Incoming) -> None:
         """Safe from any thread."""
         self._items.put(item)
 
@@ -44,7 +44,7 @@ class Inbox:
         """The loop ends once it has handled all before this; safe from a signal, too."""
         self._items.put(None)
 
-    def next(self, within_s: float) -> Told | CaughtUp | None:
+    def next(self, within_s: float) -> Incoming | CaughtUp | None:
         """What came first, that time passed when nothing came; None at the end."""
         try:
             return self._items.get(timeout=within_s)

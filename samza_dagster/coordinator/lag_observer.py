@@ -83,7 +83,7 @@ class LagObserver:
         self._unheard: set[str] = set()
         self._unreadable = 0
         self._newest_ms = 0
-        self._told_unreadable = False
+        self._reported_unreadable = False
         self._missing: set[str] = set()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lag-observer", daemon=True)
@@ -139,7 +139,7 @@ class LagObserver:
     def observe(self) -> None:
         """One round; an error is logged when it comes, not again until a round succeeds."""
         try:
-            told = list(self._round())
+            noticed = list(self._round())
         except SamzaDagsterError as error:
             if not self._in_trouble:
                 log.warning("the standbys' lag isn't known for now: %s", error)
@@ -151,7 +151,7 @@ class LagObserver:
         if self._in_trouble:
             log.info("the standbys' lag is read again")
         self._in_trouble = False
-        for event in told:
+        for event in noticed:
             self._tell(event)
 
     def _round(self) -> Iterator[LagObserved | StandbyStalled]:
@@ -189,7 +189,7 @@ class LagObserver:
             stall = self._lags.stalled(parts[name], self._stalled_ms)
             if stall is not None:
                 yield self._stalled(standbys[name], stall, now_ms)
-            elif self._first.has_told(standbys[name], parts[name]):
+            elif self._first.has_reported(standbys[name], parts[name]):
                 self._known_stalls.discard(standbys[name])
         for name, stall, certain in self._first.stalls(late, standbys, parts, ranges, now_ms):
             if certain:
@@ -202,14 +202,14 @@ class LagObserver:
         if self._lags.are_timed(parts):
             return None
         try:
-            told = [
+            records_read = [
                 one
                 for one in self._ends.tail(lag_topic(*self._job))
                 if isinstance(one, TopicRecord)
             ]
         except SamzaDagsterError:
             return None
-        records = [(one.key, one.value) for one in told if one.key is not None]
+        records = [(one.key, one.value) for one in records_read if one.key is not None]
         return newest_readiness(records, self._newest_ms)
 
     def _ranges(self) -> dict[tuple[str, int], OffsetRange]:
@@ -276,8 +276,10 @@ class LagObserver:
         if not times:
             return
         names = ", ".join(topic.topic for topic in self._reports)
-        why = "" if self._told_unreadable else f"a metrics snapshot of {names} that can't be read"
-        self._told_unreadable = True
+        why = (
+            "" if self._reported_unreadable else f"a metrics snapshot of {names} that can't be read"
+        )
+        self._reported_unreadable = True
         self._tell(Ignored(why, counted_as="ignored-reports", times=times))
 
     def _stalled(self, execution_id: str, stall: Stall, now_ms: int) -> StandbyStalled:

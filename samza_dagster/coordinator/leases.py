@@ -68,7 +68,7 @@ class LeaseTerms:
     began_ms: int
 
     def __post_init__(self) -> None:
-        self._sent_ms = self._told_ms = self.began_ms
+        self._sent_ms = self._leader_sent_ms = self.began_ms
         self._own = replace(self.limits, lease_ms=self.lease_ms)
 
     @classmethod
@@ -77,11 +77,11 @@ class LeaseTerms:
         longest = max(limits.lease_ms, before_ms)
         return cls(limits.lease_ms, replace(limits, lease_ms=longest), began_ms)
 
-    def committed(self, sent_ms: int, *, told: bool = False) -> None:
-        """A commit that was sent at this time succeeded; `told`: the leader's record was in it."""
+    def committed(self, sent_ms: int, *, with_leader: bool = False) -> None:
+        """A commit that was sent at this time succeeded; `with_leader`: the leader's record was in it."""
         self._sent_ms = max(self._sent_ms, sent_ms)
-        if told:
-            self._told_ms = max(self._told_ms, sent_ms)
+        if with_leader:
+            self._leader_sent_ms = max(self._leader_sent_ms, sent_ms)
 
     def grant_s(self, now_ms: int) -> float:
         """Seconds that a lease granted now may last."""
@@ -100,9 +100,9 @@ class LeaseTerms:
     @property
     def next_beat_ms(self) -> int:
         """When it is due next. Steps in between have commits of their own, and don't show it."""
-        return self._told_ms + self.beat_every_ms
+        return self._leader_sent_ms + self.beat_every_ms
 
     @property
     def next_count_ms(self) -> int:
         """When it is due next if what it counts has changed since."""
-        return self._told_ms + min(COUNTED_MS, self.beat_every_ms)
+        return self._leader_sent_ms + min(COUNTED_MS, self.beat_every_ms)

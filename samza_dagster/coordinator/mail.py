@@ -147,8 +147,8 @@ def _ask(uuid: str, request: PlacementRequest | OwnRequest) -> PlacementAsk:
 
 def _too_long(key: str | bytes, where: str) -> Ignored:
     """A writer that compresses can bring a key that no deletion of ours could carry."""
-    told = f"key {key[:80]!r}\N{HORIZONTAL ELLIPSIS} of {where}"
-    return Ignored(f"{told}: {len(key)} long, a request's has at most {LONGEST_KEY}")
+    seen = f"key {key[:80]!r}\N{HORIZONTAL ELLIPSIS} of {where}"
+    return Ignored(f"{seen}: {len(key)} long, a request's has at most {LONGEST_KEY}")
 
 
 def _malformed(key: str, uuid: str, why: str, value: bytes, *, own: bool) -> Malformed:

@@ -114,8 +114,8 @@ class JobMetrics:
     def _longest_silence_s(self) -> float:
         """0 without an action; by the leader's clock alone."""
         actions = [g.action for g in self._state.groups.values() if g.action is not None]
-        told = [action.response_ms for action in actions if action.response_ms]
-        return max(0, self._now_ms - min(told)) / 1000 if told else 0.0
+        responded = [action.response_ms for action in actions if action.response_ms]
+        return max(0, self._now_ms - min(responded)) / 1000 if responded else 0.0
 
     def _build(self) -> Metric:
         from prometheus_client.core import InfoMetricFamily

@@ -68,7 +68,7 @@ class Steps:
         self.was_held_up = False
         """A commit took long since deadlines last counted anew."""
         self._hosts = durable.HostRecords()
-        self._told_counters: Counter[str] = Counter()
+        self._sent_counters: Counter[str] = Counter()
         self._start_again_ms = 0
         self._effects = EffectRunner(
             self.cluster,
@@ -123,13 +123,13 @@ class Steps:
         for command in result.commands:
             if isinstance(command, commands.WriteResponse):
                 answer = response_of(command)
-                told = (answer.uuid, answer.processor_id, answer.status_code)
+                identity = (answer.uuid, answer.processor_id, answer.status_code)
                 with about(
                     request=answer.uuid,
                     processor=answer.processor_id,
                     group=group_of(answer.processor_id),
                 ):
-                    log.info("%s %s %s: %s", *told, answer.response_message)
+                    log.info("%s %s %s: %s", *identity, answer.response_message)
         self._act(c for c in result.commands if not isinstance(c, commands.Projection))
 
     def commit_alone(
@@ -155,7 +155,7 @@ class Steps:
 
         It is all that clients see of the counters, and of whether this leader lives.
         """
-        counted = self.counters != self._told_counters
+        counted = self.counters != self._sent_counters
         return self.leases.next_count_ms if counted else self.leases.next_beat_ms
 
     @property
@@ -198,10 +198,10 @@ class Steps:
     ) -> None:
         sent_ms = self.clock.now_ms()
         self.log.commit(records, projections, stream_records)
-        told = [value for key, value in records if key == durable.LEADER and value is not None]
-        self.leases.committed(sent_ms, told=bool(told))
-        if told:
-            self._told_counters = Counter[str](told[-1].get("counters"))
+        leaders = [value for key, value in records if key == durable.LEADER and value is not None]
+        self.leases.committed(sent_ms, with_leader=bool(leaders))
+        if leaders:
+            self._sent_counters = Counter[str](leaders[-1].get("counters"))
         took_ms = self.clock.now_ms() - sent_ms
         if took_ms > LONG_COMMIT_MS:
             log.warning("a commit took %.1f s: deadlines count anew", took_ms / 1000)
@@ -209,9 +209,9 @@ class Steps:
 
     def _leader_record(self, now_ms: int, *, ended: bool = False) -> durable.Record:
         leader = replace(self.leader, lease_ms=self.leases.longest_ms(now_ms), ended=ended)
-        told = {
+        beat = {
             "since_ms": self.leases.began_ms,
             "beat_ms": now_ms,
             "counters": dict(self.counters),
         }
-        return (durable.LEADER, {**leader.to_json(), **told})
+        return (durable.LEADER, {**leader.to_json(), **beat})

@@ -17,7 +17,7 @@ from samza_dagster.agent.logs import about
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.first_step import first_events
-from samza_dagster.coordinator.inbox import CaughtUp, Told
+from samza_dagster.coordinator.inbox import CaughtUp, Incoming
 from samza_dagster.coordinator.kafka import KafkaOwnRequests, KafkaRequests
 from samza_dagster.coordinator.mail import Arrived, Ignored, Malformed
 from samza_dagster.coordinator.metrics import JobMetrics, render
@@ -125,7 +125,7 @@ class Term:
                 self._handle(item)
             self._keep_house()
 
-    def _handle(self, item: Told | CaughtUp) -> None:
+    def _handle(self, item: Incoming | CaughtUp) -> None:
         match item:
             case Arrived():
                 self._receive(item.ask)
@@ -182,16 +182,16 @@ class Term:
         The brokers know which: they refuse the beat of a leader that was replaced. Where they
         take it there is no other, and that host stays refused; its word ends no leader.
         """
-        told = self._cluster.higher_epochs()
+        epochs = self._cluster.higher_epochs()
         now = self._clock.now_ms()
-        if not told:
+        if not epochs:
             return
-        self._counters["refused-epochs"] += len(told)
+        self._counters["refused-epochs"] += len(epochs)
         if now < self._prove_again_ms:
             return
         self._prove_again_ms = now + _PROVE_AGAIN_MS
         self.steps.beat(now)
-        for host, epoch in sorted(told.items()):
+        for host, epoch in sorted(epochs.items()):
             log.warning(
                 "the agent of %s is refused: its highest_epoch is %d, and the brokers know of no leader "
                 "after this one of epoch %d. End that agent and its containers, and start it with an "
@@ -247,7 +247,7 @@ class Term:
             return f"the coordinator stream can't be read: {error.seen}; ask again"
 
 
-def ids_of(item: Told | CaughtUp) -> dict[str, str | None]:
+def ids_of(item: Incoming | CaughtUp) -> dict[str, str | None]:
     """What log lines about it name: a request with its group, or an incarnation."""
     if isinstance(item, Arrived):
         uuid, processor = item.ask.uuid, item.ask.processor_id

@@ -129,7 +129,7 @@ def soonest_ready(
 
 
 def _value(row: StandbyReadiness, as_of_ms: int, good_for_ms: int) -> bytes:
-    told = {
+    fields = {
         "version": VERSION,
         "as_of_ms": as_of_ms,
         "good_for_ms": good_for_ms,
@@ -155,24 +155,24 @@ def _value(row: StandbyReadiness, as_of_ms: int, good_for_ms: int) -> bytes:
             if part.pace is not None
         ],
     }
-    return json.dumps(told, separators=(",", ":")).encode()
+    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def _read(standby: str, value: bytes) -> Published | None:
     """None of one that can't be read, or is of another version."""
     try:
-        told: dict[str, Any] = json.loads(value)
-        if told["version"] != VERSION:
+        fields: dict[str, Any] = json.loads(value)
+        if fields["version"] != VERSION:
             return None
         return Published(
             standby=standby,
-            as_of_ms=int(told["as_of_ms"]),
-            good_for_ms=min(max(0, int(told["good_for_ms"])), LONGEST_GOOD_MS),
-            stand=Stand(told["stand"]),
-            why=str(told["why"]),
+            as_of_ms=int(fields["as_of_ms"]),
+            good_for_ms=min(max(0, int(fields["good_for_ms"])), LONGEST_GOOD_MS),
+            stand=Stand(fields["stand"]),
+            why=str(fields["why"]),
             paces={
                 (str(part["task"]), str(part["store"]), int(part["partition"])): _pace(part)
-                for part in told["parts"]
+                for part in fields["parts"]
             },
         )
     except _UNREADABLE:

@@ -172,18 +172,18 @@ def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Standi
 def _proven(
     window: Sequence[Applied],
     bounds: Bounds,
-    told: str,
+    words: str,
     lag_s: float | None,
     growth: float | None,
 ) -> Standing:
     span_s = (window[-1].at_ms - window[0].at_ms) / 1000
     if len(window) < LEAST_SAMPLES or span_s < bounds.window_s:
         why = (
-            f"{told}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"
+            f"{words}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"
             f" {LEAST_SAMPLES} over {bounds.window_s:g} s show that it stays so"
         )
         return Standing(Stand.UNPROVEN, why, lag_s, growth)
-    return Standing(Stand.READY, f"{told} for {span_s:.0f} s", lag_s, growth)
+    return Standing(Stand.READY, f"{words} for {span_s:.0f} s", lag_s, growth)
 
 
 def _rate(window: Sequence[Applied]) -> float | None:

@@ -136,8 +136,8 @@ class Authorizer:
 
         def once() -> list[Any]:
             with self._kept.use() as client:
-                told: Any = getattr(client, method)(*given, request_timeout=within_s, **named)
-                futures = cast("Any", told).values() if isinstance(told, dict) else (told,)
+                answer: Any = getattr(client, method)(*given, request_timeout=within_s, **named)
+                futures = cast("Any", answer).values() if isinstance(answer, dict) else (answer,)
                 return [self._result(asked, future, within_s, ignore) for future in futures]
 
         try:

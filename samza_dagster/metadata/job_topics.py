@@ -264,8 +264,8 @@ def _raise_if_lost(errors: Collection[KafkaError]) -> None:
 def _is_loss(error: KafkaError) -> bool:
     from confluent_kafka import KafkaError
 
-    told = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
-    return error.code() not in told and not is_final(error)
+    passing = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.UNKNOWN_TOPIC_OR_PART)
+    return error.code() not in passing and not is_final(error)
 
 
 def _partitions(

@@ -31,10 +31,10 @@ def publish(connection: Connection, records: Iterable[tuple[bytes, bytes | None]
     A None for a value removes what is known of that standby. Raises `Unreachable` when no broker
     answers, `InvalidInput` without the right to write there: some of them may be written then.
     """
-    told, job = list(records), (connection.job_name, connection.job_id)
-    for error in publish_fleet(connection, {job: told}).values():
+    published, job = list(records), (connection.job_name, connection.job_id)
+    for error in publish_fleet(connection, {job: published}).values():
         raise error
-    return len(told)
+    return len(published)
 
 
 def publish_fleet(
@@ -61,9 +61,9 @@ def publish_fleet(
     # There is one record for a standby: to write it twice does no harm.
     producer = cluster.producer(timeout_ms=round(1000 * _ANSWER_S), is_idempotent=False)
     try:
-        told = [(job, *one) for job, its in jobs.items() if job not in failed for one in its]
-        for first in range(0, len(told), _AT_ONCE):
-            for job, key, value in told[first : first + _AT_ONCE]:
+        messages = [(job, *one) for job, its in jobs.items() if job not in failed for one in its]
+        for first in range(0, len(messages), _AT_ONCE):
+            for job, key, value in messages[first : first + _AT_ONCE]:
                 producer.produce(names[job], value, key, 0, on_delivery=partial(done, job))
             # Each is acknowledged or given up by then; a little later the client is stuck.
             if producer.flush(_ANSWER_S + 1):

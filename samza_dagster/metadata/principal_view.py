@@ -99,8 +99,8 @@ class PrincipalView:
         """
         cluster = self._cluster(_TO_EVERY_BROKER)
         answers = self._answers(cluster, topic=topic)
-        is_told = any(each.serves for each in answers.values())
-        return self._serving(cluster, answers) if is_told or _silent(answers) else ()
+        is_known = any(each.serves for each in answers.values())
+        return self._serving(cluster, answers) if is_known or _silent(answers) else ()
 
     def who_lacks_its_login(self) -> tuple[str, ...]:
         """The brokers that another one names and that don't let it log in by the deadline.

@@ -30,7 +30,7 @@ _APPLICATIONS = f"apps?applicationTypes={_TYPE}&deSelects=resourceRequests"
 ANSWER_S = 2.0
 HOLDS_S = 5.0
 _MOST_BYTES = 64_000_000
-_MOST_TOLD = 300
+_MOST_CHARACTERS = 300
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class ResourceManager:
         try:
             return parse_master(json.loads(self._fetch(url)))
         except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-            raise Unreachable(asked, seen=f"{url}: {_told(error)}") from error
+            raise Unreachable(asked, seen=f"{url}: {_in_words(error)}") from error
 
     def _answer(self, what: str) -> tuple[str, object]:
         """The address that answered, and its document."""
@@ -156,12 +156,12 @@ class ResourceManager:
             try:
                 raw = self._fetch(f"{address}/ws/v1/cluster/{what}")
             except (OSError, ValueError, http.client.HTTPException) as error:
-                reasons.append(f"{address}: {_told(error)}")
+                reasons.append(f"{address}: {_in_words(error)}")
                 continue
             try:
                 return address, json.loads(raw)
             except (ValueError, RecursionError):  # one that isn't active answers with a text
-                said = " ".join(raw[:_MOST_TOLD].decode(errors="replace").split())
+                said = " ".join(raw[:_MOST_CHARACTERS].decode(errors="replace").split())
                 reasons.append(f"{address} is no active ResourceManager: {said[:100]}")
         return Unreachable(
             "ask YARN's ResourceManager",
@@ -219,7 +219,7 @@ def parse_application(document: object, name: str) -> tuple[Application | None, 
             id=ident,
             state=state,
             final_status=_text(fields, "finalStatus"),
-            diagnostics=" ".join(_text(fields, "diagnostics").split())[:_MOST_TOLD],
+            diagnostics=" ".join(_text(fields, "diagnostics").split())[:_MOST_CHARACTERS],
             master_host=_text(fields, "amHostHttpAddress").rpartition(":")[0],
             rpc_address="" if rpc.endswith(":-1") or ":" not in rpc else rpc,
             tracking_url=_text(fields, "trackingUrl"),
@@ -268,5 +268,5 @@ def _sum(one: int | None, other: int | None) -> int | None:
     return None if one is None or other is None else one + other
 
 
-def _told(error: Exception) -> str:
+def _in_words(error: Exception) -> str:
     return " ".join(str(error).split())[:100] or type(error).__name__

@@ -188,10 +188,10 @@ class StateWriter:
 
     def _mark(self, claim: Mapping[str, Any], deadline: float) -> int:
         """Commits the mark of this take-over; returns its offset."""
-        told = {**claim, TRANSACTIONAL_ID: self._transactional_id}
+        claimed = {**claim, TRANSACTIONAL_ID: self._transactional_id}
         while True:
             self._last_offset = -1
-            self._pending = ((self._state_topic, *encode_record(TAKE_OVER, told)),)
+            self._pending = ((self._state_topic, *encode_record(TAKE_OVER, claimed)),)
             self._finish(deadline)
             if self._last_offset >= 0:
                 return self._last_offset

@@ -276,8 +276,8 @@ def _start(client: KazooClient, attempts: _Attempts, within_s: float) -> None:
         client.start(timeout=cast("Any", within_s))
         cast("ZooKeeper", client).exists("/")  # it is connected before it has logged in
     except (KazooException, KazooTimeoutError) as error:
-        is_told = isinstance(error, SessionClosedRequireSaslError)  # and then it is cut off
-        failure = error if is_told else attempts.failure or error
+        is_explained = isinstance(error, SessionClosedRequireSaslError)  # and then it is cut off
+        failure = error if is_explained else attempts.failure or error
     else:
         return
     raise failure

@@ -273,7 +273,7 @@ class _Watch:
         self._trees = trees
         self._on_change = on_change
         self._start = start
-        self._told: dict[tuple[str, str], int] = {}
+        self._reported: dict[tuple[str, str], int] = {}
         self._events = threading.Condition()
         self._count = 0
         self._unread = len(trees)
@@ -321,7 +321,7 @@ class _Watch:
     def _news(self) -> list[Change]:
         """What the copies hold and wasn't told; a value that isn't whole yet is told once it is."""
         news: list[Change] = []
-        told: dict[tuple[str, str], int] = {}
+        positions: dict[tuple[str, str], int] = {}
         for namespace, tree in self._trees.items():
             for name in tree.get_children(f"{self._root}/{namespace}", ()):
                 stored = self._stored(tree, f"{self._root}/{namespace}/{name}")
@@ -329,15 +329,17 @@ class _Watch:
                     continue
                 key = key_of(name)
                 value = _value_of(stored.data)
-                told[namespace, key] = before = self._told.get((namespace, key), self._start - 1)
+                positions[namespace, key] = before = self._reported.get(
+                    (namespace, key), self._start - 1
+                )
                 if value is not None and stored.position > before:
-                    told[namespace, key] = stored.position
+                    positions[namespace, key] = stored.position
                     news.append(Change(namespace, key, value, stored.position, stored.written_ms))
-        newest = max((self._zookeeper.last_zxid, *told.values()))
+        newest = max((self._zookeeper.last_zxid, *positions.values()))
         now_ms = time.time_ns() // 1_000_000
-        gone = sorted(self._told.keys() - told.keys())
+        gone = sorted(self._reported.keys() - positions.keys())
         news += [Change(namespace, key, None, newest, now_ms) for namespace, key in gone]
-        self._told = told
+        self._reported = positions
         return sorted(news, key=_by_position)
 
     @staticmethod

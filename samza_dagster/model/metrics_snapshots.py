@@ -123,15 +123,15 @@ def _sample(raw: bytes, job_name: str, job_id: str) -> TaskSample | None:
     for name, group in groups.items():
         if str(name).endswith(_GROUP_SUFFIX):
             gauges.update(cast("dict[str, Any]", group))
-    told = {name: value for name, value in gauges.items() if name.endswith("-offset")}
-    offsets = {name: long_or_none(value) for name, value in told.items()}
+    of_tasks = {name: value for name, value in gauges.items() if name.endswith("-offset")}
+    offsets = {name: long_or_none(value) for name, value in of_tasks.items()}
     return TaskSample(
         task_name=source.removeprefix(_SOURCE_PREFIX),
         host=str(header["host"]),
         at_ms=at_ms,
         offsets={name: offset for name, offset in offsets.items() if offset is not None},
         execution_id=str(header.get("exec-env-container-id") or ""),
-        unset=frozenset(name for name, value in told.items() if value is None),
+        unset=frozenset(name for name, value in of_tasks.items() if value is None),
         processes=any(_number(gauges.get(name)) > 0 for name in _RUN_LOOP_COUNTERS),
         started_ms=long_or_none(header.get("reset-time")) or 0,
     )

@@ -64,16 +64,16 @@ def cancel_waiting(
         processors = samza.client.view().processors
         extra = [p for p in chosen.wait.who if p in processors and processors[p].extra]
         going = extra if config.remove_standby else []
-        told = f"{chosen.run.job_name} {chosen.run.run_id} waits for {', '.join(chosen.wait.who)}"
+        text = f"{chosen.run.job_name} {chosen.run.run_id} waits for {', '.join(chosen.wait.who)}"
         if config.dry_run:
-            context.log.info(f"{told}; it would be given up, and {going or 'no standby'} removed")
+            context.log.info(f"{text}; it would be given up, and {going or 'no standby'} removed")
             return []
         context.instance.add_run_tags(chosen.run.run_id, {CANCELLED: root})
         # One that was launched meanwhile may have begun before the tag was there.
         goes_on = _gone_on_with(context.instance, chosen)
         if goes_on is not None and goes_on.status not in _ENDED_BADLY:
             raise _not_given_up(chosen, goes_on, "; then re-execute this run, to give it up")
-        context.log.info(f"{told}: given up")
+        context.log.info(f"{text}: given up")
         timeout_s = samza_policies.timeout_s if config.timeout_s is None else config.timeout_s
         for standby in going:
             step = f"{ACTION}/{standby}"

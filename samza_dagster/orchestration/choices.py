@@ -25,7 +25,7 @@ from samza_dagster.orchestration.job_sensor import (
     JobTick,
     LaunchingSensor,
     Outlasting,
-    Told,
+    TickResult,
     of_every_job,
     started,
 )
@@ -170,10 +170,10 @@ def choices_sensor(
     offered = (processors_of(job), hosts_of(job))
     outlasting: Outlasting = {}
 
-    def choices(context: dg.SensorEvaluationContext, **_named: object) -> Told:
+    def choices(context: dg.SensorEvaluationContext, **_named: object) -> TickResult:
         known = {of.name: _by_job(context.instance, str(of.name), job) for of in offered}
 
-        def tick(_one: JobTick, samza: SamzaClientResource) -> Told:
+        def tick(_one: JobTick, samza: SamzaClientResource) -> TickResult:
             try:
                 client = samza.open_client()
                 try:
@@ -184,23 +184,23 @@ def choices_sensor(
                 return dg.SkipReason(f"the job can't be read: {error}")
             within = f"{samza.tag}/" if is_of_all(job) else ""
             requests: list[Any] = []
-            told: list[str] = []
+            summaries: list[str] = []
             units = {**view.processors, **view.members}
             for of, there in zip(offered, (units, view.hosts), strict=True):
                 keys = [f"{within}{one}" for one in there]
                 new, gone = changes(known[of.name].get(within, ()), keys)
                 requests += _requests(of, new, gone)
-                told.append(f"{of.name}: {len(keys)}, {len(new)} new, {len(gone)} gone")
+                summaries.append(f"{of.name}: {len(keys)}, {len(new)} new, {len(gone)} gone")
             if not requests:
-                return dg.SkipReason("; ".join(told))
+                return dg.SkipReason("; ".join(summaries))
             return dg.SensorResult(
-                skip_reason="; ".join(told), dynamic_partitions_requests=requests
+                skip_reason="; ".join(summaries), dynamic_partitions_requests=requests
             )
 
         samza = getattr(context.resources, samza_key)
-        told = of_every_job(context, samza, tick, outlasting)
-        if not is_of_all(job) or isinstance(told, dg.SkipReason):
-            return told
+        result = of_every_job(context, samza, tick, outlasting)
+        if not is_of_all(job) or isinstance(result, dg.SkipReason):
+            return result
         there = {one.tag for one in samza.each()}
         jobs = jobs_of(job)
         requests = _requests(
@@ -214,8 +214,8 @@ def choices_sensor(
                 for key in keys
             ]
             requests += _requests(of, [], gone)
-        requests += told.dynamic_partitions_requests or []
-        return told._replace(dynamic_partitions_requests=requests or None)
+        requests += result.dynamic_partitions_requests or []
+        return result._replace(dynamic_partitions_requests=requests or None)
 
     return LaunchingSensor(
         name=named(prefix, SENSOR),

@@ -50,8 +50,8 @@ def _measured(
 def _seconds_of_an_active(instance: dg.DagsterInstance, run: dg.DagsterRun) -> float | None:
     for event in instance.all_logs(run.run_id, of_type=dg.DagsterEventType.STEP_OUTPUT):
         output = event.dagster_event.step_output_data if event.dagster_event else None
-        told = cast("Mapping[str, object]", output.metadata if output else {})
-        for key, value in told.items():
+        metadata = cast("Mapping[str, object]", output.metadata if output else {})
+        for key, value in metadata.items():
             if key.startswith("move") and key.endswith(TO_FIRST_COMMIT):
                 return _number(value)
     return None

@@ -21,7 +21,7 @@ from samza_dagster.orchestration.operations.ops import (
     over_budget,
     refusals,
     require_commits,
-    told_plan,
+    units_plan_output,
 )
 from samza_dagster.orchestration.plan_record import read_back
 from samza_dagster.orchestration.planning import former_record, tag_run
@@ -114,7 +114,7 @@ def planned(
             if against:
                 raise Refused(f"drain_host {host}: {'; '.join(told for _, told in against)}")
             plan = replace(plan, notices=budget_notices(view, plan.units))
-    yield told_plan(context, plan, asked, dry_run=config.dry_run)
+    yield units_plan_output(context, plan, asked, dry_run=config.dry_run)
 
 
 def drained(

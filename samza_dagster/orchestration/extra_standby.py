@@ -115,12 +115,12 @@ def settled(
     try:
         yield
     except dg.Failure as failure:
-        told = settle() if plan.if_it_fails else ""
-        if not told:
+        outcome = settle() if plan.if_it_fails else ""
+        if not outcome:
             raise
         raise dg.Failure(
-            description=f"{failure.description} ({told})",
-            metadata={**failure.metadata, "extra_standby": told},
+            description=f"{failure.description} ({outcome})",
+            metadata={**failure.metadata, "extra_standby": outcome},
             allow_retries=False,
         ) from failure
     except dg.DagsterExecutionInterruptedError:
@@ -144,9 +144,9 @@ def _settle_start(
             context.log.info(f"request {asked.uuid} is awaited: what it starts is to be removed")
             start = followed(context, client, plan.processor, start, timeout_s=plan.timeout_s)
     except SamzaDagsterError as error:
-        told = f"what became of the new standby isn't known: {error}; job reconcile removes it"
-        context.log.warning(told)
-        return told
+        outcome = f"what became of the new standby isn't known: {error}; job reconcile removes it"
+        context.log.warning(outcome)
+        return outcome
     if start.started is None or not start.succeeded:
         return ""
     return _settle(context, samza, plan, start.started)
@@ -160,19 +160,19 @@ def _settle(
         found = client.view().processors.get(standby)
         other = started_anew(client, root_run_id(context), SPIN_UP, standby)
         if other:
-            told = f"standby {standby} is another one by now, of request {other}: left alone"
+            outcome = f"standby {standby} is another one by now, of request {other}: left alone"
         elif found is None:
-            told = f"standby {standby} is gone; its store stays on {plan.destination}"
+            outcome = f"standby {standby} is gone; its store stays on {plan.destination}"
         elif plan.if_it_fails == REMOVE:
             remove_standby(context, client, standby, timeout_s=plan.timeout_s)
-            told = f"standby {standby} is removed again: launch a new run to begin anew"
+            outcome = f"standby {standby} is removed again: launch a new run to begin anew"
         else:
-            told = (
+            outcome = (
                 f"standby {standby} is kept and runs on {found.host}: re-execute this run from"
                 f" failure to go on with it; job reconcile, or samza-dagster control-standby stop"
                 f" {standby}, removes it"
             )
     except SamzaDagsterError as error:
-        told = f"what became of standby {standby} isn't known: {error}"
-    context.log.warning(told)
-    return told
+        outcome = f"what became of standby {standby} isn't known: {error}"
+    context.log.warning(outcome)
+    return outcome

@@ -71,11 +71,11 @@ def errors_as_failures(explain: Explain | None = None) -> Generator[None]:
     except SamzaDagsterError as error:
         from samza_dagster.orchestration.refusing import shown
 
-        told = {"asked": error.asked, "seen": error.seen, "fix": error.fix}
+        parts = {"asked": error.asked, "seen": error.seen, "fix": error.fix}
         raise dg.Failure(
             description=str(error),
             metadata={
-                **{part: text for part, text in told.items() if text},
+                **{part: text for part, text in parts.items() if text},
                 "error": type(error).__name__,
                 **shown(error, explain),
             },
@@ -133,19 +133,19 @@ def failed(
 
     Raises nothing of ours: a job that can't be read must not hide why the op failed.
     """
-    told: Metadata = {
+    metadata: Metadata = {
         **request_metadata(outcome.uuid, outcome.timeline),
         "status": outcome.status,
         "message": outcome.message,
         **map_after_failure(before, client),
     }
     if outcome.hold:
-        told["fix"] = (
+        metadata["fix"] = (
             "re-execute this run from failure: it reserves anew. A hold lasts request_expiry_s"
         )
     return dg.Failure(
         description=f"{op}: {outcome.status}: {outcome.message}",
-        metadata=told,
+        metadata=metadata,
         allow_retries=False,
     )
 

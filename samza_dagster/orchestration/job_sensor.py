@@ -42,10 +42,10 @@ class JobTick:
     began_s: float = field(default_factory=time.monotonic)
 
 
-Told = dg.SensorResult | dg.SkipReason
-Ticking = Callable[[JobTick, "SamzaClientResource"], Told]
-Asking = Callable[[JobTick, "SamzaClientResource", "PlacementClient"], Told]
-Outlasting = dict[str, "Future[Told | None]"]
+TickResult = dg.SensorResult | dg.SkipReason
+Ticking = Callable[[JobTick, "SamzaClientResource"], TickResult]
+Asking = Callable[[JobTick, "SamzaClientResource", "PlacementClient"], TickResult]
+Outlasting = dict[str, "Future[TickResult | None]"]
 """What ticks of jobs by their tags have outlasted the sensor's tick that began them."""
 
 
@@ -77,7 +77,7 @@ def cursor_of(cursor: str | None, samza: SamzaClientResource) -> str | None:
 def by_a_client(tick: Asking) -> Ticking:
     """The tick with a client of its own, which is closed after it; skipped while Kafka is away."""
 
-    def asked(one: JobTick, samza: SamzaClientResource) -> Told:
+    def asked(one: JobTick, samza: SamzaClientResource) -> TickResult:
         try:
             with closing(samza.open_client()) as client:
                 return tick(one, samza, client)
@@ -103,7 +103,7 @@ def job_sensor(
     outlasting: Outlasting = {}
 
     # Dagster hands resources over by name as well when a sensor is called as a function.
-    def evaluate(context: dg.SensorEvaluationContext, **_named: object) -> Told:
+    def evaluate(context: dg.SensorEvaluationContext, **_named: object) -> TickResult:
         return of_every_job(context, getattr(context.resources, samza), tick, outlasting)
 
     return LaunchingSensor(
@@ -129,7 +129,7 @@ def of_every_job(
     tick: Ticking,
     outlasting: Outlasting,
     monotonic: Callable[[], float] = time.monotonic,
-) -> Told:
+) -> TickResult:
     """What the tick of each job tells, together; a component of one job has that one's cursor.
 
     A job whose tick has outlasted an earlier one of the sensor isn't asked beside it: what it tells
@@ -146,7 +146,7 @@ def of_every_job(
         return dg.SkipReason(f"which Samza jobs there are isn't known: {error}")
     kept = JobCursors.read(context.cursor, say=context.log.warning) or JobCursors()
 
-    def ticked(tag: str) -> Told | None:
+    def ticked(tag: str) -> TickResult | None:
         if monotonic() - began > BEGIN_WITHIN_S:
             return None
         log = _JobLog(context.log, {"job": tag})
@@ -155,18 +155,18 @@ def of_every_job(
     turns = sorted(jobs, key=lambda tag: (tag in kept.late, tag not in kept.left, tag))
     with shared_readers():
         pool = ThreadPoolExecutor(JOBS_AT_ONCE)
-        told = {tag: outlasting.pop(tag, None) or pool.submit(ticked, tag) for tag in turns}
-        wait(told.values(), timeout=max(0.0, END_WITHIN_S - (monotonic() - began)))
+        ticks = {tag: outlasting.pop(tag, None) or pool.submit(ticked, tag) for tag in turns}
+        wait(ticks.values(), timeout=max(0.0, END_WITHIN_S - (monotonic() - began)))
         pool.shutdown(wait=False, cancel_futures=True)
-    outlasting.update({tag: future for tag, future in told.items() if not future.done()})
-    return _together(context, jobs, kept, told, lambda: monotonic() - began)
+    outlasting.update({tag: future for tag, future in ticks.items() if not future.done()})
+    return _together(context, jobs, kept, ticks, lambda: monotonic() - began)
 
 
 def _together(
     context: dg.SensorEvaluationContext,
     jobs: Mapping[str, SamzaClientResource],
     kept: JobCursors,
-    told: Mapping[str, Future[Told | None]],
+    ticks: Mapping[str, Future[TickResult | None]],
     took_s: Callable[[], float],
 ) -> dg.SensorResult:
     cursors = {tag: cursor for tag, cursor in kept.cursors.items() if tag in jobs}
@@ -180,7 +180,7 @@ def _together(
     runs: list[dg.RunRequest] = []
     events: list[Any] = []
     partitions: list[Any] = []
-    for tag, future in told.items():
+    for tag, future in ticks.items():
         if not future.done() or future.cancelled():
             (left if future.cancelled() else late).append(tag)
             continue
@@ -228,9 +228,9 @@ def _of_several(event: Any, job: str, failing: dict[str, dict[str, str]]) -> Any
         return event._replace(partition=job)
     jobs = failing.setdefault(event.asset_check_key.to_user_string(), {})
     jobs.pop(job, None)
-    told = f"{job}: {event.description}"
+    text = f"{job}: {event.description}"
     if jobs:
-        told += f"; failing still: {some_of(sorted(jobs))}"
+        text += f"; failing still: {some_of(sorted(jobs))}"
     if not event.passed:
         jobs[job] = event.severity.value
     error = dg.AssetCheckSeverity.ERROR
@@ -240,7 +240,7 @@ def _of_several(event: Any, job: str, failing: dict[str, dict[str, str]]) -> Any
         passed=not jobs,
         metadata=event.metadata,
         severity=error if error.value in jobs.values() else dg.AssetCheckSeverity.WARN,
-        description=told[:2_000],
+        description=text[:2_000],
     )
 
 

@@ -278,10 +278,10 @@ class MovePhases:
             ) from error
         except dg.DagsterExecutionInterruptedError:
             if request.uuid not in self._samza.holds:
-                told = cancelled(self._client, self._root, request.uuid)
+                outcome = cancelled(self._client, self._root, request.uuid)
                 self._context.log.warning(
                     f"{self._op}: cancelled while request {request.uuid}"
-                    f" (→ {request.destination}) is in flight. {told[0].upper()}{told[1:]}"
+                    f" (→ {request.destination}) is in flight. {outcome[0].upper()}{outcome[1:]}"
                 )
             raise
         if result.has_reached(STOPPING):

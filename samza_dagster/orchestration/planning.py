@@ -86,15 +86,15 @@ def plan_output(
         expected = expected_downtime(context.instance, job, action, stops_active=stops_active)
         text = f"{text}\n\n{expected}"
     context.log.info(text)
-    told: Metadata = {
+    shown: Metadata = {
         "what": dg.MetadataValue.md(text),
         "coordinator": plan.coordinator,
         **metadata,
     }
     if dry_run:
-        return dg.Output(text, PREVIEW, metadata={**told, "dry_run": True})
-    told[PLAN_RECORD] = dg.MetadataValue.json(kept({"asked": asked, "plan": record}))
-    return dg.Output(plan, PLAN, metadata=told)
+        return dg.Output(text, PREVIEW, metadata={**shown, "dry_run": True})
+    shown[PLAN_RECORD] = dg.MetadataValue.json(kept({"asked": asked, "plan": record}))
+    return dg.Output(plan, PLAN, metadata=shown)
 
 
 def plan_op(
@@ -110,26 +110,26 @@ def plan_op(
         samza: SamzaClientResource,
         samza_policies: PlacementPolicies,
     ) -> Iterator[dg.Output[Any]]:
-        told = cast("Config", config)
+        given = cast("Config", config)
 
         def explain() -> "Sequence[Row]":
-            return _hosts(samza.client, decide.__name__, told.processor)
+            return _hosts(samza.client, decide.__name__, given.processor)
 
         with errors_as_failures(explain):
             tag_run(context)
             refuse_given_up(context)
             processor = chosen(context, config.processor, "processor")
-            told = told.model_copy(update={"processor": processor})
+            given = given.model_copy(update={"processor": processor})
             view = samza.client.view()
-            former = None if told.dry_run else _former_plan(context, told)
+            former = None if given.dry_run else _former_plan(context, given)
             if former is None:
-                preferring = soonest_preferred(view, told, samza.client, samza.hosts)
+                preferring = soonest_preferred(view, given, samza.client, samza.hosts)
                 made = decide(view, preferring, samza_policies, samza.hosts)
                 text = describe(made, view, samza.client)
                 if made.stops_active and made.kind != FAIL_OVER:  # that one is urgent
                     require_commits_readable(samza.client, made.verify_timeout_s)
             else:
-                made = decisions.renewed(former, told, samza_policies, samza.hosts)
+                made = decisions.renewed(former, given, samza_policies, samza.hosts)
                 text = (
                     f"**{made.action}** of `{made.processor}`: hosts and standbys as an earlier run of"
                     " this chain chose them, all else as this run's config says"
@@ -146,9 +146,9 @@ def plan_op(
             made,
             text,
             metadata,
-            asked=_asked(told),
+            asked=_asked(given),
             record=asdict(made),
-            dry_run=told.dry_run,
+            dry_run=given.dry_run,
             stops_active=made.stops_active,
         )
 
@@ -172,7 +172,7 @@ def soonest_preferred(
     if len(standbys) < 2 or chooses:
         return config
     now = client.standbys_now(config.processor)
-    if not now.told:
+    if not now.notices:
         return config
     running = [one.processor_id for one in standbys if one.state == standbys[0].state]
     soonest = next((one for one in now.standbys if one in running), running[0])
@@ -279,7 +279,7 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
     lines += [f"{number}. {step}" for number, step in enumerate(steps, start=1)]
     refusal, notices = ruled.refusal, [*ruled.notices]
     if plan.kind == FAIL_OVER or plan.destination == STANDBY or plan.standby is not None:
-        notices += client.standbys_now(plan.processor).told
+        notices += client.standbys_now(plan.processor).notices
     budget = view.stop_budgets.get(plan.processor)
     if makes_room and budget is not None:  # the second request: nothing is to be left half done
         refused = budget.refusal(f"place {plan.processor}")

@@ -20,7 +20,7 @@ from samza_dagster.orchestration.operations.ops import (
     over_budget,
     refusals,
     require_commits,
-    told_plan,
+    units_plan_output,
 )
 from samza_dagster.orchestration.plan_record import read_back
 from samza_dagster.orchestration.planning import former_record, tag_run
@@ -92,12 +92,12 @@ def planned(
             )
             require_commits(client, limits.verify_timeout_s, plan.units)
             plan = _in_turn(plan, client, view, failed_before(context))
-            for told in plan.refused:
-                context.log.warning(f"refused, the other groups go on: {told}")
+            for refusal in plan.refused:
+                context.log.warning(f"refused, the other groups go on: {refusal}")
     for finding in findings:
         context.log.warning(f"{finding.about}: {finding.seen}. To do: {finding.to_do}")
     shown = _findings_table(findings)
-    yield told_plan(context, plan, asked, dry_run=config.dry_run, findings=shown)
+    yield units_plan_output(context, plan, asked, dry_run=config.dry_run, findings=shown)
 
 
 def reconciled(
@@ -131,7 +131,7 @@ def _in_turn(
     return replace(
         plan,
         units=tuple(sorted(units, key=lambda unit: unit.group_id in last)),
-        refused=tuple(told for _, told in against),
+        refused=tuple(refusal for _, refusal in against),
         notices=budget_notices(view, units),
     )
 

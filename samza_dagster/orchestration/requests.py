@@ -217,10 +217,10 @@ def stage_named(stage: str | None) -> str:
 
 def is_over(client: PlacementClient, uuid: str) -> bool:
     """Whether a request has no end and none to come: its deployment has ended, or the job is dead."""
-    told = client.response(uuid) or client.request(uuid)
-    if told is None or told.status_code.is_terminal:
+    latest = client.response(uuid) or client.request(uuid)
+    if latest is None or latest.status_code.is_terminal:
         return False
-    return bool(client.view().why_over(told.deployment_id))
+    return bool(client.view().why_over(latest.deployment_id))
 
 
 def is_forgotten(client: PlacementClient, uuid: str) -> bool:
@@ -262,13 +262,13 @@ def standing(
             if uuid not in client.remembered():
                 break
             response = client.response(uuid)  # taken and answered between the reads
-        told = response or request
-        if told is None:
+        latest = response or request
+        if latest is None:
             forgotten = True
-        elif told.processor_id == processor_id and not (
+        elif latest.processor_id == processor_id and not (
             ended_badly(response) or is_over(client, uuid)
         ):
-            found = StepRequest(uuid, attempt, response, told.destination_host)
+            found = StepRequest(uuid, attempt, response, latest.destination_host)
         attempt += 1
     if found is not None and fits(str(found.destination)):
         return found

@@ -302,9 +302,9 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
             return
         try:
             for reservation, uuid in self._holds.items():
-                told = release(client, reservation, uuid)
+                released = release(client, reservation, uuid)
                 if context.log is not None:
-                    context.log.warning(f"the run ended before its commit: {told}")
+                    context.log.warning(f"the run ended before its commit: {released}")
         finally:
             self._holds.clear()
             client.close()

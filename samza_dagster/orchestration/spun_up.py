@@ -104,11 +104,11 @@ def spun_up_there(
 
     With its host: the one that is named, or any if the standby isn't in the map `before`.
     """
-    told = newest_starts(client)
+    starts = newest_starts(client)
     known = {line.split()[0] for row in before for line in row.containers}
     view = client.view()
     for pid, processor in sorted(view.processors.items()):
-        mine = processor.extra and view.group_of(pid) == active and pid not in told
+        mine = processor.extra and view.group_of(pid) == active and pid not in starts
         if mine and processor.host and (processor.host == host if host else pid not in known):
             return pid, processor.host
     return None

@@ -148,8 +148,8 @@ def _group(run_config: object, tags: Mapping[str, str]) -> str:
 def _said(run_config: object) -> dict[str, str]:
     """Who, why and ticket, of the first op whose config says any of them."""
     for config in _op_configs(run_config):
-        told = {tag: config.get(field) for tag, field in FROM_CONFIG.items()}
-        kept = {tag: value for tag, value in told.items() if isinstance(value, str) and value}
+        asked = {tag: config.get(field) for tag, field in FROM_CONFIG.items()}
+        kept = {tag: value for tag, value in asked.items() if isinstance(value, str) and value}
         if kept:
             return kept
     return {}

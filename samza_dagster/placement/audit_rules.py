@@ -178,7 +178,7 @@ class CheckedHistory:
         if now != was:
             raise Broken(
                 Rule.ENDS,
-                f"{record.execution_id} ends as {_told(now)}, it started as {_told(was)}",
+                f"{record.execution_id} ends as {_identity_text(now)}, it started as {_identity_text(was)}",
             )
         _check_once(record, life.ends[-1].how if life.ends else None)
         _check_time(record, start.at_ms, f"the start of {life}")
@@ -244,7 +244,7 @@ def _check_predecessor(record: AuditRecord, before: _Life) -> None:
     # Seen dead later it may be named by either end; of a lease that ran anew the last one counts.
     leased = [end for end in before.ends if end.how != Ended.DEAD][-1:]
     ends = [*leased, *(end for end in before.ends if end.how == Ended.DEAD)]
-    recorded = [_end_told(end.how, end.at_ms, end.evidence) for end in ends]
+    recorded = [_end_record(end.how, end.at_ms, end.evidence) for end in ends]
     if _named_end(named) not in recorded:
         raise Broken(
             Rule.PREDECESSOR,
@@ -264,7 +264,7 @@ def _check_once(record: AuditRecord, known: str | None) -> None:
 
 
 def _named_end(named: Predecessor) -> str:
-    return _end_told(named.how, named.at_ms, named.evidence)
+    return _end_record(named.how, named.at_ms, named.evidence)
 
 
 def _check_time(record: AuditRecord, after_ms: int, what: str) -> None:
@@ -276,10 +276,10 @@ def _check_time(record: AuditRecord, after_ms: int, what: str) -> None:
         )
 
 
-def _end_told(how: str, at_ms: int, evidence: str) -> str:
+def _end_record(how: str, at_ms: int, evidence: str) -> str:
     return f"by {how} at {at_ms} ({evidence!r})"
 
 
-def _told(identity: tuple[str, str, str, int, str]) -> str:
+def _identity_text(identity: tuple[str, str, str, int, str]) -> str:
     processor_id, group_id, role, epoch, host = identity
     return f"{role} {processor_id} of group {group_id}, epoch {epoch}, on {host}"

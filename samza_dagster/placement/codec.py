@@ -22,7 +22,7 @@ _APART = ("groups", "hosts", "uuids", "refused", "lags", "index")
 
 T = TypeVar("T")
 _PLAIN = frozenset({str, int, bool})
-_KEYS = {"orphans": "ghosts"}
+_KEYS = {"orphans": "ghosts", "journal": "books"}
 """Fields that records have under another name: running jobs have such records."""
 
 

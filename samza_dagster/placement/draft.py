@@ -8,7 +8,7 @@ from functools import cache
 
 from immutables import Map
 
-from samza_dagster.placement import books, ownership, rules
+from samza_dagster.placement import journal, ownership, rules
 from samza_dagster.placement.certificates import AuditRecord, digest_of
 from samza_dagster.placement.commands import Command, RecordCertificate
 from samza_dagster.placement.index_draft import IndexDraft
@@ -242,7 +242,7 @@ class Draft:
         epoch = self._next_epoch
         self._next_epoch += 1
         begun = Incarnation(epoch, self.execution_id(processor_id, request_id), host, request_id)
-        return books.entered(self.hosts, begun)
+        return journal.entered(self.hosts, begun)
 
     def result(self) -> JobState:
         """The state as the step has made it."""

@@ -60,18 +60,18 @@ class RequestRefused:
 
 @record
 class HostRegistered:
-    """An agent named every incarnation that it has on its books, dead ones included.
+    """An agent named every incarnation that it has in its journal, dead ones included.
 
     It follows this coordinator from now on and refuses every earlier one. What it
-    knows of each incarnation is reported after this, one by one. `books` is the id of
-    those books, `boot_id` of its machine's boot; "" is unknown.
+    knows of each incarnation is reported after this, one by one. `journal` is the id of
+    that journal, `boot_id` of its machine's boot; "" is unknown.
     """
 
     at_ms: int
     host: str
     execution_ids: frozenset[str]
     fault_domain: str = ""
-    books: str = ""
+    journal: str = ""
     boot_id: str = ""
 
 

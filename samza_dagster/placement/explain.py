@@ -56,8 +56,8 @@ class Explanation:
     candidates: tuple[Candidate, ...] = ()
 
     def __str__(self) -> str:
-        told = [c for c in self.candidates if not c.legal] or self.candidates
-        return " | ".join(str(candidate) for candidate in told)
+        listed = [c for c in self.candidates if not c.legal] or self.candidates
+        return " | ".join(str(candidate) for candidate in listed)
 
 
 def explain(state: JobState, processor_id: str, destination: str) -> Explanation:
@@ -137,12 +137,12 @@ def _refusal_of_kind(limits: Limits, group: Group, role: Role, ask: PlacementAsk
             return None
         return texts.refusal("standby-to-stop", f"{pid} is an active", "name one of its standbys")
     if ask.kind is AskKind.START_STANDBY and role is not Role.ACTIVE:
-        return _told(_is_a_standby(group, pid))
+        return _in_words(_is_a_standby(group, pid))
     if ask.kind is AskKind.START_STANDBY and len(standbys) >= limits.max_standbys:
         return too_many_standbys(pid, len(standbys))
     refusal = _refusal_of_place(group, group.processors[pid]) if takes_place else None
     if refusal is not None:
-        return _told(refusal)
+        return _in_words(refusal)
     if ask.hold and ask.destination_host in _NOT_RESERVED:
         seen = f"{ask.destination_host} reserves nothing to hold"
         return texts.refusal("reserves-first", seen, _A_HOST)
@@ -156,7 +156,7 @@ def _refusal_of_destination(hosts: Mapping[str, Host], ask: PlacementAsk) -> str
         seen = f"a new standby can't go to {ask.destination_host}"
         return texts.refusal("place-for-new", seen, _A_HOST)
     unknown = _unknown_destination(hosts, ask.destination_host)
-    return None if unknown is None else _told(unknown)
+    return None if unknown is None else _in_words(unknown)
 
 
 def _unknown_processor(state: JobState, processor_id: str) -> Violation:
@@ -205,7 +205,7 @@ def _is_a_standby(group: Group, processor_id: str) -> Violation:
     return Violation(ACTIVE_WITH_STANDBY, "", f"{processor_id} is a standby", change)
 
 
-def _told(broken: Violation) -> str:
+def _in_words(broken: Violation) -> str:
     return texts.refusal(broken.rule, broken.seen, broken.change)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from samza_dagster.placement import actions, books, containers, leases, orphans, ownership, texts
+from samza_dagster.placement import actions, containers, journal, leases, orphans, ownership, texts
 from samza_dagster.placement.commands import StopContainer
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.events import HostRegistered
@@ -14,21 +14,21 @@ Died = Callable[[Draft, str, str, str], None]
 
 
 def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
-    """Compares a host's books with the state; `died` is told of what is dead by their silence.
+    """Compares a host's journal with the state; `died` is told of what is dead by its silence.
 
-    Only the books that an incarnation was started on can prove it dead by that. An agent
+    Only the journal that an incarnation was started on can prove it dead by that. An agent
     with others, of another machine of that name or of another directory, makes it an orphan
     as the loss of its host does. It gets no lease any more from when those registered.
 
-    One that is starting and isn't on the books never arrived: it is started again. One
-    that is stopping is stopped again, also when the books lack it: its start may still be
+    One that is starting and isn't in the journal never arrived: it is started again. One
+    that is stopping is stopped again, also when the journal lacks it: its start may still be
     on its way, and only the answer to a stop behind it proves it dead. An orphan that may
     be taken back is (should it be dead, that is reported next), any other is stopped,
     and so is what is nobody's.
     """
     host = event.host
     draft.put_host(
-        Host(host, fault_domain=event.fault_domain, books=event.books, boot_id=event.boot_id)
+        Host(host, fault_domain=event.fault_domain, journal=event.journal, boot_id=event.boot_id)
     )
     current: set[str] = set()
     for group_id in draft.index.groups_on(host):
@@ -44,7 +44,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
                 continue
             current.add(incarnation.execution_id)
             listed = incarnation.execution_id in event.execution_ids
-            if not listed and not books.know(draft.hosts, incarnation):
+            if not listed and not journal.know(draft.hosts, incarnation):
                 over_ms = leases.over_ms(draft.limits, draft.now_ms)
                 orphans.lose(draft, group_id, processor, over_ms)
                 continue
@@ -56,7 +56,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
             elif processor.phase is Phase.STARTING:
                 draft.emit(containers.start_command(processor.processor_id, incarnation))
             else:
-                died(draft, group_id, processor.processor_id, f"{host}'s books lack it")
+                died(draft, group_id, processor.processor_id, f"{host}'s journal lacks it")
         draft.unsettled.add(group_id)
     for execution_id in sorted(event.execution_ids - current):
         draft.emit(StopContainer(execution_id, host))
@@ -98,11 +98,11 @@ def unregistered_too_long(draft: Draft, names: Iterable[str]) -> None:
 
 
 def _enter(draft: Draft, group_id: str, processor_id: str, incarnation: Incarnation) -> Incarnation:
-    """As it stands in the books that its host goes by now: they alone can tell its end.
+    """As it stands in the journal that its host goes by now: it alone can tell its end.
 
     One that they lack as well: whatever is started of it from now on is of this boot.
     """
-    entered = books.entered(draft.hosts, incarnation)
+    entered = journal.entered(draft.hosts, incarnation)
     if entered is not incarnation:
         processor = draft.processor(group_id, processor_id)
         draft.put_processor(group_id, processor.evolve(incarnation=entered))

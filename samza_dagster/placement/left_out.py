@@ -7,10 +7,10 @@ from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import Group, ResourceRequest
 
 # How many hosts an answer names; a lost rack may leave out hundreds.
-_TOLD = 10
+_MOST = 10
 
 
-def told(draft: Draft, group: Group, processor_id: str, request: ResourceRequest) -> str:
+def reason(draft: Draft, group: Group, processor_id: str, request: ResourceRequest) -> str:
     """What to append to an expired request's reason; "" when no host was left out.
 
     The cluster knows a host's room and says what it saw; that a rule of placement kept a
@@ -20,8 +20,8 @@ def told(draft: Draft, group: Group, processor_id: str, request: ResourceRequest
     hosts = request.excluded_hosts
     if not hosts:
         return ""
-    more = f" | and {len(hosts) - _TOLD} more" if len(hosts) > _TOLD else ""
-    reasons = (_reason(draft, group, processor_id, request, host) for host in hosts[:_TOLD])
+    more = f" | and {len(hosts) - _MOST} more" if len(hosts) > _MOST else ""
+    reasons = (_reason(draft, group, processor_id, request, host) for host in hosts[:_MOST])
     return f"; left out: {' | '.join(reasons)}{more}"
 
 

@@ -1,6 +1,6 @@
 """Orphaned incarnations, on hosts that fell silent: alive or dead, nobody knows.
 
-Or on a machine that another one has replaced under its name, with other books.
+Or on a machine that another one has replaced under its name, with another journal.
 Their processors go on as after a death, but are released nowhere until the orphan was
 seen dead, is fenced, or is past its lease (invariant 3), and no member of the group
 starts on an orphan's host until it was seen dead (invariants 1 and 2), or has ended and is on
@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from samza_dagster.placement import (
     audit,
-    books,
     containers,
     ends,
     failover,
+    journal,
     leases,
     ownership,
     responses,
@@ -43,7 +43,7 @@ def lose(draft: Draft, group_id: str, processor: Processor, lease_ends_ms: int) 
         lease_ends_ms,
         ran=processor.phase is Phase.RUNNING,
         fencing=fencing,
-        elsewhere=books.machine_is_another(draft.hosts, incarnation),
+        elsewhere=journal.machine_is_another(draft.hosts, incarnation),
     )
     if fencing:
         draft.emit(fence_command(orphan))
@@ -56,7 +56,7 @@ def lose(draft: Draft, group_id: str, processor: Processor, lease_ends_ms: int) 
 def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -> set[str]:
     """The host's orphans have leases again: each is taken back or stopped. Returns their ids.
 
-    Those of other books have none, and nobody there to stop them.
+    One of another journal has none, and nobody there to stop them.
     """
     back: set[str] = set()
     for before in group.orphans:
@@ -64,12 +64,12 @@ def back(draft: Draft, group: Group, host: str, execution_ids: frozenset[str]) -
         if before.incarnation.host != host:
             continue
         back.add(execution_id)
-        on_books = execution_id in execution_ids
-        if not on_books and not books.know(draft.hosts, before.incarnation):
+        in_journal = execution_id in execution_ids
+        if not in_journal and not journal.know(draft.hosts, before.incarnation):
             _replaced(draft, group.group_id, before)
             continue
         orphan = _entered(draft, group.group_id, before)
-        if on_books and _may_be_taken_back(draft, draft.group(group.group_id), orphan):
+        if in_journal and _may_be_taken_back(draft, draft.group(group.group_id), orphan):
             _take_back(draft, group.group_id, orphan)
             continue
         again = _is_waited_for_again(draft.group(group.group_id), orphan)
@@ -141,7 +141,7 @@ def dead(draft: Draft, group: Group, orphan: Orphan, evidence: str) -> None:
     An agent that never knew it can't have seen that.
     """
     incarnation = orphan.incarnation
-    if not books.know(draft.hosts, incarnation):
+    if not journal.know(draft.hosts, incarnation):
         return
     if orphan.ended is None:
         end(draft, group.group_id, orphan, Ended.DEAD, evidence)
@@ -198,18 +198,18 @@ def end(draft: Draft, group_id: str, orphan: Orphan, how: Ended, evidence: str) 
 
 
 def _replaced(draft: Draft, group_id: str, orphan: Orphan) -> None:
-    """Its host registered with other books: it gets no lease from now on."""
+    """Its host registered with another journal: it gets no lease from now on."""
     ends_ms = orphan.lease_ends_ms
     if ends_ms is None:
         ends_ms = leases.over_ms(draft.limits, draft.now_ms)
-    elsewhere = books.machine_is_another(draft.hosts, orphan.incarnation)
+    elsewhere = journal.machine_is_another(draft.hosts, orphan.incarnation)
     if (ends_ms, elsewhere) != (orphan.lease_ends_ms, orphan.elsewhere):
         _put_orphan(draft, group_id, orphan.evolve(lease_ends_ms=ends_ms, elsewhere=elsewhere))
 
 
 def _entered(draft: Draft, group_id: str, orphan: Orphan) -> Orphan:
-    """It stands in the books of its host as they are now."""
-    incarnation = books.entered(draft.hosts, orphan.incarnation)
+    """It stands in the journal of its host as it is now."""
+    incarnation = journal.entered(draft.hosts, orphan.incarnation)
     if incarnation is orphan.incarnation and not orphan.elsewhere:
         return orphan
     orphan = orphan.evolve(incarnation=incarnation, elsewhere=False)

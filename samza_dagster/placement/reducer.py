@@ -213,11 +213,11 @@ def _expired(draft: Draft, request_id: str, why: str) -> None:
         if reservation is not None and reservation.request_id == request_id:
             if reservation.allocated_host is None:
                 if action.ask.kind is AskKind.START_STANDBY:
-                    why += left_out.told(draft, group, action.standby_id, reservation)
+                    why += left_out.reason(draft, group, action.standby_id, reservation)
                     draft.emit(ReleaseResource(request_id))
                     spin_up.expired(draft, group_id, action, why)
                 else:
-                    why += left_out.told(draft, group, action.ask.processor_id, reservation)
+                    why += left_out.reason(draft, group, action.ask.processor_id, reservation)
                     actions.expired(draft, group_id, action, reservation, why)
             elif action.stage is Stage.HELD and not reservation.confirmed:
                 # Asked for again since, and its host didn't come back with it in time.
@@ -226,7 +226,7 @@ def _expired(draft: Draft, request_id: str, why: str) -> None:
         reservation = action.standby_reservation
         if reservation is not None and reservation.request_id == request_id:
             if reservation.allocated_host is None:
-                why += left_out.told(draft, group, action.standby_id, reservation)
+                why += left_out.reason(draft, group, action.standby_id, reservation)
                 actions.expired(draft, group_id, action, reservation, why)
             return
     for processor in group.processors.values():

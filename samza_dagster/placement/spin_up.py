@@ -66,8 +66,8 @@ def allocated(
     chosen = (host,) if reservation.host is None else ()
     action = action.evolve(stage=Stage.STARTING, reservation=None, chosen_hosts=chosen)
     # Nothing is stopped in between: without it a start that takes minutes looks like a lack of room.
-    told = texts.standby_starts(standby_id, host)
-    responses.respond(draft, group_id, action, texts.IN_PROGRESS, told)
+    message = texts.standby_starts(standby_id, host)
+    responses.respond(draft, group_id, action, texts.IN_PROGRESS, message)
     draft.put_processor(group_id, standby)
     containers.hold(draft, group_id, standby_id, reservation, host)
 

@@ -39,7 +39,7 @@ class Role(StrEnum):
 class Ended(StrEnum):
     """How an incarnation lost its tasks (invariant 3): the only three ways there are."""
 
-    DEAD = "dead"  # its agent saw the process dead, or the books that it was started on lack it
+    DEAD = "dead"  # its agent saw the process dead, or the journal that it was started on lacks it
     FENCED = "fenced"  # the brokers refuse its principal
     LEASE = "lease"  # its lease has run out, by the leader's clock
 
@@ -55,7 +55,7 @@ class Fencing(StrEnum):
 class Incarnation(Evolving):
     """One start of a container. `epoch` grows over the job's whole life.
 
-    `books` are those of the agent that it was started by, `boot_id` the boot of its
+    `journal` is that of the agent that it was started by, `boot_id` the boot of its
     machine (`Host`).
     """
 
@@ -63,7 +63,7 @@ class Incarnation(Evolving):
     execution_id: str
     host: str
     request_id: str
-    books: str = ""
+    journal: str = ""
     boot_id: str = ""
 
 
@@ -289,7 +289,7 @@ class Host(Evolving):
     `registered` is whether it has with this coordinator; until it has, `silent_since_ms`
     is when the wait for it began, and it is lost after the limit. `alive` is what was
     last known. Two hosts of the same `fault_domain` may fail together; "" is unknown.
-    `books` is the id of the records that its agent goes by, `boot_id` of its machine's
+    `journal` is the id of the records that its agent goes by, `boot_id` of its machine's
     boot; "" is an agent, or a record, of an older release.
     """
 
@@ -298,7 +298,7 @@ class Host(Evolving):
     registered: bool = True
     silent_since_ms: int = 0
     fault_domain: str = ""
-    books: str = ""
+    journal: str = ""
     boot_id: str = ""
 
 

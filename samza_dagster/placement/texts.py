@@ -16,7 +16,7 @@ CONSTRAINTS = "destination host does not meet standby constraints"
 NO_START = "a container that is stopped now could not start again"
 UNKNOWN_PROCESSOR = "invalid processor id neither in running, pending or failed processors"
 # How many of the job's processors a refusal names.
-_TOLD = 40
+_MOST_LISTED = 40
 
 
 def _failed(why: str) -> str:
@@ -144,8 +144,10 @@ def unknown_processor(processor_id: str, known: Sequence[str]) -> str:
 
 def name_one_of(known: Sequence[str]) -> str:
     """What there is instead of a processor that there isn't, as far as one reads."""
-    told = ", ".join(known[:_TOLD]) + (f" or {len(known) - _TOLD} more" if known[_TOLD:] else "")
-    return f"name one of {told}" if known else "deploy the job first"
+    listed = ", ".join(known[:_MOST_LISTED]) + (
+        f" or {len(known) - _MOST_LISTED} more" if known[_MOST_LISTED:] else ""
+    )
+    return f"name one of {listed}" if known else "deploy the job first"
 
 
 def no_standby(active_id: str, broken: Sequence[str]) -> str:

@@ -174,9 +174,9 @@ def stop_all(records: Iterable[ProcessRecord], grace_s: float = 15.0) -> tuple[P
 
     Returns those that had to be killed.
     """
-    told = [record for record in records if record.send(signal.SIGTERM)]
+    signalled = [record for record in records if record.send(signal.SIGTERM)]
     deadline = time.monotonic() + grace_s
-    late = [record for record in told if not record.wait(deadline - time.monotonic())]
+    late = [record for record in signalled if not record.wait(deadline - time.monotonic())]
     for record in late:
         record.stop(grace_s=0.0)
     return tuple(late)

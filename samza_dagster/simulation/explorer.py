@@ -125,7 +125,7 @@ def climb(
     max_states: int = 1_000_000,
     deadline_s: float = 600.0,
     workers: int = 2,
-    told: Callable[[str, Exploration], None] = lambda _name, _seen: None,
+    finished: Callable[[str, Exploration], None] = lambda _name, _seen: None,
     clock: Callable[[], float] = _standing_still,
     begins: Callable[[], None] | None = None,
 ) -> dict[str, Exploration]:
@@ -141,7 +141,7 @@ def climb(
         }
         for done in as_completed(begun):
             found[begun[done]] = done.result()
-            told(begun[done], done.result())
+            finished(begun[done], done.result())
     for rung in ladder:
         calm = found.get(rung.calm)
         if calm is not None and calm.closed:

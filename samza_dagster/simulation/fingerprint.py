@@ -187,7 +187,7 @@ def canonical(world: WorldState) -> Canonical:
                 tuple(sorted(host.troubles)),
                 tuple(
                     (of(e.execution_id), e.life.value, e.stopping, e.stop_failed, e.doomed)
-                    for e in host.books.values()
+                    for e in host.journal.values()
                 ),
                 tuple((of(r), of(h.user)) for r, h in host.ledger.items()),
                 tuple((epoch == leader.epoch, of(c)) for epoch, c in host.commands),
@@ -211,7 +211,7 @@ def canonical(world: WorldState) -> Canonical:
                 tuple(sorted(former.troubles)),
                 tuple(
                     (of(e.execution_id), e.life.value, e.stopping, e.stop_failed, e.doomed)
-                    for e in former.books.values()
+                    for e in former.journal.values()
                 ),
             )
         )

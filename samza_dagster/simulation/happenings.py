@@ -60,7 +60,7 @@ def _due_at(world: WorldState, host: VirtualHost, leads: bool, found: list[Move]
 def _due_in(world: WorldState, host: VirtualHost, found: list[Move]) -> None:
     if host.frozen is not None:
         return
-    for entry in host.books.values():
+    for entry in host.journal.values():
         kind = _next_of(world, host, entry)
         if kind:
             found.append(Move(kind, (host.name, entry.processor_id)))
@@ -97,7 +97,7 @@ def _may_obey(world: WorldState, host: VirtualHost) -> bool:
 
 @at_host(lambda host: host.converses)
 def _register(world: WorldState, host: VirtualHost) -> bool:
-    """The agent names its books to the leader, and follows it from now on."""
+    """The agent names its journal to the leader, and follows it from now on."""
     leader, name = world.leader, host.name
     if not world.led():
         return False
@@ -110,8 +110,8 @@ def _register(world: WorldState, host: VirtualHost) -> bool:
         host.epoch = leader.epoch
     host.commands = [sent for sent in host.commands if sent[0] >= leader.epoch]
     host.restarted = False
-    books = "" if host.older_release else f"{world.job}-directory-{host.directory}"
-    agent = (books, f"{world.job}-boot-{host.boot}")
+    journal = "" if host.older_release else f"{world.job}-directory-{host.directory}"
+    agent = (journal, f"{world.job}-boot-{host.boot}")
     if book.agent not in (None, agent):
         leader.requests.host_replaced(name)
         host.commands = [
@@ -125,7 +125,7 @@ def _register(world: WorldState, host: VirtualHost) -> bool:
     host.tell_all()
     world.touched()
     domain = host.fault_domain if leader.heeds_domains else ""
-    handle(world, ev.HostRegistered(now, name, frozenset(host.books), domain, *agent))
+    handle(world, ev.HostRegistered(now, name, frozenset(host.journal), domain, *agent))
     host.unnamed = host.older_release
     if leader.standing is Standing.LEADING:
         place_all(world, leader)
@@ -164,7 +164,7 @@ def _take(world: WorldState, host: VirtualHost, reports: list[Report], place: in
             event = ev.ContainerCheckedIn(now, ident, name)
         case Saying.STOPPED:
             requests.container_ended(ident)
-            entry = host.books.get(ident)
+            entry = host.journal.get(ident)
             event = ev.ContainerStopped(now, ident, name, None if entry is None else 143)
         case Saying.START_FAILED:
             requests.container_ended(ident)
@@ -286,9 +286,9 @@ def obey(world: WorldState, host: VirtualHost) -> bool:
             del host.commands[place]
             if Trouble.LOST_ACKS in host.troubles:
                 host.unacknowledged.append(command)
-            before = set(host.books)
+            before = set(host.journal)
             host.carry_out(world.true_ms, command)
-            for execution_id in host.books.keys() - before:
+            for execution_id in host.journal.keys() - before:
                 world.brokers.launched(execution_id, epoch)
             world.touched()
             return True
@@ -313,7 +313,7 @@ def _entry_move(kind: str, act: Callable[[VirtualHost, Entry], None]) -> Handler
         if host is None or host.frozen is not None:
             return False
         stirred = stir(world, host)
-        for entry in host.books.values():
+        for entry in host.journal.values():
             if entry.processor_id == processor_id and _next_of(world, host, entry) == kind:
                 act(host, entry)
                 world.touched()

@@ -1,4 +1,4 @@
-"""A virtual host: its agent with books and ledger, its wardens, its containers' processes.
+"""A virtual host: its agent with its journal and ledger, its wardens, its containers' processes.
 
 It keeps the promises of `agent/` and no others: commands in order, one that was done
 changes nothing; a start needs the resource that its request holds; a JobModel is served
@@ -19,7 +19,7 @@ from samza_dagster.simulation.host_messages import HostCommand, Report, Reserve,
 
 
 class Life(StrEnum):
-    """What a host's books say of an incarnation."""
+    """What a host's journal says of an incarnation."""
 
     LAUNCHED = "launched"
     RELEASED = "released"  # its JobModel was served: it owns its tasks
@@ -49,7 +49,7 @@ class Hold:
 
 @dataclass(slots=True)
 class Entry:
-    """One incarnation on a host's books. Entries are never shared between worlds.
+    """One incarnation in a host's journal. Entries are never shared between worlds.
 
     `doomed`: its warden killed it, and the kernel hasn't ended it yet. It runs no
     instruction of its own any more, so it owns nothing, but holds its store directory.
@@ -112,7 +112,7 @@ class VirtualHost:
     grant: LeaseGrant | None = None
     late_grant: LeaseGrant | None = None
     troubles: frozenset[Trouble] = frozenset()
-    books: dict[str, Entry] = field(default_factory=dict[str, Entry])
+    journal: dict[str, Entry] = field(default_factory=dict[str, Entry])
     ledger: dict[str, Hold] = field(default_factory=dict[str, Hold])
     commands: list[tuple[int, HostCommand]] = field(default_factory=list[tuple[int, HostCommand]])
     unacknowledged: list[HostCommand] = field(default_factory=list[HostCommand])
@@ -121,8 +121,8 @@ class VirtualHost:
 
     def copy(self) -> VirtualHost:
         """An independent one."""
-        books = {key: copied(entry) for key, entry in self.books.items()}
-        return copied(self, clock=self.clock.copy(), books=books)
+        journal = {key: copied(entry) for key, entry in self.journal.items()}
+        return copied(self, clock=self.clock.copy(), journal=journal)
 
     # -- what is so --------------------------------------------------------------------
 
@@ -143,7 +143,7 @@ class VirtualHost:
 
     def live(self) -> Iterator[Entry]:
         """Incarnations that have a process."""
-        return (entry for entry in self.books.values() if entry.alive)
+        return (entry for entry in self.journal.values() if entry.alive)
 
     def lease_left(self, true_ms: int) -> int:
         """Milliseconds, by this host's clocks."""
@@ -186,9 +186,9 @@ class VirtualHost:
         if self.lease_left(true_ms) <= 0:
             return False
         store = naming.group_of(entry.processor_id)
-        for other in self.books.values():
+        for other in self.journal.values():
             if other is entry:
-                return True  # whoever is on the books before it, and lives, goes first
+                return True  # whoever is in the journal before it, and lives, goes first
             if other.alive and naming.group_of(other.processor_id) == store:
                 return False
         return True
@@ -207,7 +207,7 @@ class VirtualHost:
             case cmd.StartContainer(processor_id, execution_id, _, request_id):
                 self._start(true_ms, processor_id, execution_id, request_id)
             case cmd.StopContainer(execution_id, _):
-                entry = self.books.get(execution_id)
+                entry = self.journal.get(execution_id)
                 if entry is None:
                     self.reports.append((Saying.STOPPED, execution_id))
                 elif entry.alive:
@@ -215,16 +215,16 @@ class VirtualHost:
                 else:
                     self.tell(entry)
             case cmd.ForgetContainer(execution_id, _):
-                entry = self.books.get(execution_id)
+                entry = self.journal.get(execution_id)
                 if entry is not None and not entry.alive:
-                    del self.books[execution_id]
+                    del self.journal[execution_id]
             case cmd.ReleaseResource(request_id):
                 hold = self.ledger.get(request_id)
                 if hold is not None and hold.user is None:
                     del self.ledger[request_id]
 
     def _start(self, true_ms: int, processor_id: str, execution_id: str, request_id: str) -> None:
-        entry = self.books.get(execution_id)
+        entry = self.journal.get(execution_id)
         if entry is not None:
             self.tell(entry)
             return
@@ -234,7 +234,7 @@ class VirtualHost:
             return
         starts = Trouble.NO_START not in self.troubles and self.lease_left(true_ms) > 0
         entry = Entry(processor_id, execution_id, Life.LAUNCHED if starts else Life.NEVER)
-        self.books[execution_id] = entry
+        self.journal[execution_id] = entry
         if starts:
             self.ledger[request_id] = replace(hold, user=execution_id)
         else:
@@ -286,14 +286,14 @@ class VirtualHost:
             self.grant = offered
 
     def reboot(self, true_ms: int, *, keeps_disk: bool) -> None:
-        """Every process is gone, and so is the lease and what was held; without its disk, the books too."""
+        """Every process is gone, and so is the lease and what was held; without its disk, the journal too."""
         for entry in list(self.live()):
             entry.life, entry.stopping = Life.DEAD, False
         self.ledger.clear()
         self.boot += 1
         self.bereft = False
         if not keeps_disk:
-            self.books.clear()
+            self.journal.clear()
             self.directory += 1
         self.clock = HostClocks(true_ms, self.clock.boot.ppm, self.clock.wall_offset)
         self.grant = self.late_grant = None
@@ -318,7 +318,7 @@ class VirtualHost:
         former.late_grant = None
         for queue in (former.commands, former.unacknowledged, former.reports, former.late):
             queue.clear()
-        self.books, self.ledger, self.grant, self.late_grant = {}, {}, None, None
+        self.journal, self.ledger, self.grant, self.late_grant = {}, {}, None, None
         self.directory += 1
         self.bereft = not by_a_machine
         self.epoch = 0
@@ -341,7 +341,7 @@ class VirtualHost:
         self.unacknowledged.clear()
 
     def tell(self, entry: Entry) -> None:
-        """Reports what the books say of an incarnation."""
+        """Reports what the journal says of an incarnation."""
         match entry.life:
             case Life.LAUNCHED | Life.RELEASED:
                 said = Saying.LAUNCHED
@@ -355,7 +355,7 @@ class VirtualHost:
 
     def tell_all(self) -> None:
         """What follows a registration: every incarnation, and what is held for nobody."""
-        for entry in self.books.values():
+        for entry in self.journal.values():
             self.tell(entry)
             if entry.stop_failed and entry.alive:
                 self.reports.append((Saying.STOP_FAILED, entry.execution_id))

@@ -93,7 +93,7 @@ def _due_times(world: WorldState, *, busy: bool) -> Iterator[int]:
             continue
         if leads and host.converses and world.talks(host) and host.epoch == leader.epoch:
             continue  # renewed all the time
-        if any(entry.alive for entry in host.books.values()):
+        if any(entry.alive for entry in host.journal.values()):
             ends = host.clock.ends_at(world.true_ms, host.grant)
             if ends > world.true_ms:
                 yield ends

@@ -78,7 +78,7 @@ def _rack(host: VirtualHost, domain: str) -> bool:
 
 
 def _release(host: VirtualHost, which: str) -> bool:
-    """An agent of an older release tells no id of its books; its machine's boot stands for it."""
+    """An agent of an older release tells no id of its journal; its machine's boot stands for it."""
     if host.older_release == (which == "older"):
         return False
     host.older_release = which == "older"

@@ -141,7 +141,7 @@ class Requests:
                 pending.asked_of = None
 
     def host_replaced(self, host: str) -> None:
-        """What it held was on another's books, or of another boot: it must be held anew."""
+        """What it held was in another's journal, or of another boot: it must be held anew."""
         self.host_lost(host)
         self.held = {request_id: on for request_id, on in self.held.items() if on != host}
 
@@ -177,7 +177,7 @@ def _choose(now_ms: int, pending: Pending, hosts: Iterable[VirtualHost]) -> str 
                 cores -= command.cores
         if not ask.urgent and (memory < ask.memory_mb or cores < ask.cores):
             continue
-        offer = (-memory, sum(entry.alive for entry in host.books.values()), name)
+        offer = (-memory, sum(entry.alive for entry in host.journal.values()), name)
         if best is None or offer < best:
             best = offer
     return None if best is None else best[2]

@@ -66,7 +66,7 @@ def play(
     moves: Iterable[Move],
     *,
     reducer: Reducer = step,
-    told: list[str] | None = None,
+    lines: list[str] | None = None,
 ) -> Played:
     """Does every move that is possible, then lets the world settle, under all judges.
 
@@ -77,21 +77,21 @@ def play(
     world: World | None = None
     try:
         world = setup.build(judge, reducer)
-        if told is not None:
-            world.heard = lambda event, taken: told.extend(_lines(event, taken))
+        if lines is not None:
+            world.heard = lambda event, taken: lines.extend(_lines(event, taken))
         for move in moves:
-            if told is not None:
-                told.append(f"[{world.true_ms / 1000:.3f} s] {move}")
+            if lines is not None:
+                lines.append(f"[{world.true_ms / 1000:.3f} s] {move}")
             if world.do(move):
                 applied.append(move)
-            elif told is not None:
-                told[-1] += "   (not possible)"
-        if told is not None:
-            told.append(f"[{world.true_ms / 1000:.3f} s] -- no more faults --")
+            elif lines is not None:
+                lines[-1] += "   (not possible)"
+        if lines is not None:
+            lines.append(f"[{world.true_ms / 1000:.3f} s] -- no more faults --")
         world.settle()
     except InvariantViolated as violation:
-        if told is not None:
-            told.append(f"VIOLATED {violation}")
+        if lines is not None:
+            lines.append(f"VIOLATED {violation}")
         return Played(world or setup.build(), tuple(applied), violation)
     return Played(world, tuple(applied), None)
 

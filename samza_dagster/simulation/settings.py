@@ -62,8 +62,8 @@ def changed(limits: Limits, changes: str) -> Limits:
 
 def heeds_fault_domains(before: bool, changes: str) -> bool:
     """With `changes` by one who takes over from a coordinator that did, or didn't."""
-    told = dict(word.split("=") for word in changes.split())
-    return before if FAULT_DOMAINS not in told else told[FAULT_DOMAINS] == "True"
+    given = dict(word.split("=") for word in changes.split())
+    return before if FAULT_DOMAINS not in given else given[FAULT_DOMAINS] == "True"
 
 
 def _like(value: object, text: str) -> object:

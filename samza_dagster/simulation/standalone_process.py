@@ -119,7 +119,7 @@ class VirtualProcess:
             if own not in self.ends_ms and each.mode is TaskMode.ACTIVE:
                 yield each
 
-    def interrupted(self, told_to_end: frozenset[str], now_ms: int) -> list[str]:
+    def interrupted(self, ending: frozenset[str], now_ms: int) -> list[str]:
         """Containers that a version ends before it is agreed on though it leaves all of their active tasks here.
 
         Unless it has too many of them, or another one has ended by itself, or ZooKeeper was asked too long ago.
@@ -140,4 +140,4 @@ class VirtualProcess:
         staying = [
             each.processor_id for each in actives if each.tasks.items() <= given.tasks.items()
         ]
-        return sorted(told_to_end & set(staying))
+        return sorted(ending & set(staying))

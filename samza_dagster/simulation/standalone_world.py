@@ -201,8 +201,8 @@ class StandaloneWorld:
         if self.now_ms < process.paused_until_ms or process not in self._processes:
             return
         if process.left is not None:
-            (before, told), process.left = process.left, None
-            self._carry_out_all(process, before, told)
+            (before, ordered), process.left = process.left, None
+            self._carry_out_all(process, before, ordered)
             return
         process.tell_of_containers(self.now_ms)
         if process.is_leaving:
@@ -214,18 +214,18 @@ class StandaloneWorld:
                 view = replace(seen, requests=(), responses={}, pins={}, restarts={})
             before, process.seen = process.state, view or GroupView()
             now_ms = process.clock(self.now_ms)
-            process.state, told = rules.step(before, view, now_ms, self._grouper, asked_ms)
-            self._carry_out_all(process, before, told)
+            process.state, ordered = rules.step(before, view, now_ms, self._grouper, asked_ms)
+            self._carry_out_all(process, before, ordered)
 
     def _carry_out_all(
-        self, process: VirtualProcess, before: Processor, told: tuple[commands.Command, ...]
+        self, process: VirtualProcess, before: Processor, ordered: tuple[commands.Command, ...]
     ) -> None:
         """As the runner does: what fails is decided anew. A pause may come in between."""
-        for number, command in enumerate(told):
+        for number, command in enumerate(ordered):
             if process not in self._processes:
                 return
             if self._is_paused_now(process):
-                process.left = (before, told[number:])
+                process.left = (before, ordered[number:])
                 return
             fault = self.random.random() if self._has_failing_writes else 1
             if fault < 0.001:
@@ -353,8 +353,8 @@ class StandaloneWorld:
         """It stops its work, then deletes its node, if it can; it lives by what it reads until then."""
         for _ in self._readings(process):
             pass
-        process.state, told = rules.without_work(process.state, process.clock(self.now_ms))
-        for command in told:
+        process.state, ordered = rules.without_work(process.state, process.clock(self.now_ms))
+        for command in ordered:
             process.stop(command.containers, self.now_ms, self.random)
         if process.run:
             return

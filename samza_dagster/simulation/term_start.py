@@ -115,13 +115,13 @@ def _difference(expected: Any, seen: Any, where: str) -> Difference | None:
         for key in (*one, *(key for key in other if key not in one)):
             path = f"{where}.{key}".removeprefix(".")
             if key not in one or key not in other:
-                return Difference(path, _told(one, key), _told(other, key))
+                return Difference(path, _value_text(one, key), _value_text(other, key))
             if one[key] != other[key]:
                 return _difference(one[key], other[key], path)
     return Difference(where, _text(expected), _text(seen))
 
 
-def _told(values: dict[str, Any], key: str) -> str:
+def _value_text(values: dict[str, Any], key: str) -> str:
     return _text(values[key]) if key in values else "nothing"
 
 

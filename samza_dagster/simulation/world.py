@@ -167,7 +167,7 @@ class World(WorldState):
         return [command for command in self.emitted or () if isinstance(command, kind)]
 
     def entry(self, processor_id: str) -> Entry:
-        """The books' line of the processor's live process."""
+        """The journal's line of the processor's live process."""
         return next(
             entry
             for host in self.hosts.values()
@@ -179,7 +179,7 @@ class World(WorldState):
         """The host of the processor's live process."""
         return next((p.host for p in self.processes() if p.processor_id == processor_id), None)
 
-    def told(self, uuid: str) -> list[tuple[str, str]]:
+    def responses_to(self, uuid: str) -> list[tuple[str, str]]:
         """(status, message) of every response to a request, repetitions left out."""
         records = (r for r in self.brokers.responses if r.uuid == uuid)
         said = dict.fromkeys((r.status, r.message, r.timestamp_ms) for r in records)

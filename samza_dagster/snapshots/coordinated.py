@@ -35,23 +35,23 @@ class Coordinated:
             return []
         try:
             record = decode_record("of its coordinator", TopicRecord(key, value, came_ms))
-            told = record.value
+            content = record.value
             if name.startswith(GROUP):
-                return self._group(name.removeprefix(GROUP), told, came_ms)
+                return self._group(name.removeprefix(GROUP), content, came_ms)
             if name.startswith(HOST):
-                alive = told is not None and told.get("alive") is True
+                alive = content is not None and content.get("alive") is True
                 return [Fact(facts.AGENT, name.removeprefix(HOST), "alive" if alive else None)]
-            job = None if told is None else codec.job_from_json(told.get("state"))
+            job = None if content is None else codec.job_from_json(content.get("state"))
             return [Fact(facts.DEPLOYMENT, "", None if job is None else job.deployment_id)]
         except MalformedRecord as error:
             raise Unreadable(error.seen) from None
 
-    def _group(self, name: str, told: Any, came_ms: int) -> list[Fact]:
-        if told is None:
+    def _group(self, name: str, content: Any, came_ms: int) -> list[Fact]:
+        if content is None:
             return [Fact(facts.GROUP, name, None)]
         places: dict[str, list[str | None]] = {}
         starts: list[Fact] = []
-        for one in codec.group_from_json(told.get("group")).processors.values():
+        for one in codec.group_from_json(content.get("group")).processors.values():
             run = one.incarnation
             if run is None:
                 places[one.processor_id] = [one.phase.value, None, None]

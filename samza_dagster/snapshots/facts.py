@@ -279,10 +279,10 @@ def _of_v2(checkpoint: Any) -> dict[str, int]:
     found: dict[str, int] = {}
     markers: dict[str, str] = checkpoint["state-checkpoint-markers"].get(_BACKEND) or {}
     for marker in markers.values():
-        told = orjson.loads(marker)
-        offset = long_or_none(told["changelog-offset"])
+        fields = orjson.loads(marker)
+        offset = long_or_none(fields["changelog-offset"])
         if offset is not None:
-            found[_gauge(told["changelog-ssp"])] = offset
+            found[_gauge(fields["changelog-ssp"])] = offset
     return found
 
 

@@ -147,19 +147,19 @@ class _Taking:
         past = history(self._store, self._at)
         asked = self._asked_of_workers(marks, table, fresh, groups, past.past.errors)
         self._lap("history")
-        told = self._judged(asked, table, past.paces)
-        files = told[FILE]
+        results = self._judged(asked, table, past.paces)
+        files = results[FILE]
         with ThreadPoolExecutor() as side_by_side:
             list(side_by_side.map(partial(self._add, files), DATASETS))
         self._add(files, "snapshots")  # now they are whole
         self._lap("write")
-        unpublished = self._publish(told[PUBLISHED])
+        unpublished = self._publish(results[PUBLISHED])
         self._lap("publish")
         return FleetSnapshot(
             self._at,
             self._store,
             files,
-            sum(told[UNREADABLE]),
+            sum(results[UNREADABLE]),
             self._unread,
             unpublished,
             past.past,
@@ -353,25 +353,25 @@ class _Taking:
         dealt = parts(names, context.defaultParallelism)
         judged: Any = context.parallelize(dealt, len(dealt)).flatMap(asked.judged)
         judged.persist(StorageLevel.MEMORY_AND_DISK)
-        told: defaultdict[str, list[Any]] = defaultdict(list)
+        results: defaultdict[str, list[Any]] = defaultdict(list)
         for what, it in judged.filter(partial(_is_of, CONTAINERS, False)).collect():
-            told[what].append(it)
+            results[what].append(it)
         self._lap("judge")
-        starts = [(row["host"], row["restore_s"]) for row in told[STARTS]]
-        known = speeds((*paces, *told[RESTORING]), starts, START_S)
-        hosts = set[str]().union(*told[HOSTS])
-        total = sum(one.rows for one in told[FILE] if one.table == "container_locality")
+        starts = [(row["host"], row["restore_s"]) for row in results[STARTS]]
+        known = speeds((*paces, *results[RESTORING]), starts, START_S)
+        hosts = set[str]().union(*results[HOSTS])
+        total = sum(one.rows for one in results[FILE] if one.table == "container_locality")
         fleet = hosts if total * len(hosts) <= MOST_RESTORES else ()
         containers = judged.filter(partial(_is_of, CONTAINERS, True)).values()
-        told[FILE] += containers.mapPartitions(partial(asked.restores, known, fleet)).collect()
+        results[FILE] += containers.mapPartitions(partial(asked.restores, known, fleet)).collect()
         judged.unpersist()
         if asked.folds:
             from deltalake.exceptions import CommitFailedError
 
             with suppress(CommitFailedError):  # another snapshot is at it
-                self._store.commit("facts", told[FOLDED], instead_of=table)
+                self._store.commit("facts", results[FOLDED], instead_of=table)
         self._lap("forecast")
-        return told
+        return results
 
     def _why_unread(self, job: JobId) -> str | None:
         stream = self._jobs[job].coordinator_stream_topic
@@ -379,8 +379,8 @@ class _Taking:
         return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
 
 
-def _is_of(kind: str, wanted: bool, told: tuple[str, Any]) -> bool:
-    return (told[0] == kind) is wanted
+def _is_of(kind: str, wanted: bool, result: tuple[str, Any]) -> bool:
+    return (result[0] == kind) is wanted
 
 
 def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:

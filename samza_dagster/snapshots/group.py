@@ -43,8 +43,8 @@ def group_facts(connection: Connection, at_ms: int) -> list[Row]:
         "source": "",
         "at_ms": None,
     }
-    told = facts_of(view, config, partitions)
-    return [{**about, "kind": kind, "name": name, "text": text} for kind, name, text in told]
+    found = facts_of(view, config, partitions)
+    return [{**about, "kind": kind, "name": name, "text": text} for kind, name, text in found]
 
 
 def facts_of(

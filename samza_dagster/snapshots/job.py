@@ -204,9 +204,11 @@ def kept_reports(reports: Sequence[Kept], record_bytes: Mapping[str, float]) -> 
 
 def newest_reports(*texts: str) -> str:
     """Of reports of one replica out of one partition as many as count, each once; the last text is the newest."""
-    told = [orjson.loads(text) for text in texts]
-    by_offset: dict[int, Kept] = {one[1]: one for reports, _ in told for one in reports}
-    return kept_reports([by_offset[at] for at in sorted(by_offset)[-KEPT_REPORTS:]], told[-1][1])
+    groups_read = [orjson.loads(text) for text in texts]
+    by_offset: dict[int, Kept] = {one[1]: one for reports, _ in groups_read for one in reports}
+    return kept_reports(
+        [by_offset[at] for at in sorted(by_offset)[-KEPT_REPORTS:]], groups_read[-1][1]
+    )
 
 
 def _reports(host: str, text: str) -> Iterator[Said]:

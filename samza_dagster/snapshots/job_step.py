@@ -238,11 +238,11 @@ def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[t
             ],
         }
         silences = job.silences_ms(asked.newest_ms)
-        told = readiness.with_readiness(
+        kept = readiness.with_readiness(
             job, lags, first_since, asked.bounds, silences, asked.errors
         )
         for dataset, row in (
             *((name, row) for name, found in rows.items() for row in found),
-            *told,
+            *kept,
         ):
             yield dataset, {**stamp, **row}

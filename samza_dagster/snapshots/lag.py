@@ -72,8 +72,8 @@ def _said(job: Job, task: Task, gauge: str, since_ms: int) -> tuple[Said, ...]:
     """What was said of it: of a host's reports all from the last one on that has the gauge."""
     reports = [one for one in job.reports.get(task.name, ()) if (one.came_ms or 0) >= since_ms]
     commits = [one for one in job.checkpoints.get(task.name, ()) if gauge in one.offsets]
-    told = commits[-1:] + [one for one in reports if gauge in one.offsets]
-    return tuple(sorted(told, key=lambda one: (one.came_ms or 0, one.order)))
+    reports_of = commits[-1:] + [one for one in reports if gauge in one.offsets]
+    return tuple(sorted(reports_of, key=lambda one: (one.came_ms or 0, one.order)))
 
 
 def times_asked(every: list[Replica], patience_ms: int) -> set[Came]:

@@ -52,7 +52,7 @@ def with_readiness(
     """
     bounds = replace(bounds, report_s=job.report_ms / 1000 or bounds.report_s)
     standbys = [(one, row) for one, row in every if one.task.mode == STANDBY]
-    told = standby_readiness(
+    judged = standby_readiness(
         (_standby(one, row, first_since, silences_ms) for one, row in standbys),
         bounds,
         errors,
@@ -61,7 +61,7 @@ def with_readiness(
             for processor in sorted({t.processor for t in job.tasks if t.mode == STANDBY})
         ],
     )
-    parts = {(p.task, p.store): p for standby in told for p in standby.parts}
+    parts = {(p.task, p.store): p for standby in judged for p in standby.parts}
     for one, row in every:
         part = parts.get((one.task.name, one.store.store))
         if part is not None:
@@ -77,10 +77,10 @@ def with_readiness(
     rows_of: dict[str, list[Row]] = {}
     for one, row in standbys:
         rows_of.setdefault(one.task.processor, []).append(row)
-    for standby in told:
+    for standby in judged:
         yield "standby_readiness", _readiness_row(standby, rows_of.get(standby.standby, []))
     came = [row["came_at"] for _, row in standbys if row["came_at"] is not None]
-    for key, value in published(told, max(came)) if came else ():
+    for key, value in published(judged, max(came)) if came else ():
         yield PUBLISHED, {"processor_id": key.decode(), "why": value.decode()}
 
 
@@ -167,12 +167,16 @@ def container_rows(job: Job, every: Sequence[tuple[Replica, Row]]) -> Iterator[R
                 standby_hosts |= {
                     copy.host for copy, _ in copies if copy.task.mode == STANDBY and copy.host
                 }
-        told = {
+        readiness = {
             "parts": parts,
             "standby_hosts": sorted(standby_hosts),
             "hosts": sorted(job.known_hosts),
         }
-        yield {"processor_id": processor, "host": job.host_of(processor), "why": json.dumps(told)}
+        yield {
+            "processor_id": processor,
+            "host": job.host_of(processor),
+            "why": json.dumps(readiness),
+        }
 
 
 def _part(one: Replica, copies: Iterable[tuple[Replica, Row]]) -> Row:
@@ -198,16 +202,16 @@ def _part(one: Replica, copies: Iterable[tuple[Replica, Row]]) -> Row:
 
 def restore_rows(row: Row, speeds: Speeds, fleet: Collection[str]) -> Iterator[tuple[str, Row]]:
     """Rows of `restore_forecast` and `host_loss`, of a row of `container_rows`; `fleet`: hosts of all jobs."""
-    told = json.loads(row["why"])
-    sizes = [part.pop("record_bytes") for part in told["parts"]]
+    readiness = json.loads(row["why"])
+    sizes = [part.pop("record_bytes") for part in readiness["parts"]]
     container = Container(
         row["job_name"],
         row["processor_id"],
         row["host"],
-        tuple(StorePart(**part) for part in told["parts"]),
-        tuple(told["standby_hosts"]),
+        tuple(StorePart(**part) for part in readiness["parts"]),
+        tuple(readiness["standby_hosts"]),
     )
-    hosts: list[str] = [*sorted({*told["hosts"], *fleet}), ANYWHERE]
+    hosts: list[str] = [*sorted({*readiness["hosts"], *fleet}), ANYWHERE]
     for host in hosts:
         found = restore_forecast(container, host, speeds)
         lefts = [part.left(host) for part in container.parts]

@@ -211,7 +211,7 @@ class _Reading:
     def _keep(self, at: tuple[str, int], span: Span, offset: int, message: Message) -> None:
         came_ms = message.timestamp()[1]
         value = message.value()
-        told: Sequence[Fact]
+        found: Sequence[Fact]
         try:
             facts.refuse_future(came_ms, self._now_ms)
             if span.what == METRICS:
@@ -220,16 +220,16 @@ class _Reading:
                 if report is not None:
                     self._keep_report(at, offset, came_ms, report)
                 return
-            told = self._told(span, message.key(), value, came_ms)
+            found = self._decoded(span, message.key(), value, came_ms)
         except Unreadable as error:
             seen = (value or message.key() or b"")[:_ASIDE_BYTES].decode(errors="replace")
-            told = [Fact(facts.UNREADABLE, str(offset), f"{error}: {seen}")]
-        for fact in told:
+            found = [Fact(facts.UNREADABLE, str(offset), f"{error}: {seen}")]
+        for fact in found:
             about = (*at, fact.kind, fact.name, fact.source)
             self._facts[about] = (span, fact, offset, came_ms)
             self._held += 1
 
-    def _told(
+    def _decoded(
         self, span: Span, key: bytes | None, value: bytes | None, came_ms: int
     ) -> Sequence[Fact]:
         if span.what == STATE:

@@ -186,8 +186,8 @@ class Tables:
             opened = self.opened(table)
             if any(column.name == "snapshot_time" for column in columns):
                 oldest = (now - keep).astimezone(UTC).isoformat()
-                told = opened.delete(f"snapshot_time < arrow_cast('{oldest}', '{_TIME}')")
-                dropped[table] = int(told.get("num_deleted_rows") or 0)
+                metrics = opened.delete(f"snapshot_time < arrow_cast('{oldest}', '{_TIME}')")
+                dropped[table] = int(metrics.get("num_deleted_rows") or 0)
                 opened.optimize.compact()
             opened.vacuum(
                 retention_hours=int(UNCOMMITTED_FOR.total_seconds() // 3600),
@@ -239,8 +239,8 @@ def _stats(columns: Any) -> str:
             bounds = pc.min_max(columns[name]).as_py()
             least[name], most[name] = _bound(bounds["min"], ""), _bound(bounds["max"], "\U0010ffff")
     nulls = {name: columns[name].null_count for name in columns.column_names}
-    told = {"numRecords": columns.num_rows, "minValues": least, "maxValues": most}
-    return json.dumps({**told, "nullCount": nulls})
+    statistics = {"numRecords": columns.num_rows, "minValues": least, "maxValues": most}
+    return json.dumps({**statistics, "nullCount": nulls})
 
 
 def _bound(value: Any, beyond: str) -> Any:

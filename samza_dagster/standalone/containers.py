@@ -179,8 +179,8 @@ class Containers:
     def stop(self, containers: Collection[str], stopped: Callable[[str], None]) -> None:
         """Tells these to end, and doesn't wait; `stopped` is called with the id of each that has."""
         with self._supervisor.roster.changed:
-            told = {each: self._started.pop(each).execution_id for each in containers}
-        threading.Thread(target=self._stop_these, args=(told, stopped), daemon=True).start()
+            stopping = {each: self._started.pop(each).execution_id for each in containers}
+        threading.Thread(target=self._stop_these, args=(stopping, stopped), daemon=True).start()
 
     def close(self) -> None:
         """Ends what still runs, then what serves it."""
@@ -195,19 +195,19 @@ class Containers:
         self._server.shutdown()
         self._server.server_close()
 
-    def _stop_these(self, told: dict[str, str], stopped: Callable[[str], None]) -> None:
+    def _stop_these(self, stopping: dict[str, str], stopped: Callable[[str], None]) -> None:
         """Of each container its execution id."""
         supervisor, roster = self._supervisor, self._supervisor.roster
-        for execution_id in told.values():
+        for execution_id in stopping.values():
             supervisor.stop(execution_id)
-        while told:
+        while stopping:
             with roster.changed:
                 live = {each.execution_id for each in roster.live()}
-                ended = [own for own, execution_id in told.items() if execution_id not in live]
+                ended = [own for own, execution_id in stopping.items() if execution_id not in live]
                 if not ended:
                     roster.changed.wait()
             for own in ended:
-                supervisor.forget(told.pop(own))
+                supervisor.forget(stopping.pop(own))
                 stopped(own)
 
     def _end_all(self) -> None:

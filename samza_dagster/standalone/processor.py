@@ -251,17 +251,17 @@ def _as_member(
         return state, ()
     is_expected = state.processor_id in model.containers or state.found != group.version
     if barrier.state is BarrierState.NEW and is_expected and state.joined < group.version:
-        state, told = _joined(state, group)
+        state, ordered = _joined(state, group)
     elif barrier.state is BarrierState.DONE:
-        state, told = _agreed(state, group, now_ms)
+        state, ordered = _agreed(state, group, now_ms)
     else:
-        told = ()
+        ordered = ()
     work, orders = state.work.ordered(now_ms, state.settings.runs_on_ms)
     start = (StartWork(orders.starts, work.wanted, model),) if orders.starts else ()
     stop = (StopWork(orders.ends),) if orders.ends else ()
     is_news = work.expected != state.work.expected
     expect = (Expect(work.expected, work.wanted, model),) if is_news else ()
-    return replace(state, work=work), (*told, *start, *stop, *expect)
+    return replace(state, work=work), (*ordered, *start, *stop, *expect)
 
 
 def _joined(state: Processor, group: GroupView) -> tuple[Processor, tuple[Command, ...]]:

@@ -126,8 +126,8 @@ class ProcessorRunner:
         self._note(self._end_work)
 
     def _end_work(self, state: Processor) -> Processor:
-        state, told = rules.without_work(state, _now_ms())
-        for command in told:
+        state, ordered = rules.without_work(state, _now_ms())
+        for command in ordered:
             self._stop(command)
         return state
 
@@ -158,15 +158,15 @@ class ProcessorRunner:
 
     def _step(self) -> None:
         asked_ms, before, group = _now_ms(), self._state, self._read()
-        self._state, told = rules.step(before, group, _now_ms(), self._grouper, asked_ms)
+        self._state, ordered = rules.step(before, group, _now_ms(), self._grouper, asked_ms)
         try:
-            for command in told:
+            for command in ordered:
                 self._carry_out(command)
         except (Unreachable, Fenced) as error:  # all may be repeated, so it begins again there
             _log.warning("%s", error)
             self._state = before
             return
-        if told:
+        if ordered:
             self._wake()
 
     def _read(self) -> GroupView | None:

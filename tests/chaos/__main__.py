@@ -17,7 +17,7 @@ from samza_dagster.interrupts import interrupts_raise
 from samza_dagster.sandbox.hosts import host_names
 from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.clocks import SET, HostClocks
-from tests.chaos.report import Report, told_of
+from tests.chaos.report import Report, outcome
 from tests.chaos.run import ChaosRun
 from tests.chaos.schedule import (
     HOST_TIMEOUT_S,
@@ -159,7 +159,7 @@ def told_whatever_happens(
     try:
         go()
     except (Exception, KeyboardInterrupt) as error:
-        report.cut_short.append(told_of(error))
+        report.cut_short.append(outcome(error))
         console.print("".join(traceback.format_exception(error)), markup=False)
     console.print(report.table())
     if output is not None:

@@ -23,7 +23,7 @@ from samza_dagster.sandbox.coordinator_process import ROLE as COORDINATOR
 from samza_dagster.sandbox.registry import wait_until
 from tests.chaos.broker_links import BROKER_LINK, BrokerLinks
 from tests.chaos.in_force import Done, Undo
-from tests.chaos.report import told_of
+from tests.chaos.report import outcome
 from tests.chaos.schedule import Fault
 from tests.rig.broker import brokers_of, kill_broker
 from tests.rig.broker_cluster import (
@@ -165,7 +165,7 @@ class BrokerActs:
             try:
                 asked = client.place(active, host, request_expiry_s=MOVED_S * PACE).uuid
             except SamzaDagsterError as error:
-                why = told_of(error)
+                why = outcome(error)
             else:
                 return lambda: _answer(client, asked)
         return lambda: why
@@ -305,4 +305,4 @@ def _answer(client: PlacementClient, uuid: str) -> str:
     try:
         return client.wait(uuid, timeout_s=MOVED_S * PACE).status_code
     except SamzaDagsterError as error:
-        return told_of(error)
+        return outcome(error)

@@ -253,7 +253,7 @@ class Report:
         return table
 
 
-def told_of(error: BaseException) -> str:
+def outcome(error: BaseException) -> str:
     """What ended a run, or a part of its judgement, in one line."""
     return f"{type(error).__name__}: {error}".rstrip(": ")
 

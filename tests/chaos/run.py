@@ -16,7 +16,7 @@ from tests.chaos.broker_links import BrokerLinks
 from tests.chaos.clocks import HostClocks
 from tests.chaos.in_force import CarriedOut, InForce
 from tests.chaos.owners import Log, batches_of_leader, judged, reigns, uncertified
-from tests.chaos.report import Report, befell, same_host, told_of
+from tests.chaos.report import Report, befell, outcome, same_host
 from tests.chaos.schedule import Fault
 from tests.rig.at_rest import Processors
 from tests.rig.broker_cluster import leaders, set_config
@@ -64,7 +64,7 @@ class ChaosRun:
             try:
                 self._befall(faults)
             except Exception as error:
-                self._report.cut_short.append(told_of(error))
+                self._report.cut_short.append(outcome(error))
                 self._say(traceback.format_exc())
             self._end()
         finally:
@@ -207,7 +207,7 @@ class ChaosRun:
             try:
                 judge()
             except Exception as error:
-                self._report.cut_short.append(f"{name}: {told_of(error)}")
+                self._report.cut_short.append(f"{name}: {outcome(error)}")
             else:
                 self._report.judged.append(name)
 

@@ -70,7 +70,7 @@ def test_a_broken_reducer_is_found_and_its_history_shortened() -> None:
     short = shrink(script, REDUCER_RAISED, reducer=hates_failed_stops)
     assert len(short.moves) <= 40 < len(script.moves)
     told: list[str] = []
-    played = play(short.setup, short.moves, reducer=hates_failed_stops, told=told)
+    played = play(short.setup, short.moves, reducer=hates_failed_stops, lines=told)
     assert played.violation is not None
     assert played.violation.invariant == REDUCER_RAISED
     assert "it should be dead" in told[-1]
@@ -124,5 +124,5 @@ def test_the_laws_may_be_left_to_some_of_the_histories() -> None:
     assert (every.events, every.changes, every.faults) == (some.events, some.changes, some.faults)
     assert every.judged_by_law == every.histories
     assert some.judged_by_law == every.histories // 4
-    assert 0 < some.premises["books-balance"] < every.premises["books-balance"]
+    assert 0 < some.premises["journal-balances"] < every.premises["journal-balances"]
     assert some.premises["one-owner"] == every.premises["one-owner"]

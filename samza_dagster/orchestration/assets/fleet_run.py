@@ -105,7 +105,7 @@ def line_of(
         lag.lag for lag in lags if view.is_standby(lag.processor_id) and lag.lag is not None
     ]  # fmt: skip
 
-    def told(action: Any) -> str:
+    def described(action: Any) -> str:
         since = in_words(max(0, now_ms() - action.since_ms) / 1000)
         return (
             f"{action.kind} {action.processor_id} to {action.destination}: {action.stage}, {since}"
@@ -120,8 +120,8 @@ def line_of(
         len(view.processors),
         max(known, default=None),
         sum(wanted - has for has, wanted in invariants.missing_standbys(view).values()),
-        tuple(map(told, view.actions)),
-        tuple(map(told, view.queued)),
+        tuple(map(described, view.actions)),
+        tuple(map(described, view.queued)),
     )
 
 
@@ -182,9 +182,9 @@ def _row(line: Line) -> dict[str, Any]:
     }
 
 
-def _cut(told: Sequence[str], most: int, by: str = "; ") -> str:
-    more = len(told) - most
-    return by.join(told[:most]) + (f"{by}and {more} more" if more > 0 else "")
+def _cut(parts: Sequence[str], most: int, by: str = "; ") -> str:
+    more = len(parts) - most
+    return by.join(parts[:most]) + (f"{by}and {more} more" if more > 0 else "")
 
 
 def _is(value: dg.MetadataValue[Any] | None) -> bool:

@@ -71,7 +71,7 @@ def outside_check_specs(prefix: str = "") -> list[dg.AssetCheckSpec]:
 
     Without partitions: Dagster takes one evaluation of a partition that no run made, and no second.
     """
-    texts = {**names.TOLD, names.OBJECTIVE: "The lag of every standby meets its objective."}
+    texts = {**names.DESCRIPTIONS, names.OBJECTIVE: "The lag of every standby meets its objective."}
     return [
         dg.AssetCheckSpec(check, asset=asset_key(prefix, asset), description=texts[check])
         for check, asset in {**names.ASSETS, **names.SLO_ASSETS}.items()

@@ -160,8 +160,8 @@ def readiness_of(looks: Sequence[Sequence[ReplicaLag]], bounds: Bounds) -> list[
             continue
         came_ms = lag.came_ms or lag.observed_at_ms or 0  # one that is seen again is no new one
         applied = lag.end_offset - 1 - lag.lag
-        told = Report(came_ms, lag.execution_id or lag.host or "", applied, 0, lag.end_offset)
-        reports.setdefault(_part(lag), {})[came_ms] = told
+        report = Report(came_ms, lag.execution_id or lag.host or "", applied, 0, lag.end_offset)
+        reports.setdefault(_part(lag), {})[came_ms] = report
     return standby_readiness(
         (
             Replica(
@@ -250,14 +250,14 @@ def judged_now(
     _, results = looked(CheckMemory(job), found, dict.fromkeys(found, Hysteresis(looks=1)), now_ms)
     assets = under(prefix, {**names.ASSETS, **names.SLO_ASSETS})
     for result in results:
-        told = evaluation(result, assets[result.check], job, now_ms)
+        evaluated = evaluation(result, assets[result.check], job, now_ms)
         yield dg.AssetCheckResult(
-            asset_key=told.asset_key,
-            check_name=told.check_name,
-            passed=told.passed,
-            severity=told.severity,
-            description=told.description,
-            metadata=told.metadata,
+            asset_key=evaluated.asset_key,
+            check_name=evaluated.check_name,
+            passed=evaluated.passed,
+            severity=evaluated.severity,
+            description=evaluated.description,
+            metadata=evaluated.metadata,
         )
 
 

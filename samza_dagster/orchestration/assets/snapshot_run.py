@@ -174,13 +174,13 @@ def past_error(past: PastError | None) -> dict[str, Any]:
     """How good the forecasts of the last day were, of those of which it can be told by now."""
     if past is None:
         return {}
-    told = {"forecasts_judged": past.judged}
+    metadata = {"forecasts_judged": past.judged}
     shares = {
         "forecasts_within_interval": past.within,
         "forecasts_off_by": past.off,
         "forecasts_late": past.late,
     }
-    return {**told, **{name: round(one, 3) for name, one in shares.items() if one is not None}}
+    return {**metadata, **{name: round(one, 3) for name, one in shares.items() if one is not None}}
 
 
 History = Sequence[tuple[datetime, Mapping[str, int]]]
@@ -214,10 +214,10 @@ def map_metadata(rows: Rows, hang: Hang) -> dict[str, Any]:
         }
         for cell in cells
     ]
-    told: dict[str, Any] = {"map": hang(map_svg(cells, scales=False, room=IN_PLACE), "map")}
+    metadata: dict[str, Any] = {"map": hang(map_svg(cells, scales=False, room=IN_PLACE), "map")}
     if len(rows) > MOST_IN_PLACE:
-        told = {"map": dg.MetadataValue.md(shown_map(cells, has_table=True))}
-    return {**told, "hosts": table(listed, ("host", "containers", "actives", "standbys"))}
+        metadata = {"map": dg.MetadataValue.md(shown_map(cells, has_table=True))}
+    return {**metadata, "hosts": table(listed, ("host", "containers", "actives", "standbys"))}
 
 
 def host_cells(rows: Rows) -> list[HostRow]:
@@ -257,10 +257,10 @@ def lag_history(
     found: list[tuple[datetime, Mapping[str, int]]] = []
     for record in instance.fetch_materializations(key, limit=SNAPSHOTS_DRAWN).records:
         event = record.asset_materialization
-        told: Mapping[str, Any] = event.metadata if event is not None else {}
-        if LAGS in told and "snapshot_time" in told:
-            data: Any = told[LAGS].value
-            at = datetime.fromtimestamp(float(str(told["snapshot_time"].value)), UTC)
+        metadata: Mapping[str, Any] = event.metadata if event is not None else {}
+        if LAGS in metadata and "snapshot_time" in metadata:
+            data: Any = metadata[LAGS].value
+            at = datetime.fromtimestamp(float(str(metadata["snapshot_time"].value)), UTC)
             found.append((at, data))
     return sorted(found, key=lambda one: one[0])
 

@@ -133,8 +133,8 @@ class CanaryWatch:
                 return CanaryVerdict(None, why)
         patience = self._plan.patience
         if self._since is None and patience.verify_timeout_s:
-            told = [row.committed for row in canary if row.committed is not None]
-            self._since = max(told) if told else self._client.checkpoints_end()
+            commits = [row.committed for row in canary if row.committed is not None]
+            self._since = max(commits) if commits else self._client.checkpoints_end()
         for row in canary:
             if (
                 self._since is not None
@@ -151,7 +151,7 @@ class CanaryWatch:
             mode = mine.get(replica.processor_id)
             if mode is None:
                 continue
-            if replica.lag is None and not patience.is_told_by_work(mode):
+            if replica.lag is None and not patience.is_shown_by_work(mode):
                 why = replica.reason or "nobody tells"
                 return CanaryVerdict(
                     None, f"how far {replica.processor_id} is behind isn't known: {why}"

@@ -198,9 +198,9 @@ class Bounce:
 
     def _back_at_ms(self, rows: Mapping[str, Bounced]) -> dict[str, int]:
         """By this run's clock: who was back before counts as back since it began to watch."""
-        told = {p: r.back_ms for p, r in rows.items() if r.back_ms is not None}
+        back_at = {p: r.back_ms for p, r in rows.items() if r.back_ms is not None}
         before = {p: known.back_ms for p, known in self._known.items()}
-        return {p: self._began_ms if before.get(p) == at else at for p, at in told.items()}
+        return {p: self._began_ms if before.get(p) == at else at for p, at in back_at.items()}
 
     def _job(self) -> JobView:
         if self._view is None:

@@ -26,7 +26,7 @@ class ProgressLog:
         self._ledger = ledger
         self._plan = plan
         self._now_ms = now_ms
-        self._told = ""
+        self._shown = ""
         self._because = ""
         self._pause = ""
         self._due_ms = 0
@@ -36,11 +36,11 @@ class ProgressLog:
 
     def changed(self, row: Bounced, rows: Mapping[str, Bounced]) -> None:
         """One processor stands elsewhere; a lag that changes alone is left to the heartbeat."""
-        told = f"{row.processor} on {row.now_on or row.host}: {row.stand}: {row.why}"
-        but_for_lag = told if row.lag is None else told.replace(f" {row.lag:,} ", " ")
+        line = f"{row.processor} on {row.now_on or row.host}: {row.stand}: {row.why}"
+        but_for_lag = line if row.lag is None else line.replace(f" {row.lag:,} ", " ")
         if self._forms.get(row.processor) != but_for_lag:
             self._forms[row.processor] = but_for_lag
-            self._ledger.log(told)
+            self._ledger.log(line)
         if row.stand in (Stand.BACK, Stand.FAILED, Stand.STUCK):
             self._ledger.finished(row, rows, _done(rows))
             self.tell(rows)
@@ -63,8 +63,8 @@ class ProgressLog:
     def tell(self, rows: Mapping[str, Bounced]) -> None:
         """The progress, if it says something else than before."""
         text = self.text(rows)
-        if text != self._told:
-            self._told = text
+        if text != self._shown:
+            self._shown = text
             self._ledger.progress(text)
 
     def text(self, rows: Mapping[str, Bounced]) -> str:
@@ -79,7 +79,7 @@ class ProgressLog:
         for row in rows.values():
             if row.seconds is not None:
                 seconds.setdefault(row.mode, []).append(row.seconds)
-        means = {mode: sum(told) / len(told) for mode, told in seconds.items()}
+        means = {mode: sum(each) / len(each) for mode, each in seconds.items()}
         left = {p: row.mode for p, row in rows.items() if row.stand in (Stand.WAITING, *UNDER_WAY)}
         canary = {p for unit in plan.units[: plan.schedule.canaries] for p in unit.members}
         now_ms = self._now_ms()
@@ -96,8 +96,8 @@ class ProgressLog:
         parts = [f"{_done(rows)}/{len(rows)}"]
         parts += [f"{bad} failed"] if bad else []
         if left:
-            told = time_in_words(took, waits_s)
-            parts.append(f"{told} left" if told else "time left not known yet")
+            remaining = time_in_words(took, waits_s)
+            parts.append(f"{remaining} left" if remaining else "time left not known yet")
         waits = f"; {self._pause}" if left and self._pause else ""
         return ", ".join(parts) + waits
 

@@ -181,7 +181,7 @@ def measured(
                 by_mode.setdefault(mode, []).append(value)
         from statistics import median  # late: every run's start pays for what is imported above
 
-        return {mode: median(told) for mode, told in by_mode.items()}
+        return {mode: median(seconds) for mode, seconds in by_mode.items()}
 
     return Measured(
         seconds=medians((r.mode, r.seconds) for r in rows if not r.has_died),

@@ -135,7 +135,7 @@ class Restart:
             return
         if self._hold:
             self._reservation.note()
-        elif self._patience.lag_s and not self._patience.is_told_by_work(self.row.mode):
+        elif self._patience.lag_s and not self._patience.is_shown_by_work(self.row.mode):
             # Samza's AM tells no ids: what reports as another than before is the new one.
             mine = [r for r in self._client.lag() if r.processor_id == self.row.processor]
             self._reports.before = {r.execution_id for r in mine if r.execution_id}
@@ -184,10 +184,10 @@ class Restart:
 
     def give_back(self) -> str:
         """Releases what is held only; what became of it, or that there was nothing."""
-        told = self._reservation.give_back()
-        if told:
-            self.row = replace(self.row, stand=Stand.WAITING, why=told)
-        return told
+        why = self._reservation.give_back()
+        if why:
+            self.row = replace(self.row, stand=Stand.WAITING, why=why)
+        return why
 
     def _restarted(self) -> bool:
         """By its incarnation: another one runs than the plan was made with."""
@@ -256,8 +256,8 @@ class Restart:
     def _too_late(self) -> None:
         limit = f"within {self._patience.timeout_s:g} s"
         if self.is_held_only:
-            told = self.give_back()
-            self._fail(f"not reserved {limit}, so it runs on untouched; {told}")
+            why = self.give_back()
+            self._fail(f"not reserved {limit}, so it runs on untouched; {why}")
         else:
             self.row = replace(
                 self.row,
@@ -328,7 +328,7 @@ class Restart:
             lags.of.get(self.row.processor, ()),
             (found.execution_id if found else None) or "",
             lags.limit(self.row.processor, self._patience),
-            told_by_work=self._patience.is_told_by_work(self.row.mode),
+            shown_by_work=self._patience.is_shown_by_work(self.row.mode),
         )
 
     def _verified(self, lag: int | None) -> str:

@@ -236,7 +236,7 @@ def _check_first(client: PlacementClient, plan: BouncePlan) -> list[str]:
         {f"the lag of {r.processor_id} isn't known: {r.reason}": None for r in lags if r.reason}
     )
     unknown = sorted(
-        (p for p in untold if not plan.patience.is_told_by_work(plan.mode_of(p))), key=natural
+        (p for p in untold if not plan.patience.is_shown_by_work(plan.mode_of(p))), key=natural
     )
     if unknown:
         notices[

@@ -65,7 +65,7 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
 
     tag_run(context)
     with errors_as_failures():
-        run, told = control.steer(
+        run, answer = control.steer(
             context.instance,
             config.action,
             config.run_id,
@@ -73,8 +73,8 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
             by=By(config.requested_by, config.reason, config.ticket),
             dry_run=config.dry_run,
         )
-    told = f"dry run: {told}" if config.dry_run else told
-    context.log.info(f"{config.action.value} {run.run_id}: {told}")
+    answer = f"dry run: {answer}" if config.dry_run else answer
+    context.log.info(f"{config.action.value} {run.run_id}: {answer}")
     context.add_output_metadata(
         {
             "run": dg.MetadataValue.dagster_run(run.run_id),
@@ -83,10 +83,10 @@ def steer_bounce(context: dg.OpExecutionContext, config: ControlBounceConfig) ->
             "why": config.reason or "-",
             "ticket": config.ticket or "-",
             "progress": run.tags.get(control.PROGRESS, "-"),
-            "what_happens_now": told,
+            "what_happens_now": answer,
         }
     )
-    return told
+    return answer
 
 
 @dg.graph(name=CONTROL_JOB)

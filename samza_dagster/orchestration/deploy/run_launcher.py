@@ -77,8 +77,8 @@ class RunLaunch:
     @classmethod
     def read(cls, text: str) -> RunLaunch | None:
         """None for any other event."""
-        told = _LAUNCHED.match(text)
-        return cls(int(told[1]), int(told[2]), told[3]) if told else None
+        launched = _LAUNCHED.match(text)
+        return cls(int(launched[1]), int(launched[2]), launched[3]) if launched else None
 
 
 @dataclass(frozen=True)
@@ -207,8 +207,8 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         for entry in self._instance.all_logs(run_id, of_type=kind):
             said = (entry.dagster_event.message if entry.dagster_event else None) or ""
             launch = RunLaunch.read(said) or launch
-            if told := _STARTED.match(said):
-                started = int(told[1]), entry.timestamp
+            if begun := _STARTED.match(said):
+                started = int(begun[1]), entry.timestamp
         return RunProcess(*started, launch) if started is not None else None
 
 
@@ -288,5 +288,5 @@ def _ticks() -> int:
 def _is_here(server: str | None) -> bool:
     if not server:
         return False
-    told = json.loads(server)
-    return "socket" in told or told.get("host") in _HERE
+    address = json.loads(server)
+    return "socket" in address or address.get("host") in _HERE

@@ -68,12 +68,12 @@ class RecordedOutcome:
     @classmethod
     def of(cls, event: dg.AssetMaterialization, job: str) -> RecordedOutcome | None:
         """Of an event of this job; None for another's, or one that can't be read."""
-        told = {name: value.value for name, value in event.metadata.items()}
-        position, at_s = told.get("position"), told.get("responded_at")
-        if told.get("job") != job or not isinstance(position, int):
+        fields = {name: value.value for name, value in event.metadata.items()}
+        position, at_s = fields.get("position"), fields.get("responded_at")
+        if fields.get("job") != job or not isinstance(position, int):
             return None
         at_ms = round(at_s * 1000) if isinstance(at_s, (int, float)) else 0
-        topic = str(told.get("topic", STREAM))
+        topic = str(fields.get("topic", STREAM))
         return cls(STREAM if topic == IN_ZOOKEEPER else topic, position, at_ms)
 
 
@@ -158,17 +158,17 @@ def history_event(
     read and not kept. Then, and where nothing but the outcome was read, how long it took isn't
     known, unless it was refused at once.
     """
-    told: Sequence[Status] = timeline or (
+    statuses: Sequence[Status] = timeline or (
         (response.status_code.value, response.response_message, response.timestamp),
     )
-    began = told[0][2]
+    began = statuses[0][2]
     return dg.AssetMaterialization(
         asset_key=key,
         description=f"{response.status_code.value}: processor {response.processor_id}"
         f" to {response.destination_host}: {response.response_message}",
         metadata={
             "timeline_picture": hang(
-                timeline_svg([("", status, at_ms) for status, _, at_ms in told]), "timeline"
+                timeline_svg([("", status, at_ms) for status, _, at_ms in statuses]), "timeline"
             ),
             **of_request(job, response, group_of),
             "destination": response.destination_host,
@@ -179,11 +179,11 @@ def history_event(
             "position": position,
             "topic": IN_ZOOKEEPER if response.deployment_id == STANDALONE_DEPLOYMENT else topic,
             "succeeded": int(response.status_code.value == "SUCCEEDED"),
-            "seconds": _seconds(response, told, whole=whole),
+            "seconds": _seconds(response, statuses, whole=whole),
             "timeline": table(
                 [
                     {"status": status, "message": message, "ms since the first": at_ms - began}
-                    for status, message, at_ms in told
+                    for status, message, at_ms in statuses
                 ],
                 ("status", "message", "ms since the first"),
             ),
@@ -204,11 +204,13 @@ def of_request(
     }
 
 
-def _seconds(response: PlacementResponse, told: Sequence[Status], *, whole: bool) -> float | str:
+def _seconds(
+    response: PlacementResponse, statuses: Sequence[Status], *, whole: bool
+) -> float | str:
     """From the first status to the outcome, or why it isn't known."""
     if response.status_code is not StatusCode.BAD_REQUEST:  # which has no other status
         if not whole:
             return UNKNOWN_BEGIN
-        if len(told) == 1:
+        if len(statuses) == 1:
             return UNKNOWN_ALL_BUT_END
-    return max(0, response.timestamp - told[0][2]) / 1000
+    return max(0, response.timestamp - statuses[0][2]) / 1000

@@ -81,10 +81,10 @@ class InFlight:
         if status in one.statuses:
             return one
         whole = one.whole if one.statuses else response.timestamp >= self.blind_until_ms
-        told = (*one.statuses, status)
-        if len(told) > MOST_STATUSES:
-            told = (told[0], *told[-MOST_STATUSES + 1 :])
-        return replace(one, statuses=told, whole=whole)
+        statuses = (*one.statuses, status)
+        if len(statuses) > MOST_STATUSES:
+            statuses = (statuses[0], *statuses[-MOST_STATUSES + 1 :])
+        return replace(one, statuses=statuses, whole=whole)
 
     def ended(self, uuids: Iterable[str]) -> InFlight:
         """Without these requests."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from samza_dagster.orchestration.job_sensor import JobTick, Told, by_a_client, job_sensor
+from samza_dagster.orchestration.job_sensor import JobTick, TickResult, by_a_client, job_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot
 
@@ -33,7 +33,7 @@ def placement_responses_sensor(
     where that doesn't tell, is named once, as an observation. Dagster looks at sensors every 5 s at most.
     """
 
-    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
         from samza_dagster.orchestration.history.tick import recorded
 
         return recorded(one, samza, client, no_end_s=no_end_s, now_ms=now_ms, boot=boot)

@@ -27,7 +27,7 @@ from samza_dagster.orchestration.history.open_requests import (
     without_answer,
     without_end,
 )
-from samza_dagster.orchestration.job_sensor import JobTick, Told
+from samza_dagster.orchestration.job_sensor import JobTick, TickResult
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.tags import EVENT
@@ -52,7 +52,7 @@ def recorded(
     no_end_s: int,
     now_ms: Callable[[], int],
     boot: Callable[[], tuple[str, int]],
-) -> Told:
+) -> TickResult:
     """One tick: what was answered since the last one, and who should have been by now."""
     cursor = HistoryCursor.read(one.cursor, samza.job, one.log.warning)
     key, records = samza.asset_key(HISTORY), samza.records_of(HISTORY)

@@ -89,8 +89,8 @@ def chain(instance: dg.DagsterInstance, root: str) -> list[dg.DagsterRun]:
 def state_of(run: dg.DagsterRun) -> str:
     """The state of a bounce's run; paused and told to abort before it was over, it is given up."""
     state = run.tags.get(BOUNCE, "")
-    told = run.tags.get(CONTROL)
-    given_up = state == PAUSED and told == BounceAction.abort.value and run.status in ENDED
+    command = run.tags.get(CONTROL)
+    given_up = state == PAUSED and command == BounceAction.abort.value and run.status in ENDED
     return ABORTED if given_up else state
 
 
@@ -186,8 +186,8 @@ def to_resume(instance: dg.DagsterInstance, job: str) -> list[dg.DagsterRun]:
     it isn't looked at again, in the place of an older one.
     """
     found: list[dg.DagsterRun] = []
-    told = {CONTROL: BounceAction.resume.value}
-    for run in bounces(instance, job, ENDED, told, actions=STEERED_JOBS):
+    resumed = {CONTROL: BounceAction.resume.value}
+    for run in bounces(instance, job, ENDED, resumed, actions=STEERED_JOBS):
         if _goes_on_with(instance, run).run_id == run.run_id:
             found.append(run)
         else:
@@ -217,8 +217,8 @@ def order(instance: dg.DagsterInstance, run_id: str) -> str:
     lost = {tag: text for tag, text in said.items() if run.tags.get(tag) != text}
     if lost:
         instance.add_run_tags(run_id, lost)
-    told = said.get(CONTROL) or run.tags.get(CONTROL, "")
-    return told if told in (BounceAction.pause.value, BounceAction.abort.value) else ""
+    command = said.get(CONTROL) or run.tags.get(CONTROL, "")
+    return command if command in (BounceAction.pause.value, BounceAction.abort.value) else ""
 
 
 class RunControl:
@@ -227,7 +227,7 @@ class RunControl:
     def __init__(self, context: dg.OpExecutionContext) -> None:
         self._instance, self._run_id = context.instance, context.run.run_id
         self._read_at = float("-inf")
-        self._order = self._told = ""
+        self._order = self._shown = ""
 
     def order(self) -> str:
         """Run tag `samza/bounce-control`, see `order`."""
@@ -239,8 +239,8 @@ class RunControl:
 
     def progress(self, text: str) -> None:
         """Run tag `samza/progress`, which lists of runs show; written when it says something new."""
-        if text != self._told:
-            self._told = text
+        if text != self._shown:
+            self._shown = text
             self._instance.add_run_tags(self._run_id, {PROGRESS: text})
 
 
@@ -298,13 +298,13 @@ def steer(
         )
     given_up = action is BounceAction.abort and is_over
     if not dry_run:
-        told = {BOUNCE: ABORTED, CONTROL: HEARD} if given_up else {CONTROL: action.value}
+        tags = {BOUNCE: ABORTED, CONTROL: HEARD} if given_up else {CONTROL: action.value}
         from samza_dagster.orchestration.operations.steered import By, noted
 
-        told |= noted(run.tags, action.value, by or By(), time.time_ns() // 1_000_000)
-        instance.add_run_tags(run.run_id, told)
+        tags |= noted(run.tags, action.value, by or By(), time.time_ns() // 1_000_000)
+        instance.add_run_tags(run.run_id, tags)
         if not is_over:
-            said = EngineEventData({tag: dg.MetadataValue.text(text) for tag, text in told.items()})
+            said = EngineEventData({tag: dg.MetadataValue.text(text) for tag, text in tags.items()})
             instance.report_engine_event(f"It is told: {action.value}.", run, said)
     if given_up:
         return run, "it was paused and is given up: nothing is left to stop"

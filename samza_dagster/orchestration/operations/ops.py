@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
 
 FAILED_GROUPS = "samza/failed-groups"
-MOST_TOLD = 5_000  # characters of a failure's description
+MOST_CHARACTERS = 5_000  # characters of a failure's description
 RUNS_LOOKED_AT = 20
 
 
-def told_plan(
+def units_plan_output(
     context: dg.OpExecutionContext,
     plan: UnitsPlan,
     asked: dict[str, Any],
@@ -109,12 +109,12 @@ def over_budget(view: "JobView", units: Sequence[Unit]) -> list[tuple[Unit, str]
 
 def budget_notices(view: "JobView", units: Iterable[Unit]) -> tuple[str, ...]:
     """What is to be known of the stops that Samza's AM counts, before the units' own."""
-    told = (
+    parts = (
         view.stop_budgets[processor].notice(stops)
         for processor, stops in _stops(units).items()
         if processor in view.stop_budgets
     )
-    return tuple(filter(None, told))
+    return tuple(filter(None, parts))
 
 
 def _stops(units: Iterable[Unit]) -> Counter[str]:
@@ -174,9 +174,9 @@ def _carry_out_units(
         if plan.apart:
             note_failed_groups(context, plan, runner.progress)
         why = ended.because if end is End.ABORTED else away
-        told = "; ".join(filter(None, (why, failures_text(runner.progress), *plan.refused)))
+        why_all = "; ".join(filter(None, (why, failures_text(runner.progress), *plan.refused)))
         raise dg.Failure(
-            description=f"{plan.what} {plan.subject}: {told}"[:MOST_TOLD],
+            description=f"{plan.what} {plan.subject}: {why_all}"[:MOST_CHARACTERS],
             metadata={
                 "outcomes": outcomes_table(runner.progress),
                 "steps": steps_table(runner.progress),
@@ -262,22 +262,22 @@ def _settle_standbys(
     progress: list[Progress],
 ) -> str:
     """Of units that didn't end well: removes the standbys they spun up, or says that they are kept."""
-    told: list[str] = []
+    outcomes: list[str] = []
     for one in progress:
         if one.standby is None or one.standby_until_ms is not None or one.state is State.DONE:
             continue
         if plan.if_it_fails != REMOVE:
-            told.append(f"{one.standby} is kept: re-execute from failure, or job reconcile")
+            outcomes.append(f"{one.standby} is kept: re-execute from failure, or job reconcile")
             continue
         step = named(f"remove_standby/{one.standby}", one)
         try:
             remove_standby(context, client, one.standby, step=step, timeout_s=plan.limits.timeout_s)
-            told.append(f"{one.standby} is removed again")
+            outcomes.append(f"{one.standby} is removed again")
         except SamzaDagsterError as error:
-            told.append(f"{one.standby}: {error}")
-    for line in told:
+            outcomes.append(f"{one.standby}: {error}")
+    for line in outcomes:
         context.log.warning(line)
-    return "; ".join(told)
+    return "; ".join(outcomes)
 
 
 _ASKS = (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)

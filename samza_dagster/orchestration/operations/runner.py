@@ -171,10 +171,10 @@ class Runner:
     def give_back(self) -> None:
         """Ends what was only asked or reserved, and tells the rest."""
         for one in self._running():
-            told_of = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
+            outcome = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
             if one.request is not None:
-                told_of = self._chain.cancel(one.request.uuid)
-            self._context.log.warning(f"cancelled: {one.unit.processor}: {told_of}")
+                outcome = self._chain.cancel(one.request.uuid)
+            self._context.log.warning(f"cancelled: {one.unit.processor}: {outcome}")
 
     def _running(self) -> list[Progress]:
         return [one for one in self.progress if one.state is State.RUNNING]

@@ -96,8 +96,8 @@ def what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms: 
     if not at.unsettled or not (todo.ask or todo.phase is Phase.ENDED):
         return todo
     phase = Phase.FINISHING if todo.phase is Phase.ENDED else todo.phase
-    told = "; ".join(list(at.unsettled.values())[:3])
-    return Next(phase, because=f"{told}: whether somebody has asked for that is looked at")
+    why = "; ".join(list(at.unsettled.values())[:3])
+    return Next(phase, because=f"{why}: whether somebody has asked for that is looked at")
 
 
 def _what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int) -> Next:

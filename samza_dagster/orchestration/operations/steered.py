@@ -61,11 +61,11 @@ def steerings(tags: Mapping[str, str]) -> list[Steering]:
 def noted(tags: Mapping[str, str], action: str, by: By, at_ms: int) -> dict[str, str]:
     """The tag with one more; the oldest are left out of one that would be too large."""
     new = Steering(at_ms, action, by.who, by.why[:_WHY_KEPT], by.ticket)
-    told = [asdict(one) for one in (*steerings(tags), new)]
-    text = json.dumps(told, ensure_ascii=False)
-    while len(text.encode()) > MOST_TAG_BYTES and len(told) > 1:
-        told.pop(0)
-        text = json.dumps(told, ensure_ascii=False)
+    orders = [asdict(one) for one in (*steerings(tags), new)]
+    text = json.dumps(orders, ensure_ascii=False)
+    while len(text.encode()) > MOST_TAG_BYTES and len(orders) > 1:
+        orders.pop(0)
+        text = json.dumps(orders, ensure_ascii=False)
     return {STEERED: text}
 
 

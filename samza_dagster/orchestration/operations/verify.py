@@ -224,9 +224,9 @@ class NewReports:
     _former: set[tuple[str, int | None]] | None = None
 
     def look(
-        self, replicas: Sequence[ReplicaLag], execution: str, limit: int, *, told_by_work: bool
+        self, replicas: Sequence[ReplicaLag], execution: str, limit: int, *, shown_by_work: bool
     ) -> LagSeen:
-        """What they tell; `told_by_work`: whoever works needs no report."""
+        """What they tell; `shown_by_work`: whoever works needs no report."""
         there = {(r.execution_id, r.observed_at_ms) for r in replicas}
         former = self._former = there if self._former is None else self._former
 
@@ -244,7 +244,7 @@ class NewReports:
             and (is_its_own(r) or (r.execution_id, r.observed_at_ms) not in former)
         ]
         greatest = max(known, default=None)
-        if len(known) < len(replicas) and not told_by_work:
+        if len(known) < len(replicas) and not shown_by_work:
             behind = greatest is not None and greatest > limit
             unread = next((r.reason for r in replicas if r.lag is None and r.reason), None)
             why = f"its lag isn't known{f': {unread}' if unread else ' since it started'}"

@@ -39,7 +39,7 @@ class Patience:
     lag_limit: int
     lag_limit_s: float = 0.0
 
-    def is_told_by_work(self, mode: str) -> bool:
+    def is_shown_by_work(self, mode: str) -> bool:
         """Whether the lag needs no report: an active processes only with its stores restored."""
         return self.verify_timeout_s > 0 and mode == ACTIVE
 
@@ -278,5 +278,5 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
 
 
 def _downs(measured: Measured) -> str:
-    told = [f"{mode} {seconds:.1f} s" for mode, seconds in sorted(measured.down_s.items())]
-    return ", ".join(told) + " (median of earlier bounces)" if told else NOT_MEASURED
+    medians = [f"{mode} {seconds:.1f} s" for mode, seconds in sorted(measured.down_s.items())]
+    return ", ".join(medians) + " (median of earlier bounces)" if medians else NOT_MEASURED

@@ -170,7 +170,7 @@ def spin_up_standby(view: JobView, config: SpinUpStandbyConfig, hosts: Sequence[
     """
     active, destination = find_processor(view, config.processor), config.destination
     _require_standbys_on_request(view, "spin_up_standby")
-    require_told_lag(view, "spin_up_standby", _NOT_AWAITED)
+    require_known_lag(view, "spin_up_standby", _NOT_AWAITED)
     _require_among_hosts("spin_up_standby", destination, hosts)
     if destination == ANY_HOST and hosts:
         destination = _host_for_one_more(view, active, hosts)
@@ -203,7 +203,7 @@ def move_via_new_standby(
         )
     destination = destination or _host_for_one_more(view, active, hosts)
     _require_among_hosts(action, destination, hosts)
-    require_told_lag(view, action, _NOT_AWAITED)
+    require_known_lag(view, action, _NOT_AWAITED)
     return Choice(destination, kind=START_STANDBY)
 
 
@@ -267,7 +267,7 @@ def _require_standbys_on_request(view: JobView, action: str) -> None:
     require_our_coordinator(view, action, RequestKind.START_STANDBY)
 
 
-def require_told_lag(view: JobView, action: str, instead: str) -> None:
+def require_known_lag(view: JobView, action: str, instead: str) -> None:
     """Raises `Refused` where nobody tells how far a standby is: it would be waited for in vain."""
     if not view.tells_lag:
         raise Refused(

@@ -20,7 +20,7 @@ from samza_dagster.orchestration.moves import (
     knows_domains,
     require_named_hosts,
 )
-from samza_dagster.orchestration.plans.decisions import require_told_lag
+from samza_dagster.orchestration.plans.decisions import require_known_lag
 from samza_dagster.orchestration.plans.units import NEW, Kind, Step, Unit, standby_placed
 from samza_dagster.orchestration.waits.conditions import behind
 
@@ -169,7 +169,9 @@ def _how(
             seen=f"{seen}; Samza's AM has no standby on request",
             fix="wait until a standby is warm, or cold: true, which moves it and restores there",
         )
-    require_told_lag(view, f"drain_host {host}", "or cold: true, which moves it and restores there")
+    require_known_lag(
+        view, f"drain_host {host}", "or cold: true, which moves it and restores there"
+    )
     most = view.max_standbys
     if most is not None and len(standbys) >= most:
         raise Refused(

@@ -29,7 +29,7 @@ _COLUMNS = (
     *("processor", "mode", "outcome", "asked", "down_seconds", "seconds", "back_at"),
     *("host", "lag", "attempt", "why"),
 )
-_TOLD = {
+_DESCRIPTIONS = {
     "asked": "when its restart was asked for, UTC",
     "down_seconds": "from its stop until it checked in",
     "seconds": "from its request until it was verified and its place free",
@@ -37,7 +37,7 @@ _TOLD = {
     "lag": "records that its worst store was behind when it was verified",
 }
 _WHY = 160
-_WHY_TOLD = 500
+_WHY_CHARACTERS = 500
 _BAD = (Stand.FAILED, Stand.STUCK)
 
 
@@ -51,7 +51,7 @@ def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -
         f"- bounced: {_names(back)}",
         f"- not bounced: {_names(left)}",
     ]
-    lines += [f"- failed: {r.processor}: {r.why[:_WHY_TOLD]}" for r in bad[:20]]
+    lines += [f"- failed: {r.processor}: {r.why[:_WHY_CHARACTERS]}" for r in bad[:20]]
     lines += [
         f"- in flight: {r.processor}: request {r.uuid}; the coordinator goes on with it"
         for r in flying
@@ -76,7 +76,7 @@ def summary_metadata(
     """The same with a table of all, the map before and after, and numbers."""
     back = result.are(Stand.BACK)
     downs = sorted(r.down_s for r in back if r.down_s is not None)
-    told: Metadata = {
+    metadata: Metadata = {
         "what": dg.MetadataValue.md(summary(plan, result, orders)),
         "progress": dg.MetadataValue.md(picture(bounce_svg(result.rows), "bounce")),
         **_map_and_tables(plan.before, after, result.rows),
@@ -86,15 +86,15 @@ def summary_metadata(
         "end": result.end.value,
     }
     if downs:
-        told["down_seconds_median"] = downs[len(downs) // 2]
-        told["down_seconds_most"] = downs[-1]
+        metadata["down_seconds_median"] = downs[len(downs) // 2]
+        metadata["down_seconds_most"] = downs[-1]
     began = [r.asked_ms for r in back if r.asked_ms is not None]
     ended = [r.back_ms for r in back if r.back_ms is not None]
     if began and ended:
         seconds = (max(ended) - min(began)) / 1000
-        told["seconds"] = seconds
-        told["took"] = in_words(seconds)
-    return told
+        metadata["seconds"] = seconds
+        metadata["took"] = in_words(seconds)
+    return metadata
 
 
 def _map_and_tables(
@@ -102,7 +102,7 @@ def _map_and_tables(
 ) -> Metadata:
     """What is largest: of many containers the picture first, the tables have the rest of the room."""
     cells = [_cells(r) for r in _shown(rows)]
-    whole = table_within(cells, _COLUMNS, _ROOM, _TOLD)
+    whole = table_within(cells, _COLUMNS, _ROOM, _DESCRIPTIONS)
     least = min(_size(whole), _TABLE_BYTES)
     drawn = map_shown(
         before, after, _ROOM - least - _MAP_TABLE_BYTES, _ROOM - 2 * _LEAST_TABLE_BYTES
@@ -110,7 +110,7 @@ def _map_and_tables(
     left = _ROOM - _size(drawn)
     hosts = min(_MAP_TABLE_BYTES, left // 2)
     return {
-        "processors_table": table_within(cells, _COLUMNS, left - hosts, _TOLD),
+        "processors_table": table_within(cells, _COLUMNS, left - hosts, _DESCRIPTIONS),
         "hosts_and_containers": drawn,
         "hosts_and_containers_table": map_table(before, after, hosts),
     }

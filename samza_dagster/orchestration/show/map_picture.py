@@ -61,9 +61,9 @@ def _cut(hosts: Sequence[str]) -> str:
     if len(whole) <= _MOST_CAPTION:
         return whole
     ends = list(accumulate(len(host) + 3 for host in hosts))
-    told = max(1, sum(end <= _MOST_CAPTION for end in ends))
-    rest = f"and {len(hosts) - told} more hosts: the table of hosts on this page has them all"
-    return " · ".join([*hosts[:told], rest])
+    named = max(1, sum(end <= _MOST_CAPTION for end in ends))
+    rest = f"and {len(hosts) - named} more hosts: the table of hosts on this page has them all"
+    return " · ".join([*hosts[:named], rest])
 
 
 def shown_maps(
@@ -76,9 +76,9 @@ def shown_maps(
     was = {ident: cell.host for cell in before for ident, _, _ in cell.cells}
     now = {ident: cell.host for cell in after for ident, _, _ in cell.cells}
     moved = {ident for ident, host in now.items() if was.get(ident) != host}
-    told = shown_map(after, "after:", moved)
-    both = f"{shown_map(before, 'before:')}\n\n{told}"
-    return both if len(json.dumps(both)) < most_bytes else told
+    after_only = shown_map(after, "after:", moved)
+    both = f"{shown_map(before, 'before:')}\n\n{after_only}"
+    return both if len(json.dumps(both)) < most_bytes else after_only
 
 
 def map_svg(
@@ -222,10 +222,10 @@ def _box(active: bool, state: str) -> str:
 
 def _head(cells: Sequence[HostRow], title: str, domain: str, moved: bool) -> str:
     count = sum(len(c.containers) for c in cells)
-    told = f"{title} {count} container{'s' * (count != 1)} on {len(cells)} host{'s' * (len(cells) != 1)}"
-    told += f" in {domain}" if domain else ""
+    caption = f"{title} {count} container{'s' * (count != 1)} on {len(cells)} host{'s' * (len(cells) != 1)}"
+    caption += f" in {domain}" if domain else ""
     keys = [*zip("asod", _LEGEND, strict=True), *([("c", "moved")] if moved else [])]
-    drawn = [f'<text x="{_MARGIN}" y="26" font-size="18">{escape(told.strip())}</text>']
+    drawn = [f'<text x="{_MARGIN}" y="26" font-size="18">{escape(caption.strip())}</text>']
     x = _MARGIN + 1
     for kind, text in keys:
         drawn.append(

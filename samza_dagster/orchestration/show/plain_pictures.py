@@ -82,11 +82,13 @@ def plain_lag(samples: Sequence[tuple[int, float]], limit: float | None = None) 
         " " if value is None else _LEVELS[round(value / most * (len(_LEVELS) - 1))]
         for value in columns
     )
-    told = f"records behind ▕{drawn}▏ {line[0][1]:,.0f} → {line[-1][1]:,.0f}"
-    told += f" in {in_words((last - first) / 1000)}, {most:,.0f} at most"
-    return told if limit is None else f"{told}, limit {limit:,.0f}"
+    line_of_text = f"records behind ▕{drawn}▏ {line[0][1]:,.0f} → {line[-1][1]:,.0f}"
+    line_of_text += f" in {in_words((last - first) / 1000)}, {most:,.0f} at most"
+    return line_of_text if limit is None else f"{line_of_text}, limit {limit:,.0f}"
 
 
 def _cells(row: HostRow | None) -> str:
-    told = " ".join(f"[{p}]" if active else p for p, active, _ in (row.cells if row else ()))
-    return told if len(told) <= _CELLS else f"{told[: _CELLS - 1]}…"
+    line_of_text = " ".join(
+        f"[{p}]" if active else p for p, active, _ in (row.cells if row else ())
+    )
+    return line_of_text if len(line_of_text) <= _CELLS else f"{line_of_text[: _CELLS - 1]}…"

@@ -81,14 +81,14 @@ def loss_svg(rows: Rows) -> str:
     for line, host in enumerate(order[:MOST_HOSTS]):
         y, lost = _TOP + line * _ROW, of[host]
         bare = sum(not row["has_standby"] for row in lost)
-        told = f"{len(lost)} active{'s' * (len(lost) != 1)}, down up to {in_words(worst[host])}"
-        told += f", {unknown[host]} not known" if unknown[host] else ""
-        told += f", {bare} without a standby" if bare else ""
+        caption = f"{len(lost)} active{'s' * (len(lost) != 1)}, down up to {in_words(worst[host])}"
+        caption += f", {unknown[host]} not known" if unknown[host] else ""
+        caption += f", {bare} without a standby" if bare else ""
         width = max(4, round(worst[host] / longest * 260))
         kind = "p" if unknown[host] == len(lost) else _kind(worst[host])
         drawn.append(text(10, y + 16, 13, host[:22]))
         drawn.append(box(kind, _LEFT, y, width, _ROW - 3))
-        drawn.append(text(_LEFT + width + 8, y + 16, 12, told))
+        drawn.append(text(_LEFT + width + 8, y + 16, 12, caption))
     more = len(order) - MOST_HOSTS
     if more > 0:
         drawn.append(text(10, _TOP + MOST_HOSTS * _ROW + 16, 13, f"and {more} more hosts"))

@@ -128,7 +128,7 @@ def first_commit_seconds(outcome: Outcome, committed_ms: int) -> dict[str, float
 def table(
     rows: Sequence[Mapping[str, Any]],
     columns: Sequence[str],
-    told: Mapping[str, str] | None = None,
+    descriptions: Mapping[str, str] | None = None,
 ) -> dg.TableMetadataValue:
     """Rows as a metadata table; values that a table can't hold become text.
 
@@ -139,7 +139,9 @@ def table(
     ]
     schema = dg.TableSchema(
         columns=[
-            dg.TableColumn(name, _type_of(records, name), description=(told or {}).get(name))
+            dg.TableColumn(
+                name, _type_of(records, name), description=(descriptions or {}).get(name)
+            )
             for name in columns
         ]
     )
@@ -150,14 +152,14 @@ def table_within(
     rows: Sequence[Mapping[str, Any]],
     columns: Sequence[str],
     most_bytes: int,
-    told: Mapping[str, str] | None = None,
+    descriptions: Mapping[str, str] | None = None,
 ) -> dg.TableMetadataValue:
     """The same, of as many rows as fit; a last row says how many more there are."""
     fit = _fitting((len(json.dumps(row, default=str)) + _OF_A_RECORD for row in rows), most_bytes)
     if fit == len(rows):
-        return table(rows, columns, told)
+        return table(rows, columns, descriptions)
     more = {columns[0]: "…", columns[1]: f"and {len(rows) - fit:,} more"}
-    return table([*rows[:fit], more], columns, told)
+    return table([*rows[:fit], more], columns, descriptions)
 
 
 def lines_within(lines: Sequence[str], most_bytes: int, more: str) -> list[str]:

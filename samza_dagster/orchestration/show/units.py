@@ -44,12 +44,12 @@ def plan_markdown(plan: UnitsPlan) -> str:
     lines += lines_within(rows, MOST_OF_ONE, "| … | and {} more | | | |")
     catch_up = plan.limits.catch_up
     if plan.refused:
-        told = [f"- {line}" for line in plan.refused]
+        listed = [f"- {line}" for line in plan.refused]
         lines += ["", "Refused, and left out:", ""]
-        lines += lines_within(told, MOST_OF_ONE // 2, "- and {} more")
+        lines += lines_within(listed, MOST_OF_ONE // 2, "- and {} more")
     if plan.notices:
-        told = [f"- {line}" for line in plan.notices]
-        lines += ["", *lines_within(told, MOST_OF_ONE // 2, "- and {} more")]
+        listed = [f"- {line}" for line in plan.notices]
+        lines += ["", *lines_within(listed, MOST_OF_ONE // 2, "- and {} more")]
     after = "of its group nothing begins after a failure" if plan.apart else _NOTHING
     lines += [
         "",
@@ -171,15 +171,17 @@ def standby_cost(
         return {"just_in_time_standbys": 0}
     memory = view.container_memory_mb
     seconds = sum(lived)
-    told: dict[str, str | float] = {
+    metadata: dict[str, str | float] = {
         "just_in_time_standbys": len(lived),
         "standby_seconds": round(seconds, 3),
         "records_replayed_at_most": records,
     }
     if memory is not None:
-        told["standby_memory"] = f"{memory * seconds / 3600:,.1f} MiB·h in {len(lived)} standbys"
-        told["permanent_standbys_instead"] = (
+        metadata["standby_memory"] = (
+            f"{memory * seconds / 3600:,.1f} MiB·h in {len(lived)} standbys"
+        )
+        metadata["permanent_standbys_instead"] = (
             f"{memory * len(lived):,} MiB all the time, {memory * len(lived) * 24:,} MiB·h a day, and"
             " each record applied as it is written; moves would need no wait"
         )
-    return told
+    return metadata

@@ -204,7 +204,7 @@ def behind(lag: int | None, reason: str = "") -> str:
     return f"lag unknown ({reason})" if reason else "lag unknown"
 
 
-def told(wait: Wait, watched: Watched, now: Reported) -> str:
+def described(wait: Wait, watched: Watched, now: Reported) -> str:
     """One line on a wait, for a person."""
     parts: list[str] = []
     for one in wait.who:
@@ -256,7 +256,7 @@ class WarmUp:
     def look(self, reported: Reported, now_ms: int) -> bool:
         """Whether it is warm after one more look at what it reported; `line` then tells of it."""
         self.watched = look(self.wait, self.watched, reported, now_ms)
-        self.line = told(self.wait, self.watched, reported)
+        self.line = described(self.wait, self.watched, reported)
         return self.is_warm
 
     @property

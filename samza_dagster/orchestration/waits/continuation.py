@@ -16,7 +16,7 @@ import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.follow import ROOT, root_run_id
-from samza_dagster.orchestration.job_sensor import JobTick, Told, job_sensor
+from samza_dagster.orchestration.job_sensor import JobTick, TickResult, job_sensor
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import PARTITION
 from samza_dagster.orchestration.ticks import since_boot, steady_now
@@ -26,9 +26,9 @@ from samza_dagster.orchestration.waits.conditions import (
     Reported,
     Wait,
     Watched,
+    described,
     look,
     met,
-    told,
 )
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 SENSOR = "continuations"
 MOST_LAUNCHED = 25
 GAP_MS = 60_000
-TOLD = 20
+MOST_LINES = 20
 _RETRIES = {"dagster/max_retries": "1"}
 """Nobody watches a run that a sensor launches hours later: one whose process dies is retried."""
 _GIVEN_AT_LAUNCH = frozenset(
@@ -159,7 +159,7 @@ def continuations_sensor(
     cursor, a steady time begins anew, which costs time alone.
     """
 
-    def tick(context: JobTick, samza: SamzaClientResource) -> Told:
+    def tick(context: JobTick, samza: SamzaClientResource) -> TickResult:
         job = samza.tag
         former = ContinuationCursor.read(
             context.cursor, job, context.log.warning
@@ -198,7 +198,7 @@ def continuations_sensor(
             if one.run.run_id in under_way:
                 lines.append(f"{one.run.job_name} {one.root[:8]}: being re-executed")
             elif why is None:
-                line = told(one.wait, watched, reported)
+                line = described(one.wait, watched, reported)
                 lines.append(f"{one.run.job_name} {one.root[:8]}: {line}")
             elif len(requests) < MOST_LAUNCHED:
                 if one.root not in former.asked and _noted_as_continued(context.instance, one):
@@ -210,9 +210,11 @@ def continuations_sensor(
         cursor = ContinuationCursor(job, kept, frozenset(asked), clock).to_text()
         if requests:
             return dg.SensorResult(run_requests=requests, cursor=cursor)
-        more = f" and {len(lines) - TOLD} more" if len(lines) > TOLD else ""
+        more = f" and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else ""
         more += f"; no lag can be read: {unread}" if unread else ""
-        text = f"waiting: {'; '.join(lines[:TOLD])}{more}" if lines else "no run waits any more"
+        text = (
+            f"waiting: {'; '.join(lines[:MOST_LINES])}{more}" if lines else "no run waits any more"
+        )
         return dg.SensorResult(skip_reason=text, cursor=cursor)
 
     return job_sensor(

@@ -50,7 +50,7 @@ class Case:
     ack: str = ""
 
 
-def told_as(case: Case, *words: str) -> str:
+def reported_as(case: Case, *words: str) -> str:
     """What is reported of a case, once for each time that its trouble comes."""
     again = (f"after-{case.suspect.after_ms}",) if case.suspect.after_ms else ()
     return "/".join((case.uuid, *words, *again))

@@ -18,7 +18,7 @@ from samza_dagster.orchestration.watch.findings import (
     TrackedFinding,
     is_due,
 )
-from samza_dagster.orchestration.watch.reported import TOLD_AT, time_ms
+from samza_dagster.orchestration.watch.reported import REPORTED_AT, time_ms
 
 SHOWN = 100
 _NOT_SEEN = "not seen yet since the sensor began anew"
@@ -41,16 +41,16 @@ def seeded(
     standing: dict[str, Mapping[str, TrackedFinding]] = {}
     known: dict[str, LastEvaluation] = {}
     for check, asset in checks.items():
-        told = _told(instance, asset, check, job, partition)
-        if told is not None:
-            subjects, known[check] = told
+        evaluation_read = _last_evaluation(instance, asset, check, job, partition)
+        if evaluation_read is not None:
+            subjects, known[check] = evaluation_read
             standing[check] = {
                 subject: TrackedFinding(
                     subject, _NOT_SEEN, "", "WARN", since_ms=0, bad=1, confirmed=True
                 )
                 for subject in subjects
             }
-    return CheckMemory(job, checks=standing, told=known)
+    return CheckMemory(job, checks=standing, evaluations=known)
 
 
 def due(
@@ -74,14 +74,16 @@ def due(
         asset: _materialized_ms(instance, asset) for asset in set(checks.values())
     }  # fmt: skip
     for result in results:
-        known = _told(instance, checks[result.check], result.check, memory.job, partition)
+        known = _last_evaluation(
+            instance, checks[result.check], result.check, memory.job, partition
+        )
         if known is not None:
-            memory = replace(memory, told={**memory.told, result.check: known[1]})
-        last = memory.told.get(result.check)
+            memory = replace(memory, evaluations={**memory.evaluations, result.check: known[1]})
+        last = memory.evaluations.get(result.check)
         is_older = last is not None and last.at_ms < materialized_ms.get(checks[result.check], 0)
         if is_older or is_due(memory, result, now_ms, repeat_ms):
-            told = LastEvaluation(result.fingerprint, now_ms)
-            memory = replace(memory, told={**memory.told, result.check: told})
+            newest = LastEvaluation(result.fingerprint, now_ms)
+            memory = replace(memory, evaluations={**memory.evaluations, result.check: newest})
             events.append(evaluation(result, checks[result.check], memory.job, now_ms))
     return memory, events
 
@@ -121,7 +123,7 @@ def evaluation(result: CheckResult, asset: str, job: str, now_ms: int) -> dg.Ass
             "over": ", ".join(result.recovered[:SHOWN]) or "-",
             "fingerprint": result.fingerprint,
             "subjects": json.dumps([s.subject for s in worst]),
-            TOLD_AT: dg.MetadataValue.timestamp(now_ms / 1000),
+            REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
         },
     )
 
@@ -131,7 +133,7 @@ def _materialized_ms(instance: dg.DagsterInstance, asset: str) -> int:
     return 0 if event is None else round(event.timestamp * 1000)
 
 
-def _told(
+def _last_evaluation(
     instance: dg.DagsterInstance, asset: str, check: str, job: str, partition: str | None
 ) -> tuple[list[str], LastEvaluation] | None:
     # Of several jobs a check's newest word is about any of them: each one's cursor knows its own.
@@ -142,5 +144,5 @@ def _told(
     if fields["job"].value != job:
         return None
     subjects = cast("list[str]", json.loads(str(fields["subjects"].value)))
-    at_ms = time_ms(fields, TOLD_AT)
+    at_ms = time_ms(fields, REPORTED_AT)
     return subjects, LastEvaluation(str(fields["fingerprint"].value), at_ms)

@@ -11,7 +11,7 @@ import dagster as dg
 
 from samza_dagster.errors import MissingPrerequisite, Unreachable
 from samza_dagster.lag import clocks, newest_reports
-from samza_dagster.orchestration.job_sensor import JobTick, Told
+from samza_dagster.orchestration.job_sensor import JobTick, TickResult
 from samza_dagster.orchestration.names import asset_path
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot, steady_now
@@ -177,7 +177,9 @@ def read_lags(client: PlacementClient) -> Sequence[ReplicaLag] | Unreachable:
         return error
 
 
-def evaluated(one: JobTick, samza: SamzaClientResource, make: Callable[[int], CheckTick]) -> Told:
+def evaluated(
+    one: JobTick, samza: SamzaClientResource, make: Callable[[int], CheckTick]
+) -> TickResult:
     """One tick of either sensor, made as of now (ms): what it tells and remembers."""
     kept = CheckMemory.read(one.cursor, samza.job, one.log.warning)
     before = kept.clock if kept is not None else ""

@@ -18,7 +18,7 @@ import dagster as dg
 from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.orchestration.history.names import HISTORY, KEY
-from samza_dagster.orchestration.job_sensor import JobTick, Told
+from samza_dagster.orchestration.job_sensor import JobTick, TickResult
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.ticks import since_boot, steady_now
@@ -40,14 +40,14 @@ from samza_dagster.orchestration.watch.policy import (
 )
 from samza_dagster.orchestration.watch.reported import (
     acknowledged,
-    as_told,
     decision_event,
     event_id,
     recovered_event,
     recovered_id,
+    reports,
     restored,
-    told,
     with_episodes,
+    with_reports,
 )
 from samza_dagster.orchestration.watch.score import incidents, score_metadata
 from samza_dagster.orchestration.watch.settings import AutoFailover
@@ -105,15 +105,15 @@ class Tick:
         before = replace(before, clock=clock)
         known = log.events if log is not None else ()
         judged = judge(
-            observation, as_told(before, known, observation.job), self.settings, self.now_ms
+            observation, with_reports(before, known, observation.job), self.settings, self.now_ms
         )
         if not (judged.ended or before.acted or before.suspects or judged.memory.suspects):
             return judged.memory
         log = self._read(before.read_to) if log is None else log
-        said = {**told(log.events, observation.job), **judged.memory.told}
+        said = {**reports(log.events, observation.job), **judged.memory.reported}
         known_acks = {**before.acks, **acknowledged(log.events, observation.job)}
         memory = still_blocking(judged.memory, known_acks, self.now_ms)
-        memory = replace(with_episodes(memory, said), acks=known_acks, told=said)
+        memory = replace(with_episodes(memory, said), acks=known_acks, reported=said)
         memory = replace(memory, read_to=log.read_to)
         judged = replace(judged, memory=memory)
         decisions = decide(
@@ -311,7 +311,7 @@ def watch(
 
 def evaluated(
     one: JobTick, samza: SamzaClientResource, client: PlacementClient, settings: AutoFailover
-) -> Told:
+) -> TickResult:
     """One tick of the sensor: what it tells, launches and remembers."""
     key = samza.asset_key(HISTORY)
     tick = Tick(

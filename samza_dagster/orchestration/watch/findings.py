@@ -70,7 +70,7 @@ class CheckMemory(Versioned):
     checks: Mapping[str, Mapping[str, TrackedFinding]] = field(
         default_factory=dict[str, Mapping[str, TrackedFinding]]
     )
-    told: Mapping[str, LastEvaluation] = field(default_factory=dict[str, LastEvaluation])
+    evaluations: Mapping[str, LastEvaluation] = field(default_factory=dict[str, LastEvaluation])
     clock: str = ""
     clocks: Mapping[str, HostClock] = field(default_factory=dict[str, HostClock])
     clocks_ms: int = 0
@@ -94,7 +94,9 @@ class CheckMemory(Versioned):
                 check: {subject: dated(one) for subject, one in found.items()}
                 for check, found in self.checks.items()
             },
-            told={c: replace(t, at_ms=t.at_ms + later_ms) for c, t in self.told.items()},
+            evaluations={
+                c: replace(t, at_ms=t.at_ms + later_ms) for c, t in self.evaluations.items()
+            },
             clock=clock,
         )
 
@@ -126,8 +128,8 @@ class CheckResult:
     @property
     def fingerprint(self) -> str:
         """The same as long as the same counts; what has no subject is of this look alone."""
-        told = json.dumps(sorted((s.subject, s.severity) for s in self.standing if s.subject))
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        counted = json.dumps(sorted((s.subject, s.severity) for s in self.standing if s.subject))
+        return hashlib.sha256(counted.encode()).hexdigest()[:16]
 
 
 def looked(
@@ -176,7 +178,7 @@ def looked(
 
 def is_due(memory: CheckMemory, result: CheckResult, now_ms: int, repeat_ms: int) -> bool:
     """Whether a result is told: when it has changed, and again now and then."""
-    told = memory.told.get(result.check)
+    last = memory.evaluations.get(result.check)
     return (
-        told is None or told.fingerprint != result.fingerprint or now_ms - told.at_ms >= repeat_ms
+        last is None or last.fingerprint != result.fingerprint or now_ms - last.at_ms >= repeat_ms
     )

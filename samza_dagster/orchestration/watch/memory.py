@@ -14,7 +14,7 @@ MOST_SUSPECTS = 100
 ROOM_FOR_NEW = 30
 """Of these, places that those which aren't confirmed yet have before those which are."""
 MOST_ACTED = 1_000
-MOST_TOLD = 500
+MOST_REPORTED = 500
 MOST_MEMBERS = 50
 HOST_SICK = "host-sick"
 HOST_LOST = "host-lost"
@@ -27,7 +27,7 @@ FLAPPING = "flapping"
 OF_NO_CONTAINER = (COORDINATOR_GONE, COORDINATOR_REPLACED, JOB_DEAD)
 OF_A_HOST = (HOST_SICK, HOST_LOST)
 _WIDE = (*OF_NO_CONTAINER, *OF_A_HOST)
-_ONLY_TOLD = (STANDBY_DOWN, FLAPPING)
+_ONLY_REPORTED = (STANDBY_DOWN, FLAPPING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Suspect(Evidence):
     subject: str
     members: tuple[tuple[str, str], ...]
     why: str = ""
-    told: bool = False
+    reported: bool = False
     after_ms: int = 0
     was: tuple[str, str, str] = ("", "", "")
     became: str = ""
@@ -85,7 +85,7 @@ class Signal:
 
 def weight(kind: str) -> int:
     """Of a signal: 0 concerns many containers, 1 can be acted on, 2 can only be told."""
-    return 0 if kind in _WIDE else 2 if kind in _ONLY_TOLD else 1
+    return 0 if kind in _WIDE else 2 if kind in _ONLY_REPORTED else 1
 
 
 def urgency(suspect: Suspect) -> tuple[int, bool, int, str]:
@@ -187,7 +187,7 @@ class Memory(Versioned):
     suspects: Mapping[str, Suspect] = field(default_factory=dict[str, Suspect])
     trends: Mapping[str, Trend] = field(default_factory=dict[str, Trend])
     acted: tuple[Acted, ...] = ()
-    told: Mapping[str, int] = field(default_factory=dict[str, int])
+    reported: Mapping[str, int] = field(default_factory=dict[str, int])
     leader: LeaderMark | None = None
     acks: Mapping[str, str] = field(default_factory=dict[str, str])
     looks: int = 0
@@ -203,13 +203,13 @@ class Memory(Versioned):
 
     def bounded(self) -> Memory:
         """The same within its bounds: the newest are kept, of suspects those with most to tell."""
-        told = sorted(self.told.items(), key=lambda item: item[1])[-MOST_TOLD:]
+        reported = sorted(self.reported.items(), key=lambda item: item[1])[-MOST_REPORTED:]
         acted = sorted(self.acted, key=lambda a: (a.at_ms, a.uuid))[-MOST_ACTED:]
         return replace(
             self,
             suspects=_with_most_to_tell(self.suspects),
             acted=tuple(acted),
-            told=dict(told),
+            reported=dict(reported),
             acks=dict(list(self.acks.items())[-MOST_ACTED:]),
         )
 
@@ -232,7 +232,7 @@ def _with_most_to_tell(suspects: Mapping[str, Suspect]) -> dict[str, Suspect]:
 
     def order(suspect: Suspect) -> tuple[bool, bool, int, int, str]:
         kind = weight(suspect.kind)
-        return kind > 0, suspect.told, kind, suspect.since_ms, suspect.key
+        return kind > 0, suspect.reported, kind, suspect.since_ms, suspect.key
 
     if len(suspects) <= MOST_SUSPECTS:
         return dict(sorted(suspects.items(), key=lambda s: urgency(s[1])))

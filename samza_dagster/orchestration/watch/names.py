@@ -13,7 +13,7 @@ CLOCKS = "clocks_agree"
 COORDINATED = "coordinated"
 COPIES = "live_copies"
 STAYS = "none_flaps"
-TOLD: Mapping[str, str] = {
+DESCRIPTIONS: Mapping[str, str] = {
     SAME_HOST: "No two processes of one group are on one host.",
     REPLICAS: "Every container that is wanted runs, and every active has its standbys.",
     ONE_OWNER: "Every task has one active owner.",
@@ -25,7 +25,7 @@ TOLD: Mapping[str, str] = {
     STAYS: "No container fails, and no standalone processor comes and goes, again and again.",
 }
 ASSETS: Mapping[str, str] = {
-    **dict.fromkeys(TOLD, "container_locality"),
+    **dict.fromkeys(DESCRIPTIONS, "container_locality"),
     ONE_OWNER: "task_locality",
     LAG: "changelog_lag",
     COPIES: "task_locality",

@@ -212,9 +212,9 @@ def _sum(values: Iterable[int | None]) -> int | None:
 
 
 def _mark(view: JobView) -> int:
-    told = [
+    lines = [
         *(f"{p}{v.state}{v.execution_id}{v.host}" for p, v in sorted(view.processors.items())),
         *(f"{a.uuid}{a.stage}" for a in view.actions),
         *(f"{h}{v.state}{v.free_memory_mb}" for h, v in sorted(view.hosts.items())),
     ]
-    return zlib.crc32("\n".join(told).encode())
+    return zlib.crc32("\n".join(lines).encode())

@@ -14,9 +14,9 @@ from samza_dagster.orchestration.watch.cases import (
     RESTART,
     Case,
     cases,
+    reported_as,
     shared_out,
     suspects_about,
-    told_as,
 )
 from samza_dagster.orchestration.watch.hosts import together, went_bad
 from samza_dagster.orchestration.watch.memory import (
@@ -77,7 +77,7 @@ class Decision:
         if self.verdict in (FailoverVerdict.ASK, FailoverVerdict.ADOPT):
             return f"{self.case.uuid}/ask"
         rule = self.because.partition(":")[0] if self.verdict is FailoverVerdict.HELD else ""
-        return told_as(self.case, self.verdict.value, *((rule,) if rule else ()))
+        return reported_as(self.case, self.verdict.value, *((rule,) if rule else ()))
 
 
 def least_looks(settings: AutoFailover) -> int:
@@ -113,14 +113,14 @@ def decide(
             found.append(Decision(case, FailoverVerdict.ADOPT))
             acted.append(_acted(case, now_ms))
     bad = went_bad(observation, judged.memory, judged.signals)
-    told, new = judged.memory.told, 0
+    reported, new = judged.memory.reported, 0
     for case in _in_turn(shared_out(current), judged.memory):
         if case.uuid in known or has_acted.get(case.uuid, -1) >= case.suspect.after_ms:
             continue  # asked since this trouble began; if it began anew, the block is to be told
         if case.uuid not in remembered_before:
             continue  # should this tick be killed, the next one must find what it asked
         decision = _decide(case, observation, judged, settings, bad, acted, acknowledged, now_ms)
-        if decision.event not in told:
+        if decision.event not in reported:
             if new == MOST_NEW_IN_A_LOOK:
                 continue
             new += 1
@@ -151,7 +151,7 @@ def may_be_known(
 def remembered(
     memory: Memory,
     decisions: tuple[Decision, ...],
-    told: Mapping[str, int],
+    reported: Mapping[str, int],
     now_ms: int,
     group_of: Callable[[str], str],
 ) -> Memory:
@@ -165,12 +165,12 @@ def remembered(
     done = suspects_about(
         memory.job, memory.suspects, memory.acks, about, ours=memory.ours, group_of=group_of
     )
-    suspects = {k: replace(s, told=s.told or k in done) for k, s in memory.suspects.items()}
+    suspects = {k: replace(s, reported=s.reported or k in done) for k, s in memory.suspects.items()}
     return replace(
         memory,
         suspects=suspects,
         acted=tuple(acted.values()),
-        told={**memory.told, **told},
+        reported={**memory.reported, **reported},
     ).bounded()
 
 
@@ -239,7 +239,7 @@ def _current(
 
 def _in_turn(current: tuple[Case, ...], memory: Memory) -> tuple[Case, ...]:
     """What was refused comes last, another of it first at each look: it may be refused for ever."""
-    refused = [case for case in current if told_as(case, "refused") in memory.told]
+    refused = [case for case in current if reported_as(case, "refused") in memory.reported]
     first = memory.looks % max(1, len(refused))
     again = {case.uuid for case in refused}
     return (*(c for c in current if c.uuid not in again), *refused[first:], *refused[:first])

@@ -10,14 +10,14 @@ import dagster as dg
 
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.tags import EVENT
-from samza_dagster.orchestration.watch.cases import told_as
+from samza_dagster.orchestration.watch.cases import reported_as
 from samza_dagster.orchestration.watch.memory import Acted, Memory, Suspect
 from samza_dagster.orchestration.watch.outcomes import outcome_of
 from samza_dagster.orchestration.watch.policy import Decision, FailoverVerdict
 
 DECIDED, RECOVERED, ACKNOWLEDGED = "auto-failover", "auto-failover-over", "acknowledged"
 ONLY_FOR = "only_for"
-TOLD_AT, DONE_AT, WELL_AT = "told_at", "done_at", "well_at"
+REPORTED_AT, DONE_AT, WELL_AT = "told_at", "done_at", "well_at"
 WORDS = {
     FailoverVerdict.ASK: "asked",
     FailoverVerdict.ADOPT: "was asked by a tick that was cut off",
@@ -62,7 +62,7 @@ def decision_event(
             "what_to_do": decision.command,
             "request": case.uuid,
             "bad_since": dg.MetadataValue.timestamp(case.suspect.since_ms / 1000),
-            TOLD_AT: dg.MetadataValue.timestamp(now_ms / 1000),
+            REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
         },
         tags={EVENT: DECIDED},
     )
@@ -70,7 +70,7 @@ def decision_event(
 
 def event_id(decision: Decision, refused: str = "") -> str:
     """What a decision is reported as, once."""
-    return told_as(decision.case, "refused") if refused else decision.event
+    return reported_as(decision.case, "refused") if refused else decision.event
 
 
 def recovered_event(
@@ -88,7 +88,7 @@ def recovered_event(
             "subject": suspect.subject,
             "suspect": suspect.key,
             "bad_since": dg.MetadataValue.timestamp(suspect.since_ms / 1000),
-            TOLD_AT: dg.MetadataValue.timestamp(now_ms / 1000),
+            REPORTED_AT: dg.MetadataValue.timestamp(now_ms / 1000),
             "outcome": outcome.value,
             "done": suspect.became,
             **_known({DONE_AT: suspect.became_ms, WELL_AT: suspect.well_ms}),
@@ -133,12 +133,12 @@ def with_episodes(memory: Memory, said: Mapping[str, int]) -> Memory:
     return replace(memory, suspects=suspects)
 
 
-def as_told(memory: Memory, events: Sequence[dg.AssetObservation], job: str) -> Memory:
+def with_reports(memory: Memory, events: Sequence[dg.AssetObservation], job: str) -> Memory:
     """The same as the events know it: with what was told and isn't over, without what is."""
     opened = _still_open(events, job)
-    said = {**told(events, job), **memory.told}
+    said = {**reports(events, job), **memory.reported}
     suspects = {
-        key: replace(s, told=s.told or key in opened)
+        key: replace(s, reported=s.reported or key in opened)
         for key, s in {**opened, **memory.suspects}.items()
         if recovered_id(s) not in said
     }
@@ -172,7 +172,7 @@ def acknowledgement(
             "container_group": f"{job}/{group}",
             "group": group,
             "acknowledgement": ident or str(uuid4()),
-            TOLD_AT: dg.MetadataValue.timestamp(at_ms / 1000),
+            REPORTED_AT: dg.MetadataValue.timestamp(at_ms / 1000),
             "who": who or "-",
             "why": why,
             "ticket": ticket or "-",
@@ -191,10 +191,10 @@ def acknowledged(events: Sequence[dg.AssetObservation], job: str) -> dict[str, s
     return found
 
 
-def told(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
+def reports(events: Sequence[dg.AssetObservation], job: str) -> dict[str, int]:
     """Id of what was reported → when."""
     return {
-        text(event, "event"): time_ms(event.metadata, TOLD_AT)
+        text(event, "event"): time_ms(event.metadata, REPORTED_AT)
         for kind in (DECIDED, RECOVERED)
         for event in _of(events, kind, job)
     }
@@ -217,7 +217,7 @@ def _still_open(events: Sequence[dg.AssetObservation], job: str) -> dict[str, Su
                 members=((text(event, "processor"), _incarnation(event)),),
                 since_ms=time_ms(event.metadata, "bad_since"),
                 why=text(event, "why"),
-                told=True,
+                reported=True,
             )
     return found
 
@@ -238,10 +238,13 @@ def restored(events: Sequence[dg.AssetObservation], job: str) -> Memory:
         ):
             processor, uuid = text(event, "processor"), text(event, "request")
             group = text(event, "container_group").removeprefix(f"{job}/")
-            at_ms = time_ms(event.metadata, TOLD_AT)
+            at_ms = time_ms(event.metadata, REPORTED_AT)
             acted[uuid] = Acted(uuid, group, processor, at_ms, acks.get(group, ""))
     return Memory(
-        job, acted=tuple(acted.values()), told=told(events, job), acks=acknowledged(events, job)
+        job,
+        acted=tuple(acted.values()),
+        reported=reports(events, job),
+        acks=acknowledged(events, job),
     ).bounded()
 
 
@@ -255,12 +258,12 @@ def is_for_every_one(event: dg.AssetObservation) -> bool:
 
 
 def _acknowledgement(event: dg.AssetObservation) -> str:
-    return text(event, "acknowledgement") or str(time_ms(event.metadata, TOLD_AT))
+    return text(event, "acknowledgement") or str(time_ms(event.metadata, REPORTED_AT))
 
 
 def _incarnation(event: dg.AssetObservation) -> str:
-    told_as_none = text(event, "incarnation") == "-"
-    return "" if told_as_none else text(event, "incarnation")
+    reported_as_none = text(event, "incarnation") == "-"
+    return "" if reported_as_none else text(event, "incarnation")
 
 
 def text(event: dg.AssetObservation, name: str) -> str:

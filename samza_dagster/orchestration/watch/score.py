@@ -25,7 +25,7 @@ from samza_dagster.orchestration.watch.reported import (
     DECIDED,
     DONE_AT,
     RECOVERED,
-    TOLD_AT,
+    REPORTED_AT,
     WELL_AT,
     text,
     time_ms,
@@ -64,7 +64,7 @@ class Incident:
     action: str
     verdict: str
     why: str
-    told_ms: int
+    reported_ms: int
     would_ms: int | None = None
     outcome: str = Resolution.OPEN.value
     done: str = ""
@@ -96,7 +96,7 @@ def incidents(events: Iterable[dg.AssetObservation], job: str) -> tuple[Incident
             opened[suspect] = len(found)
             found.append(_begun(event))
         elif kind == DECIDED and at is not None:
-            found[at] = _told_again(found[at], event)
+            found[at] = _reported_again(found[at], event)
         elif kind == RECOVERED and at is not None:
             found[at] = _ended(found[at], event)
             del opened[suspect]
@@ -134,7 +134,7 @@ def _score_svg(found: Sequence[Incident]) -> str:
         kind = _COLOURS.get(one.outcome, "p")
         said = f"{one.signal} {one.subject}"[:28]
         drawn += [
-            text_at(20, y + 15, 12, f"{clock(one.told_ms)} {said}"),
+            text_at(20, y + 15, 12, f"{clock(one.reported_ms)} {said}"),
             box(kind, left, y + 2, max(4.0, share * (WIDTH - left - 20)), row - 6),
             text_at(left + 6, y + 15, 12, one.outcome),
         ]
@@ -151,19 +151,19 @@ _COLOURS = {
 
 def _lasted_ms(one: Incident) -> int | None:
     until = one.done_ms if one.done_ms is not None else one.over_ms
-    return None if until is None else until - one.told_ms
+    return None if until is None else until - one.reported_ms
 
 
 def _row(one: Incident) -> dict[str, Any]:
     return {
-        "told at": clock(one.told_ms),
+        "told at": clock(one.reported_ms),
         "signal": one.signal,
         "about": one.subject,
         "verdict": one.verdict,
         "would ask": one.action,
         "outcome": one.outcome,
         "what was done": one.done or "-",
-        "s until done": None if one.done_ms is None else (one.done_ms - one.told_ms) / 1000,
+        "s until done": None if one.done_ms is None else (one.done_ms - one.reported_ms) / 1000,
         "s sooner": one.sooner_s,
     }
 
@@ -178,18 +178,18 @@ def _begun(event: dg.AssetObservation) -> Incident:
         action=text(event, "action"),
         verdict=text(event, "verdict"),
         why=text(event, "why"),
-        told_ms=time_ms(event.metadata, TOLD_AT),
+        reported_ms=time_ms(event.metadata, REPORTED_AT),
     )
-    return _told_again(begun, event)
+    return _reported_again(begun, event)
 
 
-def _told_again(one: Incident, event: dg.AssetObservation) -> Incident:
+def _reported_again(one: Incident, event: dg.AssetObservation) -> Incident:
     """A later decision on it: what is asked, or would be, counts; that it is watched doesn't."""
     verdict = text(event, "verdict")
     if one.verdict in _ASKED or verdict not in (*_WOULD, *_ASKED):
         return one
     would = verdict in _WOULD and text(event, "action") != NOTHING
-    would_ms = one.would_ms or (time_ms(event.metadata, TOLD_AT) if would else None)
+    would_ms = one.would_ms or (time_ms(event.metadata, REPORTED_AT) if would else None)
     return replace(
         one, verdict=verdict, action=text(event, "action"), would_ms=would_ms if would else None
     )
@@ -201,5 +201,5 @@ def _ended(one: Incident, event: dg.AssetObservation) -> Incident:
         outcome=text(event, "outcome") or Resolution.UNKNOWN.value,
         done=text(event, "done"),
         done_ms=time_ms(event.metadata, DONE_AT) or None,
-        over_ms=time_ms(event.metadata, WELL_AT) or time_ms(event.metadata, TOLD_AT),
+        over_ms=time_ms(event.metadata, WELL_AT) or time_ms(event.metadata, REPORTED_AT),
     )

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.job_sensor import Asking, JobTick, Told, by_a_client, job_sensor
+from samza_dagster.orchestration.job_sensor import (
+    Asking,
+    JobTick,
+    TickResult,
+    by_a_client,
+    job_sensor,
+)
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch import names
@@ -28,14 +34,14 @@ def auto_failover_sensor(
     `jobs` are those that it launches: `audit_failover` and `move_with_standby`.
     """
 
-    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
         from samza_dagster.orchestration.watch.failover_tick import evaluated
 
         return evaluated(one, samza, client, settings)
 
     mode = settings.mode or "shadow under Samza's AM, else advise"
-    told = f"Handles what a coordinator can't see; mode {mode}."
-    return _judging(NAME, tick, settings, prefix, told, jobs=jobs, job_name=JOB)
+    description = f"Handles what a coordinator can't see; mode {mode}."
+    return _judging(NAME, tick, settings, prefix, description, jobs=jobs, job_name=JOB)
 
 
 def invariants_sensor(
@@ -44,25 +50,25 @@ def invariants_sensor(
     """`invariants` with the settings of the component's YAML, and the limit of its policies."""
     limit = (policies or PlacementPolicies()).lag_limit
 
-    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
         from samza_dagster.orchestration.watch.check_tick import evaluated, invariants_tick
 
         return evaluated(one, samza, lambda _: invariants_tick(client, settings, limit, prefix))
 
-    told = "Judges from outside what must hold of a job, as asset checks."
-    return _judging(names.INVARIANTS, tick, settings, prefix, told)
+    description = "Judges from outside what must hold of a job, as asset checks."
+    return _judging(names.INVARIANTS, tick, settings, prefix, description)
 
 
 def lag_slo_sensor(settings: LagSlo, prefix: str = "") -> dg.SensorDefinition:
     """`lag_slo` with the objectives of the component's YAML."""
 
-    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> Told:
+    def tick(one: JobTick, samza: SamzaClientResource, client: PlacementClient) -> TickResult:
         from samza_dagster.orchestration.watch.check_tick import evaluated, lag_slo_tick
 
         return evaluated(one, samza, lambda now_ms: lag_slo_tick(client, settings, now_ms, prefix))
 
-    told = "Holds the lag of standbys against objectives, as an asset check."
-    return _judging(names.LAG_SLO, tick, settings, prefix, told)
+    description = "Holds the lag of standbys against objectives, as an asset check."
+    return _judging(names.LAG_SLO, tick, settings, prefix, description)
 
 
 def _judging(

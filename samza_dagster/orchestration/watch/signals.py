@@ -109,7 +109,7 @@ def judge(observation: Observation, memory: Memory, settings: AutoFailover, now_
         good = with_news(replace(good, well_ms=old.well_ms or now_ms), observation, now_ms)
         if not rule.is_over(good):
             suspects[key] = good
-        elif good.confirmed or good.told:
+        elif good.confirmed or good.reported:
             ended.append(good)
     after = replace(
         memory,

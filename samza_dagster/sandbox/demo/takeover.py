@@ -54,13 +54,13 @@ class TakeoverDemo:
             before = self._sandbox.standalone.processors()
             lost = next(pid for pid, each in before.items() if _TASK in each["active_tasks"])
             places = self.findings.locality_before = _places(before)
-            self._tell(f"before: {_told(before)}")
+            self._tell(f"before: {_in_words(before)}")
             with self._phases.phase(f"{lost} is killed, its group agrees"):
                 died_ms = time.time_ns() // 1_000_000
                 self._sandbox.standalone.lose(before[lost]["host"])
                 after = self._agreed_without(lost, len(_actives(before)))
                 self.findings.agreed_s = (time.time_ns() // 1_000_000 - died_ms) / 1_000
-            self._tell(f"after: {_told(after)}")
+            self._tell(f"after: {_in_words(after)}")
             self.findings.locality_after = _places(after)
             tasks: Sequence[str] = before[lost]["active_tasks"]
             self.findings.moved = all(
@@ -84,7 +84,7 @@ class TakeoverDemo:
             return lost not in found and are_running and len(_actives(found)) == tasks
 
         if not wait_until(is_agreed, time.monotonic() + _AGREED_S):
-            raise DeadlineExceeded(f"a version without {lost}", seen=_told(found))
+            raise DeadlineExceeded(f"a version without {lost}", seen=_in_words(found))
         return found
 
     def _judge(self, judge: Judge, partitions: Sequence[int], died_ms: int) -> None:
@@ -130,7 +130,7 @@ def _places(processors: Mapping[str, Mapping[str, Any]]) -> dict[str, str | None
     }
 
 
-def _told(processors: Mapping[str, Mapping[str, Any]]) -> str:
+def _in_words(processors: Mapping[str, Mapping[str, Any]]) -> str:
     return "; ".join(
         f"{pid} {each['state']} on {each['host']}: {', '.join(each['active_tasks']) or '-'}"
         for pid, each in sorted(processors.items())

@@ -108,7 +108,7 @@ class YarnCluster:
         conf = self.directory / name / "conf"
         self._spawn(name, conf, f"{_PACKAGE}.nodemanager.NodeManager", 220)
 
-    def told(self) -> Cluster:
+    def state(self) -> Cluster:
         """What the ResourceManager says now of its nodes and of the job; raises `Unreachable`."""
         return ResourceManager([self.url]).cluster(demo_job.JOB_NAME, demo_job.JOB_ID)
 
@@ -121,7 +121,7 @@ class YarnCluster:
 
     def _states(self) -> dict[str, str]:
         try:
-            return {host: node.state for host, node in self.told().nodes.items()}
+            return {host: node.state for host, node in self.state().nodes.items()}
         except Unreachable:
             return {}
 

@@ -60,7 +60,7 @@ class YarnJob:
                 stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 timeout=_SUBMIT_S, check=False,
             )  # fmt: skip
-        application = self._cluster.told().application
+        application = self._cluster.state().application
         if done.returncode != 0 or application is None or application.has_ended:
             tail = log.read_text(errors="replace")[-1500:]
             raise ActionFailed(f"submit {demo_job.JOB_NAME} to YARN", seen=tail, fix=f"see {log}")

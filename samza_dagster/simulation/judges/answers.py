@@ -127,7 +127,7 @@ def judge_success(chronicle: Chronicle, asked: SeenRequest, after: JobState, tru
             ACTED_ONCE, f"{ask.uuid} SUCCEEDED, and {asked.subject} hasn't checked in"
         )
     host = incarnation.host
-    if not _is_where_told(asked, host):
+    if not _is_where_asked(asked, host):
         raise InvariantViolated(
             ACTED_ONCE,
             f"{ask.uuid} SUCCEEDED with {asked.subject} on {host}, asked was "
@@ -234,14 +234,14 @@ def _judge_control(chronicle: Chronicle, asked: SeenRequest) -> None:
             ACTED_ONCE, f"{ask.uuid} ended {other.ask.uuid}, which is {other.terminal or 'open'}"
         )
     # One that was told to stop because its host had been lost is down for no action.
-    stopped = chronicle.told_to_stop - chronicle.lost
+    stopped = chronicle.commanded_to_stop - chronicle.lost
     if other.source is not None and other.source[0] in stopped:
         raise InvariantViolated(
             ACTED_ONCE, f"{ask.uuid} came too late for {other.ask.uuid}, and SUCCEEDED"
         )
 
 
-def _is_where_told(asked: SeenRequest, host: str) -> bool:
+def _is_where_asked(asked: SeenRequest, host: str) -> bool:
     ask, source = asked.ask, asked.source[1] if asked.source is not None else None
     if ask.kind is AskKind.FAIL_OVER:
         return True  # the place of whichever standby it came to be: no host was asked for

@@ -1,4 +1,4 @@
-"""What a host's books, a sample of lag and a uuid change, and nothing besides."""
+"""What a host's journal, a sample of lag and a uuid change, and nothing besides."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import group_with
 from samza_dagster.simulation.judges.taken import Taken
-from samza_dagster.simulation.judges.violation import BOOKS_BALANCE, RECORDS_RESTORE
+from samza_dagster.simulation.judges.violation import JOURNAL_BALANCES, RECORDS_RESTORE
 
 
 def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:
     """By the kind of event."""
     event = taken.event
     if isinstance(event, ev.HostRegistered):
-        _judge_books(taken, event)
+        _judge_journal(taken, event)
     _judge_lags(taken)
     _judge_memory(chronicle, taken)
     _judge_places(taken)
@@ -31,12 +31,12 @@ def judge_same_without_index(taken: Taken) -> None:
         raise taken.broken(RECORDS_RESTORE, "read back, it takes another step")
 
 
-def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
-    """What is on the books and in the state, what in one of them alone."""
-    host, books = event.host, event.execution_ids
+def _judge_journal(taken: Taken, event: ev.HostRegistered) -> None:
+    """What is in the journal and in the state, what in one of them alone."""
+    host, journal = event.host, event.execution_ids
     known = taken.after.hosts.get(host)
     if known is None or not (known.alive and known.registered):
-        raise taken.broken(BOOKS_BALANCE, f"{host} has registered: {known}")
+        raise taken.broken(JOURNAL_BALANCES, f"{host} has registered: {known}")
     stopped = {c.execution_id for c in taken.every(cmd.StopContainer) if c.host == host}
     started = {c.execution_id for c in taken.every(cmd.StartContainer)}
     asked = {c.request_id for c in taken.every(cmd.RequestResource)}
@@ -57,11 +57,11 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
                 case Phase.STOPPING:
                     fine = name in stopped and kept
                 case Phase.STARTING:
-                    fine = kept and (name in started) == (name not in books)
+                    fine = kept and (name in started) == (name not in journal)
                 case _:
-                    fine = kept == (name in books)
+                    fine = kept == (name in journal)
             if not fine:
-                raise taken.broken(BOOKS_BALANCE, f"{processor} with books {sorted(books)}")
+                raise taken.broken(JOURNAL_BALANCES, f"{processor} with journal {sorted(journal)}")
         for orphan in group.orphans:
             if orphan.incarnation.host == host:
                 if origins.knows(event, orphan.incarnation):
@@ -73,22 +73,22 @@ def _judge_books(taken: Taken, event: ev.HostRegistered) -> None:
         if (held is not None and held.allocated_host == host and held.request_id not in asked) and (
             now is None or now.action is None or now.action.reservation is not None
         ):
-            raise taken.broken(BOOKS_BALANCE, f"{host} may have lost {held}")
+            raise taken.broken(JOURNAL_BALANCES, f"{host} may have lost {held}")
 
 
 def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -> None:
-    """Started on other books: nobody here is told of it, and an orphan of it stays as it was."""
+    """Started in another journal: nobody here is told of it, and an orphan of it stays as it was."""
     name = incarnation.execution_id
-    told = {c.execution_id for c in taken.every(cmd.StopContainer)}
-    told |= {c.execution_id for c in taken.every(cmd.StartContainer)}
+    commanded = {c.execution_id for c in taken.every(cmd.StopContainer)}
+    commanded |= {c.execution_id for c in taken.every(cmd.StartContainer)}
     orphans = [
         orphan
         for group in taken.after.groups.values()
         for orphan in group.orphans
         if orphan.incarnation.execution_id == name
     ]
-    if still_there or name in told or (orphans and orphans[0].incarnation != incarnation):
-        raise taken.broken(BOOKS_BALANCE, f"{incarnation} isn't on the books of {taken.event}")
+    if still_there or name in commanded or (orphans and orphans[0].incarnation != incarnation):
+        raise taken.broken(JOURNAL_BALANCES, f"{incarnation} isn't in the journal of {taken.event}")
 
 
 def _judge_orphan(
@@ -114,9 +114,9 @@ def _judge_orphan(
     now = None if group is None else group.processors.get(orphan.processor_id)
     back = now is not None and now.incarnation == origins.as_known(event, orphan.incarnation)
     if back != may and not (may and len(before.orphans) > 1):
-        raise taken.broken(BOOKS_BALANCE, f"{orphan} may be taken back: {may}, is: {back}")
+        raise taken.broken(JOURNAL_BALANCES, f"{orphan} may be taken back: {may}, is: {back}")
     if not back and name not in stopped:
-        raise taken.broken(BOOKS_BALANCE, f"{orphan} isn't stopped")
+        raise taken.broken(JOURNAL_BALANCES, f"{orphan} isn't stopped")
 
 
 def _judge_lags(taken: Taken) -> None:
@@ -135,7 +135,7 @@ def _judge_lags(taken: Taken) -> None:
             expected = expected.delete(processor_id)
     changes = taken.after.lags is not taken.before.lags or expected is not taken.before.lags
     if changes and taken.after.lags != expected:
-        raise taken.broken(BOOKS_BALANCE, f"lags are {taken.after.lags}, measured {expected}")
+        raise taken.broken(JOURNAL_BALANCES, f"lags are {taken.after.lags}, measured {expected}")
 
 
 def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:
@@ -149,7 +149,7 @@ def _judge_memory(chronicle: Chronicle, taken: Taken) -> None:
     if limit and isinstance(event, ev.RequestArrived):
         kept[event.ask.uuid] = before.next_uuid
     if after.next_uuid != before.next_uuid + 1 or dict(after.uuids) != kept:
-        raise taken.broken(BOOKS_BALANCE, f"remembered are {dict(after.uuids)}, by count {kept}")
+        raise taken.broken(JOURNAL_BALANCES, f"remembered are {dict(after.uuids)}, by count {kept}")
 
 
 def _judge_refused(chronicle: Chronicle, taken: Taken) -> None:
@@ -165,7 +165,7 @@ def _judge_refused(chronicle: Chronicle, taken: Taken) -> None:
     elif after.refused is before.refused:
         return
     if after.next_refused != before.next_refused + added or dict(after.refused) != kept:
-        raise taken.broken(BOOKS_BALANCE, f"refused are {dict(after.refused)}, by count {kept}")
+        raise taken.broken(JOURNAL_BALANCES, f"refused are {dict(after.refused)}, by count {kept}")
 
 
 def _judge_places(taken: Taken) -> None:
@@ -177,4 +177,4 @@ def _judge_places(taken: Taken) -> None:
             continue
         ran = was is not None and was.phase is Phase.RUNNING
         if not ran and said.get(both.processor_id) != now.incarnation.host:
-            raise taken.broken(BOOKS_BALANCE, f"{now} checked in, its locality isn't written")
+            raise taken.broken(JOURNAL_BALANCES, f"{now} checked in, its locality isn't written")

@@ -69,8 +69,8 @@ class Chronicle:
     `fenced` are those that the brokers were asked to shut out, `unfenced` those that only a
     lease could end when it did, whatever the job has had since; up to `leased_epoch` they were
     started while leases counted, or before.
-    `told_to_stop` doesn't have those whose stop failed, nor those that had ended before (their host
-    listed them still), `ever_told` does. `lost` were on a
+    `commanded_to_stop` doesn't have those whose stop failed, nor those that had ended before (their host
+    listed them still), `ever_commanded` does. `lost` were on a
     host that fell silent, and haven't checked in since. `held` is what the cluster said it
     holds and nothing has used or released. `left` is the group that last lost a process on a
     host, `left_by` the processor; `beside` are the hosts that shared its host's fault domain when it started. `grants` is the last grant of each host lost in this
@@ -93,8 +93,8 @@ class Chronicle:
     overlapping: set[str] = field(default_factory=set[str])
     fenced: set[str] = field(default_factory=set[str])
     unfenced: set[str] = field(default_factory=set[str])
-    told_to_stop: set[str] = field(default_factory=set[str])
-    ever_told: set[str] = field(default_factory=set[str])
+    commanded_to_stop: set[str] = field(default_factory=set[str])
+    ever_commanded: set[str] = field(default_factory=set[str])
     lost: set[str] = field(default_factory=set[str])
     checked_in: dict[str, str] = field(default_factory=dict[str, str])
     requested: dict[str, Open] = field(default_factory=dict[str, Open])
@@ -185,9 +185,9 @@ class Chronicle:
             case ev.RequestExpired(request_id=request_id):
                 self.held.pop(request_id, None)
             case ev.StopFailed(execution_id=execution_id):
-                self.told_to_stop.discard(execution_id)
+                self.commanded_to_stop.discard(execution_id)
             case ev.HostRegistered(host=host, fault_domain=domain):
-                agent = (event.books, event.boot_id)
+                agent = (event.journal, event.boot_id)
                 if self.agents.setdefault(host, agent) != agent:
                     gone = {e for e, (_, it) in self.started.items() if it.host == host}
                     gone -= event.execution_ids
@@ -238,8 +238,8 @@ class Chronicle:
                 self.fenced.add(execution_id)
             case cmd.StopContainer(execution_id=execution_id):
                 if execution_id not in self.ended:
-                    self.told_to_stop.add(execution_id)
-                self.ever_told.add(execution_id)
+                    self.commanded_to_stop.add(execution_id)
+                self.ever_commanded.add(execution_id)
             case _:
                 pass
 

@@ -87,7 +87,7 @@ class InvariantJudge:
         stopped_now = frozenset(
             command.execution_id
             for command in taken.every(cmd.StopContainer)
-            if command.execution_id not in self._chronicle.told_to_stop
+            if command.execution_id not in self._chronicle.commanded_to_stop
             and command.execution_id not in self._chronicle.ended
         )
         for response in taken.every(cmd.WriteResponse):

@@ -11,7 +11,7 @@ from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.state import JobState
 from samza_dagster.placement.verification import Head, verify
 from samza_dagster.simulation.judges.arrivals import judge_arrivals, judge_same_without_index
-from samza_dagster.simulation.judges.books import judge_books, judge_expected, judge_sums
+from samza_dagster.simulation.judges.balances import judge_expected, judge_journal, judge_sums
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.fallbacks import judge_places
 from samza_dagster.simulation.judges.kept_down import judge_kept_down
@@ -38,7 +38,7 @@ def judge_step(chronicle: Chronicle, taken: Taken) -> None:
         judge_sums(taken)
         judge_expected(taken)
     else:
-        judge_books(chronicle, taken)
+        judge_journal(chronicle, taken)
         judge_tallies(chronicle, taken)
         judge_places(chronicle, taken)
         judge_words(chronicle, taken)

@@ -1,4 +1,4 @@
-"""On whose books an incarnation stands, as the laws see it: who else can't tell its end."""
+"""In whose journal an incarnation stands, as the laws see it: who else can't tell its end."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Host, Incarnation, Orphan
 
 
-def are_its(books: str, boot_id: str, incarnation: Incarnation) -> bool:
-    """Whether it was started on these books: then their silence says something.
+def are_its(journal: str, boot_id: str, incarnation: Incarnation) -> bool:
+    """Whether it was started on this journal: then its silence says something.
 
     Without an id of its own, the boot of the machine tells; without that, nothing does.
     """
-    if incarnation.books:
-        return incarnation.books == books
+    if incarnation.journal:
+        return incarnation.journal == journal
     return incarnation.boot_id in ("", boot_id)
 
 
 def knows(event: ev.HostRegistered, incarnation: Incarnation) -> bool:
     """Whether who registers can tell what became of it."""
     listed = incarnation.execution_id in event.execution_ids
-    return listed or are_its(event.books, event.boot_id, incarnation)
+    return listed or are_its(event.journal, event.boot_id, incarnation)
 
 
 def as_known(event: ev.HostRegistered, incarnation: Incarnation) -> Incarnation:
-    """As the state has it from now on: on these books and this boot, if they know of it."""
+    """As the state has it from now on: in this journal and of this boot, if it knows of it."""
     if not knows(event, incarnation):
         return incarnation
-    return incarnation.evolve(books=event.books, boot_id=event.boot_id)
+    return incarnation.evolve(journal=event.journal, boot_id=event.boot_id)
 
 
 def _is_elsewhere(host: Host | None, left: Incarnation) -> bool:
-    """Whether its machine has lost its host's name: neither boot nor books are those."""
+    """Whether its machine has lost its host's name: neither boot nor journal is those."""
     if host is None or "" in (left.boot_id, host.boot_id) or left.boot_id == host.boot_id:
         return False
-    return not are_its(host.books, host.boot_id, left)
+    return not are_its(host.journal, host.boot_id, left)
 
 
 def is_left_behind(hosts: Mapping[str, Host], orphan: Orphan) -> bool:

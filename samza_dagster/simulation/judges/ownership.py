@@ -65,7 +65,7 @@ def _beside(chronicle: Chronicle, record: AuditRecord) -> frozenset[str]:
     gave_way = gone != record.processor_id and chronicle.groups.get(gone) == record.group_id
     if not domain or gave_way:
         return frozenset()
-    return frozenset(h for h, told in chronicle.domains.items() if told == domain)
+    return frozenset(h for h, own in chronicle.domains.items() if own == domain)
 
 
 def _judge_layouts(chronicle: Chronicle, owners: list[Process]) -> None:
@@ -160,7 +160,7 @@ def _refuse_neighbour(
 ) -> None:
     gives_way = (
         older.stopping
-        or older.execution_id in chronicle.told_to_stop
+        or older.execution_id in chronicle.commanded_to_stop
         or not chronicle.is_current(older.processor_id, older.execution_id)
     )
     raise InvariantViolated(

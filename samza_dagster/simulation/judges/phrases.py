@@ -132,12 +132,14 @@ def _judge_stopped(taken: Taken, before: Action | None, action: Action | None, l
     known = before or action
     assert known is not None
     said = last.get(known.ask.uuid)
-    told_to = {stop.execution_id for stop in taken.every(cmd.StopContainer)}
+    commanded = {stop.execution_id for stop in taken.every(cmd.StopContainer)}
     stopped = {
         both.processor_id
         for both in taken.both
         for of in (both.was, both.now)
-        if of is not None and of.incarnation is not None and of.incarnation.execution_id in told_to
+        if of is not None
+        and of.incarnation is not None
+        and of.incarnation.execution_id in commanded
     }
     was = set[str]() if before is None else set(before.stopped)
     # A standby that is to be removed may have been stopping already, for another reason.
@@ -147,9 +149,9 @@ def _judge_stopped(taken: Taken, before: Action | None, action: Action | None, l
     if action is not None and action.stage in _STOPPING:
         standby = action.stage is Stage.STOPPING_STANDBY
         must |= {displaced_by(action) if standby else subject_of(action)} & stopped
-    told = [] if action is None else [set(action.stopped)]
-    told += [] if said is None else [set(said.stopped)]
-    for names in told:
+    stopped_sets = [] if action is None else [set(action.stopped)]
+    stopped_sets += [] if said is None else [set(said.stopped)]
+    for names in stopped_sets:
         if not must <= names <= may:
             raise taken.broken(
                 TRUE_WORDS, f"{said or action} has stopped {must} at least, {may} at most"

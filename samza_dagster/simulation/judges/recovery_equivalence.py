@@ -86,7 +86,7 @@ def _judge_repeated(chronicle: Chronicle, before: JobState, command: cmd.Command
         case cmd.StartContainer(execution_id=execution_id):
             known = execution_id in chronicle.started
         case cmd.StopContainer(execution_id=execution_id):
-            known = execution_id in chronicle.ever_told
+            known = execution_id in chronicle.ever_commanded
         case cmd.FencePrincipal(execution_id=execution_id):
             known = any(
                 orphan.incarnation.execution_id == execution_id and orphan.fencing

@@ -96,7 +96,7 @@ class Taken:
     def lost_now(self) -> dict[str, int]:
         """Hosts that this step takes for lost, each with its last grant.
 
-        One that registers with other books is lost for what was started on those before.
+        One that registers with another journal is lost for what was started on those before.
         """
         event = self.event
         if isinstance(event, ev.HostLost):

@@ -86,8 +86,8 @@ def _stalled(taken: Taken, both: Both) -> bool:
     was, now, event = both.was, both.now, taken.event
     if not isinstance(event, ev.StandbyStalled) or was is None or now is None:
         return False
-    told = was.incarnation is not None and was.incarnation.execution_id == event.execution_id
-    return told and was.phase is Phase.RUNNING and now.phase is Phase.STOPPING
+    same = was.incarnation is not None and was.incarnation.execution_id == event.execution_id
+    return same and was.phase is Phase.RUNNING and now.phase is Phase.STOPPING
 
 
 def _no_place(taken: Taken, both: Both) -> bool:

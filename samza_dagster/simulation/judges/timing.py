@@ -219,7 +219,7 @@ def _judge_hosts(taken: Taken) -> None:
         if isinstance(event, ev.HostRegistered):
             fine = name == event.host and host.alive and host.registered
             fine = fine and host.fault_domain == event.fault_domain
-            fine = fine and (host.books, host.boot_id) == (event.books, event.boot_id)
+            fine = fine and (host.journal, host.boot_id) == (event.journal, event.boot_id)
         elif isinstance(event, ev.HostLost):
             fine = name == event.host and not host.alive and not host.registered
             fine = fine and (was is None or was.fault_domain == host.fault_domain)
@@ -235,7 +235,7 @@ def _judge_hosts(taken: Taken) -> None:
             fine = fine and was is not None and was.silent_since_ms + timeout <= now_ms
             fine = fine and was is not None and was.fault_domain == host.fault_domain
         if was is not None and not isinstance(event, ev.HostRegistered):
-            fine = fine and (was.books, was.boot_id) == (host.books, host.boot_id)
+            fine = fine and (was.journal, was.boot_id) == (host.journal, host.boot_id)
         if not fine:
             raise taken.broken(ON_TIME, f"{was} is {host} now")
 
@@ -257,11 +257,13 @@ def _judge_next(chronicle: Chronicle, state: JobState, taken: Taken) -> None:
             due = host.silent_since_ms + timeout
             if soonest is None or due < soonest:
                 soonest = due
-    told = next_deadline_ms(state)
-    if told != soonest and (
-        told is None or told not in chronicle.host_dues or (soonest is not None and told > soonest)
+    deadline = next_deadline_ms(state)
+    if deadline != soonest and (
+        deadline is None
+        or deadline not in chronicle.host_dues
+        or (soonest is not None and deadline > soonest)
     ):
-        raise taken.broken(ON_TIME, f"the next deadline is {soonest}, told {told}")
+        raise taken.broken(ON_TIME, f"the next deadline is {soonest}, told {deadline}")
 
 
 def judge_take_over(taken: Taken) -> None:

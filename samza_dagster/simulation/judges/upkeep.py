@@ -33,7 +33,7 @@ def judge_stops(chronicle: Chronicle, taken: Taken) -> None:
 
 def _judge_stop(chronicle: Chronicle, taken: Taken, command: cmd.StopContainer) -> None:
     execution_id = command.execution_id
-    if execution_id in chronicle.told_to_stop or execution_id not in chronicle.checked_in:
+    if execution_id in chronicle.commanded_to_stop or execution_id not in chronicle.checked_in:
         return
     pid, _ = chronicle.started[execution_id]
     if not chronicle.is_current(pid, execution_id):
@@ -86,7 +86,7 @@ def judge_failure(
     if processor.phase is Phase.RUNNING:
         incarnation = processor.incarnation
         execution_id = incarnation.execution_id if incarnation is not None else "nothing"
-        if execution_id in chronicle.told_to_stop:
+        if execution_id in chronicle.commanded_to_stop:
             raise InvariantViolated(
                 FAILURE_LEAVES_RUNNING,
                 f"{ask.uuid} FAILED, {execution_id} counts as running and was told to stop",
@@ -217,7 +217,7 @@ def _has_another_reason(group: Group, asked: SeenRequest) -> bool:
 def _was_taken_down(chronicle: Chronicle, asked: SeenRequest, execution_id: str) -> bool:
     """Whether the action stopped the container, or started another one in its place."""
     newest = chronicle.newest.get(asked.subject)
-    return execution_id in chronicle.told_to_stop or (
+    return execution_id in chronicle.commanded_to_stop or (
         newest is not None and newest.execution_id != execution_id
     )
 

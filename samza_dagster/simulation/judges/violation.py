@@ -27,7 +27,7 @@ INVARIANTS = (
 )
 """Every invariant by its name, in the order in which the docs number them."""
 
-BOOKS_BALANCE = "books-balance"
+JOURNAL_BALANCES = "journal-balances"
 TALLIES = "tallies"
 ON_TIME = "on-time"
 NOT_KEPT_DOWN = "not-kept-down"
@@ -38,7 +38,7 @@ RECORDS_RESTORE = "records-restore"
 AUDIT_VERIFIES = "audit-verifies"
 
 LAWS = (
-    BOOKS_BALANCE,
+    JOURNAL_BALANCES,
     TALLIES,
     ON_TIME,
     NOT_KEPT_DOWN,

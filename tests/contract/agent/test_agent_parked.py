@@ -204,7 +204,7 @@ def test_an_agent_that_is_killed_leaves_one_or_none(job: Rig) -> None:
 
 
 def test_the_release_that_an_agent_missed_is_made_good(job: Rig) -> None:
-    """Killed with the reservation on its books and the parked process on its hands."""
+    """Killed with the reservation in its journal and the parked process on its hands."""
     cluster, seen = job.cluster()
     agent = job.agent("host-1")
     request_id = ask_with_launch(cluster, launch("e1", command=("sleep", "600")), ahead=False)

@@ -135,7 +135,7 @@ def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> No
         applies = client.readiness(looks[-1]).apply_per_s("0-0")
         assert applies > 0
         assert limits(client, looks[-1]) == {int(3 * applies)}
-        assert client.standbys_now("0").told
+        assert client.standbys_now("0").notices
         (told,) = [text for text in client.explain("0", "STANDBY").notices if "0-0: " in text]
         assert "a takeover now would wait" in told
         assert client.readiness(looks[-1]).apply_per_s("1-0") == 0

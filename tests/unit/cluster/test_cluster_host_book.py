@@ -190,8 +190,8 @@ def test_an_agent_one_version_away_is_understood() -> None:
 def test_a_registration_tells_whose_books_it_is_of() -> None:
     """What they lack says nothing of what was started on others; an older agent tells no id."""
     book = HostBook("host-1")
-    book.take(sync(books="books-1"))
-    assert (book.as_resources().journal, book.as_resources().boot_id) == ("books-1", "b")
+    book.take(sync(books="journal-1"))
+    assert (book.as_resources().journal, book.as_resources().boot_id) == ("journal-1", "b")
     book.take(sync(instance="i2"))
     assert (book.as_resources().journal, book.as_resources().boot_id) == ("", "b")
 
@@ -199,9 +199,9 @@ def test_a_registration_tells_whose_books_it_is_of() -> None:
 @pytest.mark.parametrize(
     ("later", "is_kept"),
     [
-        ({"instance": "i2", "books": "books-1"}, True),
-        ({"instance": "i2", "books": "books-2"}, False),
-        ({"instance": "i2", "books": "books-1", "boot_id": "b2"}, False),
+        ({"instance": "i2", "books": "journal-1"}, True),
+        ({"instance": "i2", "books": "journal-2"}, False),
+        ({"instance": "i2", "books": "journal-1", "boot_id": "b2"}, False),
     ],
 )
 def test_who_takes_a_hosts_place_begins_nothing_that_was_meant_for_the_one_before(
@@ -209,7 +209,7 @@ def test_who_takes_a_hosts_place_begins_nothing_that_was_meant_for_the_one_befor
 ) -> None:
     """That one may have begun it, and the acknowledgement be on its way. A stop does no harm."""
     book = HostBook("host-1")
-    book.take(sync(books="books-1"))
+    book.take(sync(books="journal-1"))
     book.commands = {kind: {"id": kind, "kind": kind} for kind in ("reserve", "start", "stop")}
     assert book.is_replaced_by(sync(**later)) == (not is_kept)
     book.take(sync(**later))

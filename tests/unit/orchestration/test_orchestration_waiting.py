@@ -18,9 +18,9 @@ from samza_dagster.orchestration.waits.conditions import (
     Reported,
     Wait,
     Watched,
+    described,
     look,
     met,
-    told,
 )
 
 pytestmark = pytest.mark.unit
@@ -147,7 +147,7 @@ def test_each_standby_of_a_wait_keeps_its_own_time() -> None:
 def test_a_wait_is_told_in_one_line() -> None:
     """How far, how long, what is wanted, how long it may still take."""
     seen = look(WAIT, None, replicas({"0-1": 42}, 1), 10_000)
-    text = told(WAIT, seen, replicas({"0-1": 42}, 1))
+    text = described(WAIT, seen, replicas({"0-1": 42}, 1))
     assert text == "0-1 42 records behind, steady for 0 s; wanted ≤ 100 for 30 s within 1000 s"
 
 

@@ -202,7 +202,7 @@ def test_a_sensor_on_another_machine_counts_patience_by_the_clock_that_it_has_th
     board, _ = looked(CheckMemory("demo/1", clock="one"), BAD, SLOW, begin)
     board, (result,) = looked(board, BAD, SLOW, begin + 6_000)
     assert is_due(board, result, begin + 6_000, 60_000)
-    board = replace(board, told={"c": LastEvaluation(result.fingerprint, begin + 6_000)})
+    board = replace(board, evaluations={"c": LastEvaluation(result.fingerprint, begin + 6_000)})
     now = begin + 6_000 + ahead_ms
     board, (result,) = looked(board.by_clock("other", now), BAD, SLOW, now + 3_000)
     assert (result.passed, is_due(board, result, now + 3_000, 60_000)) == (True, False)
@@ -225,7 +225,7 @@ def test_a_result_is_told_when_it_changes_and_now_and_then() -> None:
     """Not at each tick."""
     board, (result,) = looked(CheckMemory("demo/1"), BAD, {"c": Hysteresis(1)}, 1_000)
     assert is_due(board, result, 1_000, 60_000)
-    board = replace(board, told={"c": LastEvaluation(result.fingerprint, 1_000)})
+    board = replace(board, evaluations={"c": LastEvaluation(result.fingerprint, 1_000)})
     assert not is_due(board, result, 60_999, 60_000)
     assert is_due(board, result, 61_000, 60_000)
 

@@ -17,7 +17,7 @@ from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.planning import soonest_preferred
 from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.waits.conditions import Reported, Wait, look, met, told
+from samza_dagster.orchestration.waits.conditions import Reported, Wait, described, look, met
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.unit
@@ -62,9 +62,9 @@ def test_a_new_standby_is_warm_within_seconds_of_its_own_pace() -> None:
 def test_a_wait_says_what_it_goes_by() -> None:
     """And why it doesn't go by one that is too old."""
     fast = reports(9_000, 1, known("0-1", 5_000))
-    assert "(≤ 10,000, 2 s of its pace)" in told(WAIT, look(WAIT, None, fast, 0), fast)
+    assert "(≤ 10,000, 2 s of its pace)" in described(WAIT, look(WAIT, None, fast, 0), fast)
     old = reports(9_000, 1, NewestReadiness(unused={"0-1": "its readiness is too old"}))
-    line = told(WAIT, look(WAIT, None, old, 0), old)
+    line = described(WAIT, look(WAIT, None, old, 0), old)
     assert "its readiness is too old: it isn't used" in line
 
 

@@ -82,7 +82,7 @@ def test_what_a_former_process_has_reported_says_nothing_of_the_new_one() -> Non
     reports = NewReports()
 
     def look(*replicas: ReplicaLag) -> LagSeen:
-        return reports.look(replicas, "0-0#2", 100, told_by_work=False)
+        return reports.look(replicas, "0-0#2", 100, shown_by_work=False)
 
     unknown = "its lag isn't known since it started"
     assert look(report(0, "0-0#1")) == LagSeen(None, unknown)

@@ -44,7 +44,7 @@ def test_what_is_small_is_plain_json_with_a_version(kept: type[Versioned]) -> No
 
 def test_what_is_longer_than_a_tag_may_be_is_compressed() -> None:
     """Dagster stores a cursor with each tick."""
-    many = replace(Memory(JOB), told={f"event {n}": n for n in range(1_000)})
+    many = replace(Memory(JOB), reported={f"event {n}": n for n in range(1_000)})
     text = many.to_text()
     assert MOST_TAG_BYTES < len(text) < 8_000
     assert Memory.read(text, JOB) == many

@@ -55,7 +55,7 @@ class Watching:
             known=frozenset(),
         )
         self.nobody_reads = judged.nobody_reads
-        self.new = [d for d in found if d.event not in kept.told]
+        self.new = [d for d in found if d.event not in kept.reported]
         memory = still_blocking(judged.memory, self.acks, self.now)
         self.memory = remembered(
             memory, found, {d.event: self.now for d in found}, self.now, observation.group_of

@@ -131,7 +131,7 @@ class Scene(World):
         self.register(host)
 
     def reboot(self, host: str) -> None:
-        """The host comes up again without processes, books or ledger, and registers."""
+        """The host comes up again without processes, journal or ledger, and registers."""
         assert self.do(Move("reimage", (host,)))
         self.register(host)
 
@@ -201,11 +201,11 @@ class Scene(World):
         return incarnation.execution_id
 
     def statuses(self, uuid: str = "u1") -> list[str]:
-        return [status for status, _ in self.told(uuid)]
+        return [status for status, _ in self.responses_to(uuid)]
 
     def outcome(self, uuid: str = "u1") -> tuple[str, str]:
         """The last response."""
-        return self.told(uuid)[-1]
+        return self.responses_to(uuid)[-1]
 
     def stopped(self) -> list[str]:
         """Processors that were told to stop, in order."""

@@ -258,7 +258,7 @@ SIGHTS: dict[str, Callable[..., object]] = {
     ),
     r"(\S+) as it was at first was forgotten on (\S+)": lambda w, who, host: so(
         cmd.ForgetContainer(w.first[who].execution_id, host) in w.log
-        and w.first[who].execution_id not in w.hosts[host].books,
+        and w.first[who].execution_id not in w.hosts[host].journal,
         "it was forgotten",
     ),
     r"(\S+) as it was at first was never forgotten": lambda w, who: so(
@@ -280,7 +280,7 @@ SIGHTS: dict[str, Callable[..., object]] = {
     ),
     r"no request is left on the stream": lambda w: same(w.brokers.topic, {}),
     r"the response echoes (.+), (.+), (.+), (.+)": see_echo,
-    r"(\S+) was told once": lambda w, uuid: same(len(w.told(uuid)), 1),
+    r"(\S+) was told once": lambda w, uuid: same(len(w.responses_to(uuid)), 1),
     r"(u\d) is answered on our own topic": lambda w, uuid: so(
         all(r.own for r in w.responses()) and cmd.DeleteRequest(uuid, own=True) in w.log,
         "all answers are our own",

@@ -47,7 +47,7 @@ def replay(scenario: dict[str, Any], *, lost: str | None = None) -> list[tuple[s
     expiry = scenario["opts"].get("expiry")
     world.submit(ask(scenario["proc"], scenario["dest"], expiry_ms=expiry))
     world.until(lambda: world.action("0") is None and world.action("1") is None)
-    return world.told("u1")
+    return world.responses_to("u1")
 
 
 @pytest.mark.parametrize("name", SAME)

@@ -32,10 +32,10 @@ def test_a_duplicate_uuid_is_only_deleted_and_the_first_outcome_stands() -> None
     world = running()
     world.submit(ask("0", "host-3"))
     world.settle()
-    told, world.log[:] = world.told("u1"), []
+    told, world.log[:] = world.responses_to("u1"), []
     world.submit(ask("1", "host-1"))
     assert world.log == [cmd.DeleteRequest("u1")]
-    assert world.told("u1") == told
+    assert world.responses_to("u1") == told
 
 
 def test_uuids_are_forgotten_first_in_first_out_but_never_in_flight() -> None:

@@ -82,7 +82,7 @@ def grow(world: Scene, host: str, slots: str) -> None:
 def power_cut(world: Scene, host: str) -> None:
     """Its last records were never written."""
     assert world.do(Move("reboot", (host,)))
-    world.hosts[host].books.clear()
+    world.hosts[host].journal.clear()
     world.register(host)
 
 

@@ -46,7 +46,7 @@ def test_what_was_refused_unread_and_then_arrives_well_formed_is_not_answered() 
     refused(world, "u1")
     arrives(world, "u1")
     world.settle()
-    assert (world.told("u1"), world.where("0")) == ([], where)
+    assert (world.responses_to("u1"), world.where("0")) == ([], where)
     assert world.brokers.topic == {}
 
 
@@ -57,7 +57,7 @@ def test_what_waits_to_be_read_is_over_once_its_uuid_is_refused() -> None:
     refused(world, "u1")
     assert world.do(Move("read", (0,)))
     world.settle()
-    assert world.told("u1") == []
+    assert world.responses_to("u1") == []
 
 
 def test_histories_have_requests_that_are_refused_unread() -> None:

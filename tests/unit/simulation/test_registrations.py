@@ -54,11 +54,11 @@ def test_a_host_that_tells_more_room_takes_what_waited_for_it() -> None:
     world.register("host-2")
     world.submit(PlacementAsk("u1", "run-1", "0-0", "host-2", 10, 60_000))
     did(world, "wait", 2_000)
-    assert [status for status, _ in world.told("u1")][-1:] != ["SUCCEEDED"]
+    assert [status for status, _ in world.responses_to("u1")][-1:] != ["SUCCEEDED"]
     did(world, "capacity", "host-2", 4)
     world.register("host-2")
     assert world.hosts["host-2"].free() == (3 * 384, 3)
-    world.until(lambda: [status for status, _ in world.told("u1")][-1:] == ["SUCCEEDED"])
+    world.until(lambda: [status for status, _ in world.responses_to("u1")][-1:] == ["SUCCEEDED"])
 
 
 def test_a_host_that_comes_into_a_members_rack_keeps_what_runs_on_it() -> None:
@@ -90,7 +90,7 @@ def test_an_agent_of_an_older_release_is_told_by_its_machines_boot() -> None:
     for which in ("older", "present"):
         did(world, "agent-release", "host-1", which)
         world.register("host-1")
-        assert (world.state.hosts["host-1"].books == "") == (which == "older")
+        assert (world.state.hosts["host-1"].journal == "") == (which == "older")
         for _ in range(20):
             assert not world.moves() or world.do(world.moves()[0])
         assert world.processes() == before
@@ -120,7 +120,7 @@ def test_a_reboot_leaves_nothing_held() -> None:
 
 
 def test_a_start_isnt_kept_for_a_host_that_has_yet_to_register() -> None:
-    """By then its agent may go by other books, and something else may run in its stead."""
+    """By then its agent may go by another journal, and something else may run in its stead."""
     world = running()
     world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
     world.until(lambda: world.phases()["0"] is Phase.STARTING)

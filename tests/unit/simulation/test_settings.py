@@ -130,7 +130,7 @@ def test_who_was_let_in_and_launched_by_nobody_isnt_launched_under_another_confi
     world.until(lambda: bool(world.sent(cmd.StartContainer)))
     [start] = world.sent(cmd.StartContainer)
     assert start.execution_id in world.brokers.logins
-    assert start.execution_id not in world.hosts[start.host].books
+    assert start.execution_id not in world.hosts[start.host].journal
     for number, fencing in enumerate(("lease", "broker"), 2):
         did(world, "deploy", f"run-{number}", LAYOUT, "", f"fencing={fencing}")
         world.settle()

@@ -154,7 +154,7 @@ def test_a_zombies_commands_reach_only_hosts_that_follow_it() -> None:
     assert world.leader.epoch == 2
     did(world, "end-old")
     world.settle()
-    assert world.told("u1")[-1][0] == "SUCCEEDED"
+    assert world.responses_to("u1")[-1][0] == "SUCCEEDED"
 
 
 def test_a_command_of_an_old_leader_is_dropped_at_registration() -> None:
@@ -179,7 +179,7 @@ def test_no_job_model_is_released_without_a_lease_or_beside_another_process() ->
     assert not host.may_release(world.true_ms, entry)
     host.grant = host.clock.asked(world.true_ms, 1, 1_000)
     neighbour = world.entry("0-0")
-    host.books = {neighbour.execution_id: neighbour, **host.books}
+    host.journal = {neighbour.execution_id: neighbour, **host.journal}
     assert not host.may_release(world.true_ms, entry)
 
 

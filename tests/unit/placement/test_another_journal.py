@@ -1,4 +1,4 @@
-"""An agent that registers with other books knows nothing of what was started on those before."""
+"""An agent that registers with another journal knows nothing of what was started on those before."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FENCED = Limits(fencing=Fencing.BROKER, host_timeout_ms=10_000)
 
 
 def replace(world: Scene, how: str, host: str = "host-1") -> None:
-    """Another agent takes the host's name, with empty books, and registers."""
+    """Another agent takes the host's name, with an empty journal, and registers."""
     assert world.do(Move(how, (host,)))
     world.register(host)
 
@@ -51,14 +51,14 @@ def test_a_start_where_the_name_is_of_another_machine_says_who_was_left_behind()
 # -- agents of the release before, which tell no id ---------------------------------------
 
 
-def with_books(state: JobState, books: str, boot_id: str) -> JobState:
+def with_journal(state: JobState, journal: str, boot_id: str) -> JobState:
     """The state as an agent that told so much has left it."""
     group = state.groups["0"]
     active = group.processors["0"]
     assert active.incarnation is not None
-    incarnation = active.incarnation.evolve(books=books, boot_id=boot_id)
+    incarnation = active.incarnation.evolve(journal=journal, boot_id=boot_id)
     processors = {**group.processors, "0": active.evolve(incarnation=incarnation)}
-    host = state.hosts["host-1"].evolve(books=books, boot_id=boot_id)
+    host = state.hosts["host-1"].evolve(journal=journal, boot_id=boot_id)
     changed: dict[str, Any] = {
         "groups": state.groups.set("0", group.evolve(processors=processors)),
         "hosts": state.hosts.set("host-1", host),
@@ -72,18 +72,18 @@ def with_books(state: JobState, books: str, boot_id: str) -> JobState:
         (("", ""), ("", "boot-1"), True),  # a record of an older release says nothing
         (("", "boot-1"), ("", "boot-1"), True),
         (("", "boot-1"), ("", "boot-2"), False),
-        (("", "boot-1"), ("books-1", "boot-1"), True),
-        (("", "boot-1"), ("books-1", "boot-2"), False),
-        (("books-1", "boot-1"), ("", "boot-1"), False),
-        (("books-1", "boot-1"), ("books-1", "boot-2"), True),
-        (("books-1", "boot-1"), ("books-2", "boot-1"), False),
+        (("", "boot-1"), ("journal-1", "boot-1"), True),
+        (("", "boot-1"), ("journal-1", "boot-2"), False),
+        (("journal-1", "boot-1"), ("", "boot-1"), False),
+        (("journal-1", "boot-1"), ("journal-1", "boot-2"), True),
+        (("journal-1", "boot-1"), ("journal-2", "boot-1"), False),
     ],
 )
 def test_an_agent_without_an_id_is_told_by_the_boot_of_its_machine(
     left: tuple[str, str], comes: tuple[str, str], is_dead: bool
 ) -> None:
     """What it lacks is dead if nothing speaks against that; else it is an orphan."""
-    state = with_books(running(limits=QUICK).state, *left)
+    state = with_journal(running(limits=QUICK).state, *left)
     event = ev.HostRegistered(state.now_ms, "host-1", frozenset(), "", *comes)
     group = step(state, event).state.groups["0"]
     assert (group.orphans == ()) == is_dead

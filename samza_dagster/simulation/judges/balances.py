@@ -20,14 +20,14 @@ from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import group_with, requests_of, subject_of
 from samza_dagster.simulation.judges.taken import Taken, request_ids
-from samza_dagster.simulation.judges.violation import BOOKS_BALANCE
+from samza_dagster.simulation.judges.violation import JOURNAL_BALANCES
 
 _WITHOUT_PROCESS = {None, Phase.WAITING, Phase.REQUESTING, Phase.RESERVED}
 
 
-def judge_books(chronicle: Chronicle, taken: Taken) -> None:
-    """Every law of the books, for one step."""
-    chronicle.premises[BOOKS_BALANCE] += 1
+def judge_journal(chronicle: Chronicle, taken: Taken) -> None:
+    """Every law of the journal, for one step."""
+    chronicle.premises[JOURNAL_BALANCES] += 1
     judge_sums(taken)
     known: set[str] = set()
     kept: set[str] = set()
@@ -60,15 +60,17 @@ def judge_sums(taken: Taken) -> None:
         for n in range(before.next_request, after.next_request)
     }
     if (len(fresh) if fresh else 0) != count:
-        raise taken.broken(BOOKS_BALANCE, f"next request {after.next_request}, new {fresh}")
+        raise taken.broken(JOURNAL_BALANCES, f"next request {after.next_request}, new {fresh}")
     expected = taken.event.at_ms
     if not taken.restarted and before.now_ms > expected:
         expected = before.now_ms
     if after.now_ms != expected or after.job != before.job:
-        raise taken.broken(BOOKS_BALANCE, f"it is {after.now_ms}, by the event {expected}")
+        raise taken.broken(JOURNAL_BALANCES, f"it is {after.now_ms}, by the event {expected}")
     for old, new in taken.changed:
         if new is not None and old is not None and new.sequence != old.sequence + 1:
-            raise taken.broken(BOOKS_BALANCE, f"group {new.group_id} has sequence {new.sequence}")
+            raise taken.broken(
+                JOURNAL_BALANCES, f"group {new.group_id} has sequence {new.sequence}"
+            )
 
 
 def _judge_requests(taken: Taken) -> None:
@@ -84,10 +86,10 @@ def _judge_requests(taken: Taken) -> None:
                 request.allocated_host or request.host,
                 request.excluded_hosts,
             ):
-                raise taken.broken(BOOKS_BALANCE, f"{said}, in the state {request} of {pid}")
+                raise taken.broken(JOURNAL_BALANCES, f"{said}, in the state {request} of {pid}")
             left = max(1, request.deadline_ms - taken.now_ms - 1_000)
             if said.expires_in_ms != left:
-                raise taken.broken(BOOKS_BALANCE, f"{said} expires in {left} ms by the state")
+                raise taken.broken(JOURNAL_BALANCES, f"{said} expires in {left} ms by the state")
 
 
 def _judge_releases(taken: Taken, known: set[str], kept: set[str]) -> None:
@@ -98,14 +100,14 @@ def _judge_releases(taken: Taken, known: set[str], kept: set[str]) -> None:
         if both.now is not None and both.now.incarnation is not None
     }
     for request_id in known - kept - used - released:
-        raise taken.broken(BOOKS_BALANCE, f"{request_id} is for nobody and isn't given back")
+        raise taken.broken(JOURNAL_BALANCES, f"{request_id} is for nobody and isn't given back")
     dropped = {r.request_id for r in taken.every(cmd.RequestResource)} - known - kept - used
     for request_id in dropped - released:
-        raise taken.broken(BOOKS_BALANCE, f"{request_id} was asked for, for nobody")
+        raise taken.broken(JOURNAL_BALANCES, f"{request_id} was asked for, for nobody")
     event = taken.event
     for request_id in released & used:
         if not isinstance(event, ev.ResourceAllocated) or event.request_id != request_id:
-            raise taken.broken(BOOKS_BALANCE, f"{request_id} is given back and used")
+            raise taken.broken(JOURNAL_BALANCES, f"{request_id} is given back and used")
 
 
 def judge_expected(taken: Taken) -> None:
@@ -133,7 +135,7 @@ def _judge_expiry(taken: Taken, event: ev.RequestExpired) -> None:
             lost = request.allocated_host is None or (again and not request.confirmed)
             now = taken.after.groups.get(group.group_id)
             if (event.request_id in request_ids(now)) == lost:
-                raise taken.broken(BOOKS_BALANCE, f"{request} has expired, given up: {not lost}")
+                raise taken.broken(JOURNAL_BALANCES, f"{request} has expired, given up: {not lost}")
 
 
 def _taken_from(taken: Taken, action: Action) -> bool:
@@ -152,7 +154,7 @@ def _judge_allocated(taken: Taken, event: ev.ResourceAllocated, old: Group) -> N
         action = None if group is None else group.action
         ours = action is not None and action.reservation is request
         if request.allocated_host != host or (ours and not request.confirmed):
-            raise taken.broken(BOOKS_BALANCE, f"{request} is held on {host}")
+            raise taken.broken(JOURNAL_BALANCES, f"{request} is held on {host}")
 
 
 def _judge_starts(taken: Taken) -> None:
@@ -166,7 +168,7 @@ def _judge_starts(taken: Taken) -> None:
         number, processor = begun.request_id.rpartition("-")[2], both.processor_id.replace("-", "_")
         expected = f"{_safe(taken.after.job)}-{processor}-{number}"
         if begun.execution_id not in started or begun.execution_id != expected:
-            raise taken.broken(BOOKS_BALANCE, f"{begun} was never started")
+            raise taken.broken(JOURNAL_BALANCES, f"{begun} was never started")
     current = {
         both.now.incarnation.execution_id: both.now
         for both in taken.both
@@ -177,7 +179,7 @@ def _judge_starts(taken: Taken) -> None:
     for execution_id in started - stopped:  # both in one step: it was the next one's turn
         now = current.get(execution_id)
         if (now is None and not again) or (now is not None and now.phase is not Phase.STARTING):
-            raise taken.broken(BOOKS_BALANCE, f"{execution_id} is to start, the state has {now}")
+            raise taken.broken(JOURNAL_BALANCES, f"{execution_id} is to start, the state has {now}")
 
 
 def _judge_stops(taken: Taken) -> None:
@@ -188,7 +190,7 @@ def _judge_stops(taken: Taken) -> None:
         if now is None or now.incarnation is None or now.phase is Phase.STOPPING:
             continue
         if now.incarnation.execution_id in stopped:
-            raise taken.broken(BOOKS_BALANCE, f"{now} is told to stop")
+            raise taken.broken(JOURNAL_BALANCES, f"{now} is told to stop")
 
 
 def _judge_ends(taken: Taken) -> None:
@@ -213,29 +215,29 @@ def _judge_ends(taken: Taken) -> None:
         if execution_id in orphans or execution_id in alive:
             continue
         if execution_id not in dead:
-            raise taken.broken(BOOKS_BALANCE, f"{execution_id} is gone, no record says how")
+            raise taken.broken(JOURNAL_BALANCES, f"{execution_id} is gone, no record says how")
         if (execution_id, incarnation.host) not in forgotten:
-            raise taken.broken(BOOKS_BALANCE, f"{incarnation.host} still keeps {execution_id}")
+            raise taken.broken(JOURNAL_BALANCES, f"{incarnation.host} still keeps {execution_id}")
         if incarnation.request_id not in released:
-            raise taken.broken(BOOKS_BALANCE, f"{incarnation.request_id} isn't given back")
+            raise taken.broken(JOURNAL_BALANCES, f"{incarnation.request_id} isn't given back")
     for execution_id, host in forgotten:
         if execution_id in orphans or execution_id in alive:
-            raise taken.broken(BOOKS_BALANCE, f"{host} is to forget {execution_id}")
+            raise taken.broken(JOURNAL_BALANCES, f"{host} is to forget {execution_id}")
     event = taken.event
     if (isinstance(event, ev.ContainerStopped | ev.StartFailed)) and (
         ((event.execution_id, event.host) not in forgotten)
         != _was_of_other_books(taken, event.execution_id)
     ):
-        raise taken.broken(BOOKS_BALANCE, f"{event.host} still keeps {event.execution_id}")
+        raise taken.broken(JOURNAL_BALANCES, f"{event.host} still keeps {event.execution_id}")
 
 
 def _was_of_other_books(taken: Taken, execution_id: str) -> bool:
-    """An orphan of books that its host doesn't have: who says that it is dead never knew it."""
+    """An orphan of a journal that its host doesn't have: who says that it is dead never knew it."""
     for group in taken.before.groups.values():
         for orphan in group.orphans:
             host = taken.before.hosts.get(orphan.incarnation.host)
             if orphan.incarnation.execution_id == execution_id and host is not None:
-                return not origins.are_its(host.books, host.boot_id, orphan.incarnation)
+                return not origins.are_its(host.journal, host.boot_id, orphan.incarnation)
     return False
 
 
@@ -246,7 +248,9 @@ def _judge_fences(taken: Taken) -> None:
         if now is None or was is not None:
             continue
         if now.fencing != broker or (now.incarnation.execution_id in fenced) != broker:
-            raise taken.broken(BOOKS_BALANCE, f"{now} with fencing {taken.before.limits.fencing}")
+            raise taken.broken(
+                JOURNAL_BALANCES, f"{now} with fencing {taken.before.limits.fencing}"
+            )
 
 
 def _judge_ahead(taken: Taken) -> None:
@@ -259,7 +263,7 @@ def _judge_ahead(taken: Taken) -> None:
         within = not phases <= _WITHOUT_PROCESS or isinstance(taken.event, ev.HostRegistered)
         runs = phases == {Phase.RUNNING}
         if runs > said.ahead or (said.ahead and not within):
-            raise taken.broken(BOOKS_BALANCE, f"{said}, its processor was and is {phases}")
+            raise taken.broken(JOURNAL_BALANCES, f"{said}, its processor was and is {phases}")
 
 
 def _phase(state: JobState, processor_id: str) -> Phase | None:

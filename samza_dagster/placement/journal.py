@@ -1,8 +1,8 @@
-"""Whose word counts: an agent's books, and what they can tell of an incarnation.
+"""Whose word counts: an agent's journal, and what it can tell of an incarnation.
 
-The records in an agent's directory are its books, and have an id that lasts as long as the
+The records in an agent's directory are its journal, which has an id that lasts as long as the
 directory. That they lack an incarnation proves it dead only if it was started on them: an
-agent with other books, on another machine or in another directory, knows nothing of it. An
+agent with another journal, on another machine or in another directory, knows nothing of it. An
 agent of an older release tells no id; there the boot of its machine stands for it.
 """
 
@@ -14,22 +14,22 @@ from samza_dagster.placement.state import Host, Incarnation
 
 
 def know(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
-    """Whether its host's agent goes by the books that it was started on.
+    """Whether its host's agent goes by the journal that it was started on.
 
     What they lack of it then doesn't exist, and what that agent says of it counts.
     """
     known = hosts.get(incarnation.host)
     if known is None:
         return True
-    if incarnation.books:
-        return incarnation.books == known.books
+    if incarnation.journal:
+        return incarnation.journal == known.journal
     return incarnation.boot_id in ("", known.boot_id)
 
 
 def machine_is_another(hosts: Mapping[str, Host], incarnation: Incarnation) -> bool:
     """Whether nothing of it can be on the machine that bears its host's name now.
 
-    That was started since, or is another one: its books and its boot are others.
+    That was started since, or is another one: its journal and its boot are others.
     """
     known = hosts.get(incarnation.host)
     return (
@@ -41,8 +41,11 @@ def machine_is_another(hosts: Mapping[str, Host], incarnation: Incarnation) -> b
 
 
 def entered(hosts: Mapping[str, Host], incarnation: Incarnation) -> Incarnation:
-    """The incarnation as one that stands in the books of its host as they are now."""
+    """The incarnation as one that stands in the journal of its host as it is now."""
     known = hosts.get(incarnation.host)
-    if known is None or (incarnation.books, incarnation.boot_id) == (known.books, known.boot_id):
+    if known is None or (incarnation.journal, incarnation.boot_id) == (
+        known.journal,
+        known.boot_id,
+    ):
         return incarnation
-    return incarnation.evolve(books=known.books, boot_id=known.boot_id)
+    return incarnation.evolve(journal=known.journal, boot_id=known.boot_id)

@@ -28,10 +28,10 @@ def identity(directory: Path) -> str:
         made = str(uuid.uuid4())
         write_json(path, {"version": 1, "books": made}, durable=True)
         return made
-    books = kept.get("books")
-    if not isinstance(books, str) or not books:
+    found = kept.get("books")
+    if not isinstance(found, str) or not found:
         raise unreadable(path, "no id in it")
-    return books
+    return found
 
 
 def of_an_earlier_boot(directory: Path) -> bool:
