@@ -186,7 +186,7 @@ release-check: $(STAMP) java ## all of these at the size of a night, each though
 	@$(BIN)/python -m tests.suites --all --json $(or $(JSON),$(RESULTS)/release_check.json)
 
 docs: $(STAMP) ## the pages of reference anew from the code, and the site of all pages in build/docs
-	@$(BIN)/python docs/site/reference.py
+	@$(BIN)/python -m docs.site.reference
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --config-file docs/site/mkdocs.yml && echo "build/docs/index.html"
 
 lock: ## the locked requirements anew; what is installed has the versions that were tested

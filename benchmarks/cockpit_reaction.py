@@ -38,7 +38,7 @@ from benchmarks.run_stages import stages, stages_table
 from samza_dagster.client.look import read_host_words
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import REQUEST_PREFIX
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.watch.audit import JOB as ACKNOWLEDGE
 from samza_dagster.orchestration.watch.audit import JOB as AUDIT
 from samza_dagster.orchestration.watch.settings import AutoFailover

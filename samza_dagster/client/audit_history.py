@@ -6,7 +6,6 @@ And what it says of single containers: which request has started a standby.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,13 +19,11 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.placement.audit_codec import audit_from_json, audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.placement.state import AskKind
 from samza_dagster.placement.verification import Head
 
 _READINGS = 5
 _VERSION = 1
 _CLOSING = "closing"
-_ON_REQUEST = re.compile(rf"{AskKind.START_STANDBY.value} (\S+) to ")
 
 
 @dataclass(frozen=True)
@@ -56,9 +53,8 @@ def standby_origins(records: Iterable[AuditRecord]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for record in records:
-        asked = _ON_REQUEST.match(record.why) if record.kind == "start" else None
-        if asked is not None:
-            found[record.processor_id] = asked[1]
+        if record.spun_up_by:
+            found[record.processor_id] = record.spun_up_by
     return found
 
 

@@ -11,6 +11,7 @@ from samza_dagster.client.verdicts import judge_all, peers_of
 from samza_dagster.client.views import ActionView, JobView, ProcessorView
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.model import PlacementResponse, TaskMode
+from samza_dagster.model.capabilities import Capabilities
 from samza_dagster.model.naming import ANY_HOST, STANDBY, standby_container_id
 from samza_dagster.model.own_requests import RequestKind
 
@@ -18,24 +19,6 @@ _TOO_LATE = ("stopping", "starting", "stopping-standby", "fallback-source", "fal
 _HOW_MANY = (
     "job.standbytasks.replication.factor in its config, and deploy it anew; `place` moves a standby"
 )
-_INSTEAD = {
-    "samza": {
-        RequestKind.START_STANDBY: _HOW_MANY,
-        RequestKind.STOP_STANDBY: _HOW_MANY,
-        RequestKind.FAIL_OVER: "the job move_with_standby, or `place` twice: the standby away, the"
-        " active onto its host",
-        RequestKind.PLACE: "`place` without it: its AM reserves before it stops, too",
-        RequestKind.CANCEL: "wait for its end, and give the next one a --request-expiry",
-    },
-    "standalone": {
-        RequestKind.START_STANDBY: _HOW_MANY,
-        RequestKind.STOP_STANDBY: _HOW_MANY,
-        RequestKind.FAIL_OVER: "`place` --to STANDBY, or the job move_with_standby: the two swap places",
-        RequestKind.PLACE: "`place` without it: a task stops only once a version of the group moves it",
-        RequestKind.CANCEL: "place it where it was: of one task the newest request counts",
-    },
-}
-"""By the coordinator: what does the same there, or the nearest."""
 _WHOSE = {
     "samza": "no state of ours for this deployment: Samza's AM coordinates it",
     "standalone": "a standalone group: its leader coordinates it, over ZooKeeper",
@@ -45,12 +28,35 @@ _WHOSE = {
 def require_our_coordinator(view: JobView, asked: str, kind: RequestKind) -> None:
     """Raises `Refused` where another than our coordinator leads, with what that can do instead."""
     if not view.capabilities.has_own_requests:
-        instead = _INSTEAD.get(view.coordinator, {})
         raise Refused(
             f"{asked}: only samza_dagster's coordinator knows such requests",
             seen=_WHOSE.get(view.coordinator, f"the coordinator is {view.coordinator}"),
-            fix=instead.get(kind, "nothing: it holds no request back"),
+            fix=_instead(view.capabilities, kind),
         )
+
+
+def _instead(can: Capabilities, kind: RequestKind) -> str:
+    """What does the same where there are no such requests, or the nearest."""
+    match kind:
+        case RequestKind.START_STANDBY | RequestKind.STOP_STANDBY:
+            return _HOW_MANY
+        case RequestKind.FAIL_OVER if can.has_standby_destination:
+            return "`place` --to STANDBY, or the job move_with_standby: the two swap places"
+        case RequestKind.FAIL_OVER:
+            return (
+                "the job move_with_standby, or `place` twice: the standby away, the active onto"
+                " its host"
+            )
+        case RequestKind.PLACE if can.places_tasks:
+            return "`place` without it: a task stops only once a version of the group moves it"
+        case RequestKind.PLACE:
+            return "`place` without it: its AM reserves before it stops, too"
+        case RequestKind.CANCEL if can.places_tasks:
+            return "place it where it was: of one task the newest request counts"
+        case RequestKind.CANCEL:
+            return "wait for its end, and give the next one a --request-expiry"
+        case _:
+            return "nothing: it holds no request back"
 
 
 def _standbys_of(view: JobView, active: ProcessorView) -> tuple[ProcessorView, ...]:

@@ -4,7 +4,7 @@ A lag in seconds is how long the replica would need for what is left if nothing 
 what a takeover waits for. A caught-up replica applies as fast as is written, so for it that is
 also how far behind in time it is.
 
-This isn't what an operation waits for, which is a *steady* lag (`orchestration.waits.conditions`): at
+This isn't what an operation waits for, which is a *steady* lag (`orchestration.plans.conditions`): at
 most so many records behind at every look, for so many seconds. A wait may begin with a standby's first
 report, and hold where nobody takes snapshots, and a sensor's cursor has room for one time of each of a
 thousand standbys. A stand rests on a dozen reports of each replica, with the brokers' times of them and

@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.naming import ANY_HOST
-from samza_dagster.orchestration.moves import CatchUp
+from samza_dagster.orchestration.plans.move import CatchUp
 
 PROCESSOR_PATTERN = r"^[^\s/]([^\t\r\n/]*[^\s/])?$"
 """An id is opaque, and a task's name has spaces; a slash divides it from its job in a partition's key."""

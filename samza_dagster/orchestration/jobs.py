@@ -8,21 +8,19 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.acting import (
+from samza_dagster.orchestration.bounce.job import rolling_bounce_job
+from samza_dagster.orchestration.bounce.steering import control_bounce_job
+from samza_dagster.orchestration.choices import TO_A_HOST, choice_of_a_job, choices_for
+from samza_dagster.orchestration.drain.job import drain_host_graph
+from samza_dagster.orchestration.moves.acting import (
     move,
     move_standby_away,
     reserve,
     stop,
     verify_placement,
 )
-from samza_dagster.orchestration.bounce.job import rolling_bounce_job
-from samza_dagster.orchestration.bounce.steering import control_bounce_job
-from samza_dagster.orchestration.cancel_waiting import cancel_waiting_graph
-from samza_dagster.orchestration.choices import TO_A_HOST, choice_of_a_job, choices_for
-from samza_dagster.orchestration.drain import drain_host_graph
-from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.operations.control import STEERED_JOBS
-from samza_dagster.orchestration.planning import (
+from samza_dagster.orchestration.moves.cancel_waiting import cancel_waiting_graph
+from samza_dagster.orchestration.moves.planning import (
     PLAN,
     plan_fail_over,
     plan_move_container,
@@ -31,14 +29,16 @@ from samza_dagster.orchestration.planning import (
     plan_restart_container,
     plan_spin_up_standby,
 )
-from samza_dagster.orchestration.reconcile import reconcile_graph
-from samza_dagster.orchestration.resource import SamzaClientResource, settled
-from samza_dagster.orchestration.tags import is_of_all, job_tags
-from samza_dagster.orchestration.via_standby import (
+from samza_dagster.orchestration.moves.via_standby import (
     move_via_new_standby_graph,
     spin_up,
     wait_until_warm,
 )
+from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.operations.control import STEERED_JOBS
+from samza_dagster.orchestration.reconcile.job import reconcile_graph
+from samza_dagster.orchestration.resource import SamzaClientResource, settled
+from samza_dagster.orchestration.tags import is_of_all, job_tags
 
 
 def _carry_out(planned: Any) -> None:

@@ -17,9 +17,9 @@ from samza_dagster.configuration import configuration, described
 from samza_dagster.errors import InvalidInput
 from samza_dagster.interrupts import ignored_interrupts_come_again
 from samza_dagster.model.naming import jobs_of
-from samza_dagster.orchestration.asking import release
 from samza_dagster.orchestration.config import LONGEST_APP_ID, LONGEST_APP_NAME
 from samza_dagster.orchestration.names import PREFIX_PATTERN, asset_key
+from samza_dagster.orchestration.requests.asking import release
 from samza_dagster.orchestration.tags import JOB, PARTITION, job_tag
 
 if TYPE_CHECKING:

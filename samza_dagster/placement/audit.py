@@ -5,7 +5,16 @@ from __future__ import annotations
 from samza_dagster.placement import ownership, texts
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import End, Ended, Group, Incarnation, Processor, Role, Stage
+from samza_dagster.placement.state import (
+    AskKind,
+    End,
+    Ended,
+    Group,
+    Incarnation,
+    Processor,
+    Role,
+    Stage,
+)
 
 
 def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarnation) -> None:
@@ -20,6 +29,7 @@ def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarna
             others=_others(group, processor_id),
             left_behind=_left_behind(group, incarnation.host),
             grouping=draft.grouping,
+            spun_up_by=_spun_up_by(group, processor_id),
             lag_records=None if lag is None else lag.records,
             ready_in_ms=None if lag is None else lag.ready_in_ms,
         )
@@ -91,6 +101,13 @@ def _why(draft: Draft, group: Group, processor: Processor, host: str) -> str:
     if moved and standbys:
         return texts.cold_start(sorted(_what_is_known(draft, standby) for standby in standbys))
     return "it should run"
+
+
+def _spun_up_by(group: Group, processor_id: str) -> str:
+    action = group.action
+    if action is None or action.ask.kind is not AskKind.START_STANDBY:
+        return ""
+    return action.ask.uuid if ownership.acts_on(action, processor_id, Stage.STARTING) else ""
 
 
 def _what_is_known(draft: Draft, standby: Processor) -> str:

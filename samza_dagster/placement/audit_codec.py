@@ -14,6 +14,13 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
 
 VERSION = 1
+_LEFT_OUT: dict[str, Any] = {
+    "left_behind": (),
+    "previous_at_ms": None,
+    "grouping": "",
+    "spun_up_by": "",
+}
+"""Fields that say nothing by these values: JSON and digest are without them then."""
 _KINDS: dict[str, Any] = get_type_hints(AuditRecord)
 _PREDECESSOR_KINDS: dict[str, Any] = get_type_hints(Predecessor)
 _PAIRS = {"others": "[processor, host]", "left_behind": "[processor, execution id]"}
@@ -22,14 +29,9 @@ _A_FORM_OF = {str: "no text", int: "no whole number", int | None: "no whole numb
 
 def audit_to_json(record: AuditRecord) -> dict[str, Any]:
     """The record as a JSON object with `"version": 1`; what a digest leaves out is left out."""
-    given = {"version": VERSION, **asdict(record)}
-    if not record.left_behind:
-        del given["left_behind"]
-    if record.previous_at_ms is None:
-        del given["previous_at_ms"]
-    if not record.grouping:
-        del given["grouping"]
-    return given
+    fields = asdict(record).items()
+    told = {name: value for name, value in fields if value != _LEFT_OUT.get(name, ...)}
+    return {"version": VERSION, **told}
 
 
 def audit_from_json(value: object, where: str) -> AuditRecord:
@@ -44,9 +46,7 @@ def audit_from_json(value: object, where: str) -> AuditRecord:
     version = given.pop("version", None)
     if type(version) is not int or version != VERSION:
         raise _malformed(where, "version", f"{version!r:.40} instead of {VERSION}")
-    given.setdefault("left_behind", ())
-    given.setdefault("previous_at_ms", None)
-    given.setdefault("grouping", "")
+    given = _LEFT_OUT | given
     _require_names(given, _KINDS, where, "")
     for name, field in given.items():
         if name == "predecessor":

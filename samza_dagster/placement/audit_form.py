@@ -61,6 +61,7 @@ def check_form(record: AuditRecord) -> None:
         "predecessor": record.kind == START or record.predecessor is None,
         "left_behind": record.kind == START or not record.left_behind,
         "grouping": record.kind == START or not record.grouping,
+        "spun_up_by": record.kind == START or not record.spun_up_by,
         "epoch": record.epoch > 0,
         "execution_id": bool(record.execution_id),
         "host": bool(record.host),

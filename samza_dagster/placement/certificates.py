@@ -37,7 +37,8 @@ class AuditRecord(Evolving):
     `left_behind` those of the group that were started on this host, have ended, and are on
     another machine than the one that bears its name now, as processor → execution id;
     `grouping` is equal for starts under which each group has the same tasks ("" of a start that
-    an older release recorded).
+    an older release recorded); `spun_up_by` is the request that this standby was started for,
+    of its first start.
     Of an end: `how` is a value of `state.Ended`, `evidence` what was seen.
     `number` counts from 1 over the job's life. `previous_hash` and `digest` chain them;
     `previous_at_ms` is when the record before was written, which stays known when that one is
@@ -68,13 +69,14 @@ class AuditRecord(Evolving):
     left_behind: tuple[tuple[str, str], ...] = ()
     previous_at_ms: int | None = None
     grouping: str = ""
+    spun_up_by: str = ""
 
 
 def digest_of(record: AuditRecord) -> str:
     """SHA-256 of the record in canonical JSON, `digest` itself left out.
 
     Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII;
-    `left_behind` only if there are any, `previous_at_ms` and `grouping` only if they are known.
+    `left_behind`, `previous_at_ms`, `grouping` and `spun_up_by` only if they say anything.
     """
     return hashlib.sha256(_canonical(record).encode()).hexdigest()
 
@@ -94,6 +96,7 @@ def _canonical(record: AuditRecord) -> str:
         )
     left = f'"left_behind":[{_pairs(record.left_behind)}],' if record.left_behind else ""
     grouping = f'"grouping":{_text(record.grouping)},' if record.grouping else ""
+    spun_up = f'"spun_up_by":{_text(record.spun_up_by)},' if record.spun_up_by else ""
     previous = ""
     if record.previous_at_ms is not None:
         previous = f'"previous_at_ms":{record.previous_at_ms},'
@@ -108,7 +111,7 @@ def _canonical(record: AuditRecord) -> str:
         f'{previous}"previous_hash":{_text(record.previous_hash)},'
         f'"processor_id":{_text(record.processor_id)},'
         f'"ready_in_ms":{_number(record.ready_in_ms)},"role":{_text(record.role)},'
-        f'"rules_version":{record.rules_version},"why":{_text(record.why)}}}'
+        f'"rules_version":{record.rules_version},{spun_up}"why":{_text(record.why)}}}'
     )
 
 

@@ -11,7 +11,7 @@ from fake_placement import SUCCEEDED, World
 from served_placement import AnyWorld, PlacementServer
 
 from samza_dagster.model.naming import group_of, is_standby
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from tests.rig.bounce_world import BounceWorld, Restarted
 
 WRITES = frozenset({"place", "reserve", "commit", "fail_over", "start_standby", "stop_standby"})

@@ -21,8 +21,8 @@ from killed_rows import BOTH, CODE, DAEMON, WEBSERVER, Row
 from served_placement import Gate, PlacementServer, Point
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.deploy.run_launcher import DOUBT
-from samza_dagster.orchestration.follow import ROOT
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.waits.waiting import WAITING
 from samza_dagster.sandbox import graphql

@@ -11,7 +11,7 @@ from judged_runs import drained_world
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 
-from samza_dagster.orchestration import cancel_waiting
+from samza_dagster.orchestration.moves import cancel_waiting
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     WAITING,

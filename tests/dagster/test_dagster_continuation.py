@@ -10,10 +10,10 @@ from fake_placement import FakeSamza, World, fake_definitions
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
+from samza_dagster.orchestration.plans.conditions import Met, Wait
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.conditions import Met, Wait
 from samza_dagster.orchestration.waits.continuation import (
     MOST_LAUNCHED,
     ContinuationCursor,

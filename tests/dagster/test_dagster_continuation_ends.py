@@ -7,7 +7,7 @@ import pytest
 from fake_placement import World, fake_job
 from waiting_runs import VIA, continued, launch, re_executed, requested, tags, tick
 
-from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     CONTINUED,

@@ -8,9 +8,9 @@ import dagster as dg
 import pytest
 from fake_placement import Run, World
 
-from samza_dagster.orchestration.downtime import last_downtime
+from samza_dagster.orchestration.moves.downtime import last_downtime
+from samza_dagster.orchestration.requests.heartbeat import POLL_S
 from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
-from samza_dagster.orchestration.waits.heartbeat import POLL_S
 
 pytestmark = pytest.mark.dagster
 
@@ -70,7 +70,7 @@ def test_dry_runs_do_not_make_it_forget(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nor runs that stopped a standby alone, nor more dry runs than logs are read."""
-    monkeypatch.setattr("samza_dagster.orchestration.downtime.LOGS_READ", 2)
+    monkeypatch.setattr("samza_dagster.orchestration.moves.downtime.LOGS_READ", 2)
     measured = done(run, "move_container", **MOVE)
     for _ in range(3):
         assert f"as in run {measured[:8]}" in expected(run)

@@ -21,10 +21,10 @@ from waiting_runs import continued, requested, tick
 
 from samza_dagster.client.views import HostView
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.plans.conditions import Met
+from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.plans.units import Kind, Limits, Step, Unit
-from samza_dagster.orchestration.waits.conditions import Met
 from samza_dagster.orchestration.waits.waiting import MET
 from tests.rig.bounce_world import earlier_restart
 

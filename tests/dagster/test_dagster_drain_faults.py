@@ -22,13 +22,13 @@ from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
-from samza_dagster.orchestration.moves import CatchUp
 from samza_dagster.orchestration.operations import loop
 from samza_dagster.orchestration.operations.control import RunControl
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.runner import Runner
+from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.plans.units import Kind, Limits, Step, Unit
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]

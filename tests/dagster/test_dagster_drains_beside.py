@@ -9,9 +9,9 @@ import pytest
 from fake_placement import World, fake_job
 from judged_runs import drained_world
 
-from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.chain import ROOT
+from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.tags import PARTITION
-from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITING, WAITS_FOR, YES
 
 pytestmark = pytest.mark.dagster

@@ -9,7 +9,7 @@ import pytest
 from fake_placement import Run, World, too_late
 from run_results import failure
 
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster

@@ -7,8 +7,8 @@ import pytest
 from fake_placement import Run, World
 from test_dagster_holds import log_of
 
-from samza_dagster.orchestration.requests import request_uuid
-from samza_dagster.orchestration.waits import heartbeat
+from samza_dagster.orchestration.requests import heartbeat
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster

@@ -8,7 +8,7 @@ from fake_placement import EXPIRED, HOLD_EXPIRED, Run, World, fake_definitions, 
 from run_results import asks, failure, output_metadata, was_cancelled
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster

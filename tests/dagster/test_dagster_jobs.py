@@ -19,7 +19,7 @@ from run_results import asks, failure, output_metadata
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.views import HostView
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from tests.rig.bounce_world import earlier_restart
 
 pytestmark = pytest.mark.dagster

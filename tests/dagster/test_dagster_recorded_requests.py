@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fake_placement import Run, World
 
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 
 pytestmark = pytest.mark.dagster
 

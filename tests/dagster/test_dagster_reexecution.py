@@ -19,7 +19,7 @@ from fake_placement import (
 )
 
 from samza_dagster.client.views import CoordinatorKind
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster

@@ -9,10 +9,10 @@ from fake_placement import EXPIRED, FakeClient, Run, World
 from run_results import failure, output_metadata
 
 from samza_dagster.errors import ActionFailed
-from samza_dagster.orchestration.moves import CatchUp
-from samza_dagster.orchestration.requests import request_uuid
-from samza_dagster.orchestration.via_standby import look_until_warm
-from samza_dagster.orchestration.waits.conditions import WarmUp
+from samza_dagster.orchestration.moves.via_standby import look_until_warm
+from samza_dagster.orchestration.plans.conditions import WarmUp
+from samza_dagster.orchestration.plans.move import CatchUp
+from samza_dagster.orchestration.requests.step_request import request_uuid
 
 pytestmark = pytest.mark.dagster
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}

@@ -35,7 +35,7 @@ def opened(samza: SamzaClientResource) -> PlacementClient:
 def job(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> StandaloneJob:
     monkeypatch.setattr(SamzaClientResource, "open_client", opened)
     monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
-    monkeypatch.setattr("samza_dagster.orchestration.waits.heartbeat.POLL_S", 0.01)
+    monkeypatch.setattr("samza_dagster.orchestration.requests.heartbeat.POLL_S", 0.01)
     made = JOBS["zk:2181"] = StandaloneJob()
     return made
 

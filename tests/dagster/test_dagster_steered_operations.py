@@ -19,7 +19,7 @@ from samza_dagster.orchestration.jobs import steered_jobs
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.control import BounceAction
 from samza_dagster.orchestration.operations.steered import By
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.tags import PARTITION
 
 pytestmark = pytest.mark.dagster

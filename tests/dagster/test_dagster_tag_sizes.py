@@ -11,11 +11,11 @@ import dagster as dg
 import pytest
 from fake_placement import FakeClient, World
 
+from samza_dagster.orchestration.moves.spun_up import SPINS_UP, SPUN_UP, YES, note_spin_up
 from samza_dagster.orchestration.operations.ops import FAILED_GROUPS, note_failed_groups
 from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.plans.units import State, Unit, UnitsPlan
-from samza_dagster.orchestration.reconcile_run import left_over
-from samza_dagster.orchestration.spun_up import SPINS_UP, SPUN_UP, YES, note_spin_up
+from samza_dagster.orchestration.reconcile.run import left_over
 from samza_dagster.orchestration.tags import JOB, MOST_TAG_BYTES
 
 pytestmark = pytest.mark.dagster

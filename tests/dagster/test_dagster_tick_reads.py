@@ -13,11 +13,11 @@ from fleet import ACTIVES, HOSTS, Ticks
 from reporting_fleet import BEHIND, COMMITS, RECORDS, ReportingFleet, leaders_page
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.jobs import waiting_jobs
+from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.continuation import MOST_LAUNCHED, continuations_sensor
 from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
 from samza_dagster.orchestration.watch.sensors import (

@@ -18,7 +18,7 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.cli.main import cli
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import failover_tick

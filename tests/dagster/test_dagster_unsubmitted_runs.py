@@ -20,7 +20,7 @@ from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.jobs import steered_jobs
 from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.operations.control import BounceAction
-from samza_dagster.orchestration.reconcile_run import left_over
+from samza_dagster.orchestration.reconcile.run import left_over
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.waiting import CANCELLED, CONTINUED, WAITING, YES
 from tests.rig.bounce_world import BounceWorld

@@ -18,7 +18,7 @@ from fake_placement import (
 from run_results import failure, output_metadata, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.dagster

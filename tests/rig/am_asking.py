@@ -18,7 +18,7 @@ import dagster as dg
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.planning import PLAN
+from samza_dagster.orchestration.moves.planning import PLAN
 from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.lifecycle import Sandbox

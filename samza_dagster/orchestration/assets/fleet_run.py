@@ -132,7 +132,7 @@ def owner_of(view: JobView) -> str:
     leader = view.leader
     if leader is not None:
         return f"our coordinator on {leader.host}{', which ended' if leader.ended else ''}"
-    return "Samza's Application Master" if view.coordinator == "samza" else "nobody known"
+    return "nobody known" if view.capabilities.shows_its_life else "Samza's Application Master"
 
 
 def events_of_a_week(

@@ -19,14 +19,14 @@ from samza_dagster.lag import (
     standby_readiness,
 )
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.job_sensor import cursor_of
 from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.requests.follow import errors_as_failures
+from samza_dagster.orchestration.requests.heartbeat import EVERY_S
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.gallery import Gallery
 from samza_dagster.orchestration.show.pictures import lag_svg
 from samza_dagster.orchestration.show.tables import table
-from samza_dagster.orchestration.waits.heartbeat import EVERY_S
 from samza_dagster.orchestration.watch import invariants, names
 from samza_dagster.orchestration.watch.check_events import evaluation
 from samza_dagster.orchestration.watch.check_tick import (

@@ -24,10 +24,10 @@ from samza_dagster.orchestration.assets.names import (
 )
 from samza_dagster.orchestration.assets.snapshot_store import Rows, SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.assets.yarn_locality import yarn_metadata
-from samza_dagster.orchestration.follow import errors_as_failures
-from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.names import asset_key
+from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.gallery import Gallery, Hang
 from samza_dagster.orchestration.show.map_picture import IN_PLACE, map_svg, natural, shown_map

@@ -17,7 +17,7 @@ from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.plans.bounce import ACTIVE
 from samza_dagster.orchestration.plans.order import not_running
-from samza_dagster.orchestration.requests import details_of
+from samza_dagster.orchestration.requests.step_request import details_of
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView

@@ -18,10 +18,10 @@ from samza_dagster.orchestration.bounce.restart import AT_WORK, Restart, on_reco
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result, planned
 from samza_dagster.orchestration.operations.loop import CanaryVerdict, End, Loop
 from samza_dagster.orchestration.operations.schedule import Next, Position, Stand
-from samza_dagster.orchestration.operations.verify import OwnCommits
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.order import busy_groups, not_running, paced
-from samza_dagster.orchestration.requests import StepRequest, standing
+from samza_dagster.orchestration.requests.step_request import StepRequest, standing
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.ticks import elapsed_ms
 
 if TYPE_CHECKING:

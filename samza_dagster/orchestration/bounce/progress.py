@@ -12,8 +12,8 @@ from samza_dagster.orchestration.plans.bounce import (
     expected_s,
     time_in_words,
 )
+from samza_dagster.orchestration.requests.heartbeat import EVERY_MS
 from samza_dagster.orchestration.show.pictures import clock
-from samza_dagster.orchestration.waits.heartbeat import EVERY_MS
 
 if TYPE_CHECKING:
     from samza_dagster.orchestration.bounce.record import RunLedger

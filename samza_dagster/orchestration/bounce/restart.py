@@ -16,24 +16,24 @@ from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.asking import Reservation, write
 from samza_dagster.orchestration.bounce.row import Bounced, Lags
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
-from samza_dagster.orchestration.operations.verify import (
+from samza_dagster.orchestration.plans.bounce import ACTIVE, Patience
+from samza_dagster.orchestration.requests.asking import Reservation, write
+from samza_dagster.orchestration.requests.step_request import (
+    HELD,
+    StepRequest,
+    details_of,
+    ended_badly,
+    stage_named,
+)
+from samza_dagster.orchestration.requests.verify import (
     Expected,
     LagSeen,
     NewReports,
     OwnCommits,
     Verification,
     not_running,
-)
-from samza_dagster.orchestration.plans.bounce import ACTIVE, Patience
-from samza_dagster.orchestration.requests import (
-    HELD,
-    StepRequest,
-    details_of,
-    ended_badly,
-    stage_named,
 )
 
 if TYPE_CHECKING:

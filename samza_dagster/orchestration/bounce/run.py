@@ -20,19 +20,16 @@ from samza_dagster.orchestration.bounce.record import (
     measured,
 )
 from samza_dagster.orchestration.bounce.row import Result
-from samza_dagster.orchestration.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.chain import former_plan
 from samza_dagster.orchestration.history.names import BOUNCES
-from samza_dagster.orchestration.moves import host_map
-from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.loop import End
-from samza_dagster.orchestration.operations.verify import OwnCommits
-from samza_dagster.orchestration.plan_record import former_plan
-from samza_dagster.orchestration.planning import (
+from samza_dagster.orchestration.moves.planning import (
     PREVIEW,
     plan_output,
     require_commits_readable,
     tag_run,
 )
+from samza_dagster.orchestration.operations import control
+from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.plans.bounce import (
     ACTIVE,
     BouncePlan,
@@ -41,7 +38,10 @@ from samza_dagster.orchestration.plans.bounce import (
     make_plan,
 )
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.bounce import summary, summary_metadata
 from samza_dagster.orchestration.show.map_picture import natural
@@ -221,7 +221,7 @@ def _check_first(client: PlacementClient, plan: BouncePlan) -> list[str]:
         waits = processor in plan.waits_s  # it is asked once its row of stops is over
         ruled = client.plan(processor, LAST_SEEN, beyond_budget=waits)
         if ruled.refusal is not None:
-            from samza_dagster.orchestration.refusing import rows_of
+            from samza_dagster.orchestration.requests.refusing import rows_of
 
             raise Refused(
                 f"bounce of {processor}: {ruled.refusal}", hosts=rows_of(processor, ruled.hosts)

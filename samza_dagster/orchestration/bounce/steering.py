@@ -9,13 +9,13 @@ from typing import Any
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.orchestration.chain import ROOT as CHAIN
 from samza_dagster.orchestration.config import SaidConfig
-from samza_dagster.orchestration.follow import ROOT as CHAIN
-from samza_dagster.orchestration.follow import errors_as_failures
 from samza_dagster.orchestration.job_sensor import LaunchingSensor, started
+from samza_dagster.orchestration.moves.planning import tag_run
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.planning import tag_run
+from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.tags import (
     ACTION,
     FROM_CONFIG,

@@ -14,7 +14,7 @@ import os
 import re
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,6 +25,7 @@ from dagster._core.errors import (
     DagsterLaunchFailedError,
     DagsterUserCodeUnreachableError,
 )
+from dagster._core.events import EngineEventData
 from dagster._core.launcher.base import CheckRunHealthResult, LaunchRunContext, WorkerStatus
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from dagster._core.workspace.context import IWorkspaceProcessContext
 
 _STARTED = re.compile(r"^Started process for run \(pid: (\d+)\)\.")
-_LAUNCHED = re.compile(r"^Its process was started from tick (\d+) to (\d+) of boot (\S+)\.$")
+_LAUNCH = "launch"
 DOUBT = "The code server was asked to start the run and hasn't answered."
 _NEVER_CONNECTED = "failed to connect to all addresses"
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -66,19 +67,6 @@ class RunLaunch:
     since_tick: int
     until_tick: int
     boot_id: str
-
-    def __str__(self) -> str:
-        """As the run's events keep it."""
-        return (
-            f"Its process was started from tick {self.since_tick} to {self.until_tick}"
-            f" of boot {self.boot_id}."
-        )
-
-    @classmethod
-    def read(cls, text: str) -> RunLaunch | None:
-        """None for any other event."""
-        launched = _LAUNCHED.match(text)
-        return cls(int(launched[1]), int(launched[2]), launched[3]) if launched else None
 
 
 @dataclass(frozen=True)
@@ -128,7 +116,11 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
                 ) from error
         try:
             launch = RunLaunch(since_tick, _ticks(), (self.proc / _BOOT_ID).read_text().strip())
-            self._instance.report_engine_event(str(launch), context.dagster_run)
+            self._instance.report_engine_event(
+                "Its process was started.",
+                context.dagster_run,
+                EngineEventData({_LAUNCH: dg.MetadataValue.json(asdict(launch))}),
+            )
         except Exception:  # the process runs: a launch that fails now is tried again beside it
             _LOG.exception(
                 "when the process of run %s began isn't kept", context.dagster_run.run_id
@@ -205,9 +197,12 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         started: tuple[int, float] | None = None
         kind = dg.DagsterEventType.ENGINE_EVENT
         for entry in self._instance.all_logs(run_id, of_type=kind):
-            said = (entry.dagster_event.message if entry.dagster_event else None) or ""
-            launch = RunLaunch.read(said) or launch
-            if begun := _STARTED.match(said):
+            event = entry.dagster_event
+            if event is None:
+                continue
+            if kept := event.engine_event_data.metadata.get(_LAUNCH):
+                launch = RunLaunch(**cast("dict[str, Any]", kept.value))
+            if begun := _STARTED.match(event.message or ""):
                 started = int(begun[1]), entry.timestamp
         return RunProcess(*started, launch) if started is not None else None
 

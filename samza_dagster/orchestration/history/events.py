@@ -18,7 +18,7 @@ from samza_dagster.orchestration.history.open_requests import (
     OpenRequest,
     Status,
 )
-from samza_dagster.orchestration.requests import details_of
+from samza_dagster.orchestration.requests.step_request import details_of
 from samza_dagster.orchestration.show.gallery import Hang, embedded
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.show.timeline import timeline_svg

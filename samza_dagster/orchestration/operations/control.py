@@ -11,8 +11,8 @@ import dagster as dg
 from dagster._core.events import EngineEventData
 
 from samza_dagster.errors import InvalidInput, Refused
+from samza_dagster.orchestration.chain import ROOT as CHAIN
 from samza_dagster.orchestration.deploy.submission import SUBMITTED
-from samza_dagster.orchestration.follow import ROOT as CHAIN
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
 from samza_dagster.orchestration.waits.waiting import CONTINUES
 

@@ -21,9 +21,9 @@ from samza_dagster.orchestration.operations.schedule import (
     Stand,
     what_next,
 )
+from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.conditions import Wait
 
 POLL_S = 0.25
 PAUSE, ABORT = "pause", "abort"

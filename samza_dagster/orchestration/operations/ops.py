@@ -12,24 +12,24 @@ import dagster as dg
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.extra_standby import REMOVE, remove_standby
-from samza_dagster.orchestration.follow import (
-    Metadata,
-    errors_as_failures,
-    map_after_failure,
-    map_metadata,
-    root_run_id,
+from samza_dagster.orchestration.chain import root_run_id
+from samza_dagster.orchestration.moves.extra_standby import REMOVE, remove_standby
+from samza_dagster.orchestration.moves.planning import (
+    plan_output,
+    require_commits_readable,
 )
-from samza_dagster.orchestration.moves import host_map
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.loop import End, OperationEnded
 from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
-from samza_dagster.orchestration.planning import (
-    plan_output,
-    require_commits_readable,
-)
+from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.units import Kind, State, Step, Unit, UnitsPlan
+from samza_dagster.orchestration.requests.follow import (
+    Metadata,
+    errors_as_failures,
+    map_after_failure,
+    map_metadata,
+)
 from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.show.units import (

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.orchestration.asking import cancel
-from samza_dagster.orchestration.operations.verify import Verification
+from samza_dagster.orchestration.moves.spun_up import newest_starts, spun_up_there, started_standby
+from samza_dagster.orchestration.plans.conditions import Wait, WarmUp
 from samza_dagster.orchestration.plans.units import NEW, Kind, State, Step, Unit
-from samza_dagster.orchestration.requests import Outcome, StepRequest, standing
-from samza_dagster.orchestration.spun_up import newest_starts, spun_up_there, started_standby
-from samza_dagster.orchestration.waits.conditions import Wait, WarmUp
+from samza_dagster.orchestration.requests.asking import cancel
+from samza_dagster.orchestration.requests.step_request import Outcome, StepRequest, standing
+from samza_dagster.orchestration.requests.verify import Verification
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient

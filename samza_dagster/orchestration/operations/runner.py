@@ -17,8 +17,8 @@ from samza_dagster.errors import (
 )
 from samza_dagster.model import PlacementResponse
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.asking import write
-from samza_dagster.orchestration.follow import root_run_id
+from samza_dagster.orchestration.chain import root_run_id
+from samza_dagster.orchestration.moves.spun_up import note_spin_up, started_standby
 from samza_dagster.orchestration.operations import loop
 from samza_dagster.orchestration.operations.control import RunControl, goes_on_with_another
 from samza_dagster.orchestration.operations.loop import CanaryVerdict, Loop, OperationEnded
@@ -35,15 +35,15 @@ from samza_dagster.orchestration.operations.schedule import (
     Position,
     Stand,
 )
-from samza_dagster.orchestration.operations.verify import Expected, OwnCommits, Verification
+from samza_dagster.orchestration.plans.conditions import Met, Reported, Wait, WarmUp
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.plans.units import NEW, Kind, Limits, State, Step, Unit
-from samza_dagster.orchestration.requests import STOPPING, Outcome, details_of
-from samza_dagster.orchestration.spun_up import note_spin_up, started_standby
+from samza_dagster.orchestration.requests.asking import write
+from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, time_left
+from samza_dagster.orchestration.requests.step_request import STOPPING, Outcome, details_of
+from samza_dagster.orchestration.requests.verify import Expected, OwnCommits, Verification
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.conditions import Met, Reported, Wait, WarmUp
 from samza_dagster.orchestration.waits.continuation import seen_before
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient

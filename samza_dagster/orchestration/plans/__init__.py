@@ -1,1 +1,1 @@
-"""What each job is going to ask, decided from its config and the job's state before anything is asked. Pure."""
+"""What each job is going to ask and to wait for, decided from its config and the job's state before. Pure."""

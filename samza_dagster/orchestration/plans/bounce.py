@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.orchestration.chain import read_back
 from samza_dagster.orchestration.config import given
-from samza_dagster.orchestration.moves import HostRow, host_map
-from samza_dagster.orchestration.plan_record import read_back
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
+from samza_dagster.orchestration.plans.move import HostRow, host_map
 from samza_dagster.orchestration.plans.order import Batch, Schedule, order_of, paced
 from samza_dagster.orchestration.policies import PlacementPolicies, bounds
 from samza_dagster.orchestration.show.pictures import in_words

@@ -30,7 +30,7 @@ from samza_dagster.orchestration.config import (
     ToHostConfig,
     ToLegalHostConfig,
 )
-from samza_dagster.orchestration.moves import (
+from samza_dagster.orchestration.plans.move import (
     FAIL_OVER,
     PLACE,
     START_STANDBY,

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import one_more_of
-from samza_dagster.orchestration.moves import (
+from samza_dagster.orchestration.plans.conditions import behind
+from samza_dagster.orchestration.plans.decisions import require_told_lag
+from samza_dagster.orchestration.plans.move import (
     LAST_SEEN_STATE,
     LOST,
     RUNNING,
     knows_domains,
     require_named_hosts,
 )
-from samza_dagster.orchestration.plans.decisions import require_known_lag
 from samza_dagster.orchestration.plans.units import NEW, Kind, Step, Unit, standby_placed
-from samza_dagster.orchestration.waits.conditions import behind
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import Refused
-from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING
+from samza_dagster.orchestration.plans.move import LAST_SEEN_STATE, LOST, RUNNING
 from samza_dagster.orchestration.show.map_picture import natural
 
 if TYPE_CHECKING:

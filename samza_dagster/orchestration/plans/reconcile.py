@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import Refused
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import one_more_of
-from samza_dagster.orchestration.moves import LAST_SEEN_STATE, LOST, RUNNING, require_named_hosts
+from samza_dagster.orchestration.plans.move import (
+    LAST_SEEN_STATE,
+    LOST,
+    RUNNING,
+    require_named_hosts,
+)
 from samza_dagster.orchestration.plans.units import Kind, Step, Unit, standby_placed
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import dagster as dg
 from dagster import serialize_value
 
 from samza_dagster.orchestration.bounce.row import Bounced, Result
-from samza_dagster.orchestration.follow import Metadata
-from samza_dagster.orchestration.moves import HostRow
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
 from samza_dagster.orchestration.plans.bounce import BouncePlan
+from samza_dagster.orchestration.plans.move import HostRow
+from samza_dagster.orchestration.requests.follow import Metadata
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, clock, in_words, picture
 from samza_dagster.orchestration.show.tables import map_shown, map_table, table_within
 from samza_dagster.orchestration.show.timeline import DOWN, Bar, TimelineRow, lines_svg

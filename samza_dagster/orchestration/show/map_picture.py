@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from itertools import accumulate, takewhile
 
-from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, picture, svg_of
 
 WIDTH, HEIGHT = 1920, 1080

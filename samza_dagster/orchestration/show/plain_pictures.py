@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.show.map_picture import natural
 from samza_dagster.orchestration.show.pictures import in_words
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import dagster as dg
 
-from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.requests import STOPPING, Moment, Outcome
+from samza_dagster.orchestration.plans.move import HostRow
+from samza_dagster.orchestration.requests.step_request import STOPPING, Moment, Outcome
 from samza_dagster.orchestration.show.map_picture import shown_map, shown_maps
 from samza_dagster.orchestration.show.pictures import picture
 from samza_dagster.orchestration.show.timeline import timeline_svg

@@ -1,1 +1,1 @@
-"""Waiting without a worker: what is waited for, and who goes on."""
+"""Waiting without a worker: the runs that wait, and who goes on."""

@@ -15,13 +15,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
-from samza_dagster.orchestration.follow import ROOT, root_run_id
+from samza_dagster.orchestration.chain import ROOT, root_run_id
 from samza_dagster.orchestration.job_sensor import JobTick, TickResult, job_sensor
-from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.tags import PARTITION
-from samza_dagster.orchestration.ticks import since_boot, steady_now
-from samza_dagster.orchestration.versioned import Versioned
-from samza_dagster.orchestration.waits.conditions import (
+from samza_dagster.orchestration.plans.conditions import (
     Met,
     Reported,
     Wait,
@@ -30,6 +26,10 @@ from samza_dagster.orchestration.waits.conditions import (
     look,
     met,
 )
+from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.orchestration.tags import PARTITION
+from samza_dagster.orchestration.ticks import since_boot, steady_now
+from samza_dagster.orchestration.versioned import Versioned
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     CONTINUED,

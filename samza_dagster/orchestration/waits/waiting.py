@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import dagster as dg
 
 from samza_dagster.errors import Refused
+from samza_dagster.orchestration.chain import ROOT, root_run_id
 from samza_dagster.orchestration.deploy.submission import SUBMITTED, is_never_submitted
-from samza_dagster.orchestration.follow import ROOT, root_run_id
+from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.tags import JOB
-from samza_dagster.orchestration.waits.conditions import Wait
 
 WAITS_FOR = "samza/waits_for"
 WAITING = "samza/waiting"

@@ -24,17 +24,17 @@ from samza_dagster.orchestration.config import (
     OpConfig,
     SaidConfig,
 )
-from samza_dagster.orchestration.follow import (
+from samza_dagster.orchestration.history.names import HISTORY
+from samza_dagster.orchestration.names import named
+from samza_dagster.orchestration.plans.move import FAIL_OVER, find_processor, host_map
+from samza_dagster.orchestration.requests.follow import (
     errors_as_failures,
     failed,
     followed,
     map_metadata,
     outcome_metadata,
 )
-from samza_dagster.orchestration.history.names import HISTORY
-from samza_dagster.orchestration.moves import FAIL_OVER, find_processor, host_map
-from samza_dagster.orchestration.names import named
-from samza_dagster.orchestration.requests import Outcome
+from samza_dagster.orchestration.requests.step_request import Outcome
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import table
 from samza_dagster.orchestration.tags import GROUP, WHO, WHY, job_tags

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from samza_dagster.lag import HostClock
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.moves import LOST
+from samza_dagster.orchestration.plans.move import LOST
 from samza_dagster.orchestration.watch.findings import NOTE, CheckFinding
 from samza_dagster.orchestration.watch.lag_objectives import why_not_known
 

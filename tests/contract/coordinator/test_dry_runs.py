@@ -11,12 +11,12 @@ import pytest
 from samza_dagster import SamzaJobComponent
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.model.naming import state_topic
-from samza_dagster.orchestration.follow import ROOT
+from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.jobs import placement_jobs
 from samza_dagster.orchestration.operations.control import BOUNCE, PAUSED
+from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
 from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
 from tests.rig.job import Job

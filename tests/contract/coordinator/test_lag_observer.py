@@ -19,8 +19,8 @@ from samza_dagster.metadata.topics import ensure_topic, retained
 from samza_dagster.orchestration.assets.readiness_now import readiness_of
 from samza_dagster.orchestration.bounce.row import Lags
 from samza_dagster.orchestration.plans.bounce import Patience
+from samza_dagster.orchestration.plans.conditions import Reported, Wait
 from samza_dagster.orchestration.plans.drain import KnownLags
-from samza_dagster.orchestration.waits.conditions import Reported, Wait
 from tests.rig.job import Job
 from tests.rig.waiting import until
 

@@ -17,7 +17,7 @@ import pytest
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.client.responses import is_held
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.integration.job import worker

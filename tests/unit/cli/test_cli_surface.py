@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from docs.site.documents import DOCUMENTS, json_fields
+from docs.site.documents import kinds as documented_kinds
 from samza_dagster.cli.main import load
 from samza_dagster.cli.options import Target
 from samza_dagster.cli.place_container import joined, place_container
@@ -165,9 +166,6 @@ def test_an_equals_sign_may_stand_alone(given: list[str], expected: list[str]) -
     assert joined(given) == expected
 
 
-REFERENCE = runpy.run_path(str(Path(__file__).parents[3] / "docs/site/reference.py"))
-
-
 @pytest.mark.parametrize(
     ("described", "arguments"),
     [
@@ -189,8 +187,8 @@ def test_a_document_has_the_fields_that_its_page_names(
     commands: Any, described: str, arguments: str
 ) -> None:
     """Each of them and no other: scripts read them."""
-    kinds = {kind.__name__: list(REFERENCE["json_fields"](kind)) for kind in REFERENCE["kinds"]()}
-    named = (field.partition(":")[0] for field in REFERENCE["DOCUMENTS"][described].split(", "))
+    kinds = {kind.__name__: list(json_fields(kind)) for kind in documented_kinds()}
+    named = (field.partition(":")[0] for field in DOCUMENTS[described].split(", "))
     fields = [each for name in named for each in kinds.get(name, [name])]
     printed = json.loads(commands.run(*arguments.split(), "--json").stdout)
     assert sorted(printed) == sorted(fields)

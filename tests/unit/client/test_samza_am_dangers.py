@@ -13,7 +13,7 @@ from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.metadata.resource_manager import HOLDS_S
 from samza_dagster.orchestration.history.open_requests import InFlight
-from samza_dagster.orchestration.requests import is_over
+from samza_dagster.orchestration.requests.step_request import is_over
 from tests.rig.am_in_memory import AmInMemory
 from tests.rig.am_rules import NAMESPACE, REQUEST
 

@@ -22,7 +22,7 @@ from samza_dagster.orchestration.bounce.restart import Restart
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.schedule import Stand
 from samza_dagster.orchestration.plans.bounce import Patience
-from samza_dagster.orchestration.requests import StepRequest
+from samza_dagster.orchestration.requests.step_request import StepRequest
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.unit

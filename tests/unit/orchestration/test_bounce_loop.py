@@ -15,10 +15,10 @@ from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.row import Bounced, Result
 from samza_dagster.orchestration.operations.loop import End
 from samza_dagster.orchestration.operations.schedule import Stand
-from samza_dagster.orchestration.operations.verify import OwnCommits
 from samza_dagster.orchestration.plans.bounce import BouncePlan, make_plan
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.placement import texts
 from tests.rig.bounce_client import BounceClient
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld, earlier_restart

@@ -11,8 +11,8 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorView, ReplicaLag
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import PlacementResponse, StatusCode, TaskMode
-from samza_dagster.orchestration.requests import ENDED, Moment, Outcome, follow
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now
+from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now
+from samza_dagster.orchestration.requests.step_request import ENDED, Moment, Outcome, follow
 from samza_dagster.placement import texts
 
 pytestmark = pytest.mark.unit

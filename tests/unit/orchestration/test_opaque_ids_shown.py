@@ -13,13 +13,14 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
-from samza_dagster.orchestration.moves import (
+from samza_dagster.orchestration.plans.conditions import lags_by_processor
+from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.move import (
     find_processor,
     host_for_standby,
     host_map,
     standby_for,
 )
-from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
 from samza_dagster.orchestration.plans.order import CONTAINERS, HOSTS, busy_groups, order_of
 from samza_dagster.orchestration.plans.reconcile import (
     WantedPlacement,
@@ -27,7 +28,6 @@ from samza_dagster.orchestration.plans.reconcile import (
     reconcile,
     unwell,
 )
-from samza_dagster.orchestration.waits.conditions import lags_by_processor
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.lag_objectives import breaches
 from samza_dagster.orchestration.watch.observation import observation_of

@@ -10,8 +10,8 @@ from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.client.views import HostView, JobView, OrphanView, ProcessorView
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.moves import host_for_standby
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.move import host_for_standby
 from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.units import NEW, Kind, Unit
 

@@ -9,7 +9,7 @@ import pytest
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.orchestration.requests import is_forgotten, request_uuid, standing
+from samza_dagster.orchestration.requests.step_request import is_forgotten, request_uuid, standing
 
 pytestmark = pytest.mark.unit
 FIRST, SECOND = (request_uuid("root", "move", n) for n in (0, 1))

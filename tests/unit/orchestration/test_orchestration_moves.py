@@ -12,7 +12,7 @@ from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
-from samza_dagster.orchestration.moves import (
+from samza_dagster.orchestration.plans.move import (
     find_processor,
     host_for_standby,
     host_map,

@@ -11,12 +11,12 @@ from dagster import serialize_value
 from samza_dagster.client.views import HostView, JobView, ProcessorView
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.moves import CatchUp, HostRow, host_map
+from samza_dagster.orchestration.chain import kept, read_back, unpacked
 from samza_dagster.orchestration.operations.progress import EndedStep, Progress
-from samza_dagster.orchestration.plan_record import kept, read_back, unpacked
+from samza_dagster.orchestration.plans.move import CatchUp, HostRow, host_map
 from samza_dagster.orchestration.plans.reconcile import Finding, WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.units import Limits, UnitsPlan
-from samza_dagster.orchestration.reconcile_run import _findings_table
+from samza_dagster.orchestration.reconcile.run import _findings_table
 from samza_dagster.orchestration.show.bounce import _map_and_tables
 from samza_dagster.orchestration.show.pictures import MOST_BYTES
 from samza_dagster.orchestration.show.units import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.requests import Moment, Outcome
+from samza_dagster.orchestration.plans.move import HostRow
+from samza_dagster.orchestration.requests.step_request import Moment, Outcome
 from samza_dagster.orchestration.show.tables import (
     map_table,
     phase_seconds,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.tags import (
     ABOUT,
     GROUP,

@@ -12,8 +12,7 @@ from samza_dagster.client.views import ReplicaLag
 from samza_dagster.lag import Heard
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.operations.progress import any_of
-from samza_dagster.orchestration.tags import MOST_TAG_BYTES
-from samza_dagster.orchestration.waits.conditions import (
+from samza_dagster.orchestration.plans.conditions import (
     Met,
     Reported,
     Wait,
@@ -22,6 +21,7 @@ from samza_dagster.orchestration.waits.conditions import (
     look,
     met,
 )
+from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 
 pytestmark = pytest.mark.unit
 WAIT = Wait({"0-1": 1_000_000}, limit=100, steady_s=30, number=1, run="r")

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from samza_dagster.orchestration.operations.verify import MOST_KEPT, OwnCommits
+from samza_dagster.orchestration.requests.verify import MOST_KEPT, OwnCommits
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 
 pytestmark = pytest.mark.unit

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.show.map_picture import (
     HEIGHT,
     WIDTH,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.orchestration.moves import HostRow
+from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.show.plain_pictures import (
     LINES,
     plain_lag,

@@ -13,11 +13,11 @@ from samza_dagster.client.views import HostView, JobView, ProcessorView, Replica
 from samza_dagster.lag import NewestReadiness, Pace, Published, Stand
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.config import MoveWithStandbyConfig, SpinUpStandbyConfig
+from samza_dagster.orchestration.moves.planning import soonest_preferred
 from samza_dagster.orchestration.operations.loop import End
-from samza_dagster.orchestration.planning import soonest_preferred
+from samza_dagster.orchestration.plans.conditions import Reported, Wait, described, look, met
 from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.waits.conditions import Reported, Wait, described, look, met
 from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.unit

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.orchestration import asking, extra_standby, follow, phases, spun_up
+from samza_dagster.orchestration import chain
+from samza_dagster.orchestration.moves import extra_standby, phases, spun_up
 from samza_dagster.orchestration.operations import control as runs
-from samza_dagster.orchestration.operations import verify
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests import asking, verify
+from samza_dagster.orchestration.requests.step_request import request_uuid
 
 pytestmark = pytest.mark.unit
 
@@ -42,7 +43,7 @@ def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
         "remove_standby",
         "gives_place",
     )
-    assert (follow.ROOT, verify.SINCE) == ("samza/root", "samza/since")
+    assert (chain.ROOT, verify.SINCE) == ("samza/root", "samza/since")
     assert (spun_up.SPINS_UP, spun_up.SPUN_UP) == ("samza/spins-up", "samza/spin-up-requests")
     assert (runs.BOUNCE, runs.CONTROL, runs.PROGRESS, runs.ROOT) == (
         "samza/bounce",

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from samza_dagster.orchestration import ticks
 from samza_dagster.orchestration.bounce.loop import Bounce
+from samza_dagster.orchestration.moves.via_standby import look_until_warm
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.ticks import elapsed_ms, least_seconds, since_boot, steady_now
-from samza_dagster.orchestration.via_standby import look_until_warm
 
 pytestmark = pytest.mark.unit
 

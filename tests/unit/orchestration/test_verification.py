@@ -6,7 +6,7 @@ import pytest
 
 from samza_dagster.client.views import ProcessorView, ReplicaLag
 from samza_dagster.model import TaskMode
-from samza_dagster.orchestration.operations.verify import (
+from samza_dagster.orchestration.requests.verify import (
     NO_PROGRESS,
     Expected,
     LagSeen,

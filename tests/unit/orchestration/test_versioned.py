@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samza_dagster.orchestration.history.events import HistoryCursor
+from samza_dagster.orchestration.plans.conditions import Met, Wait
 from samza_dagster.orchestration.tags import MOST_TAG_BYTES
 from samza_dagster.orchestration.versioned import Versioned
-from samza_dagster.orchestration.waits.conditions import Met, Wait
 from samza_dagster.orchestration.waits.continuation import ContinuationCursor
 from samza_dagster.orchestration.watch.findings import CheckMemory
 from samza_dagster.orchestration.watch.memory import (

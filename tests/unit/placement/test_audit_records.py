@@ -63,6 +63,7 @@ def test_the_digest_is_of_the_canonical_json(record: AuditRecord) -> None:
     assert ("left_behind" in fields) == bool(record.left_behind)
     assert ("previous_at_ms" in fields) == (record.previous_at_ms is not None)
     assert ("grouping" in fields) == bool(record.grouping)
+    assert ("spun_up_by" in fields) == bool(record.spun_up_by)
     text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
     assert digest_of(record) == hashlib.sha256(text.encode()).hexdigest()
 

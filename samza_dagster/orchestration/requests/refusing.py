@@ -11,7 +11,7 @@ from samza_dagster.errors import Refused, SamzaDagsterError
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.moves import find_processor, standbys_of
+from samza_dagster.orchestration.plans.move import find_processor, standbys_of
 from samza_dagster.orchestration.show.tables import table_within
 
 if TYPE_CHECKING:

@@ -10,35 +10,41 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
-from samza_dagster.orchestration.acting import carry_out, move, reserve, stop, verify_placement
+from samza_dagster.orchestration.chain import root_run_id
 from samza_dagster.orchestration.config import MoveViaNewStandbyConfig
-from samza_dagster.orchestration.extra_standby import (
+from samza_dagster.orchestration.moves.acting import (
+    carry_out,
+    move,
+    reserve,
+    stop,
+    verify_placement,
+)
+from samza_dagster.orchestration.moves.extra_standby import (
     GIVES_PLACE,
     Leaving,
     remove_standby,
     settled,
 )
-from samza_dagster.orchestration.follow import (
+from samza_dagster.orchestration.moves.phases import SPIN_UP, MovePhases
+from samza_dagster.orchestration.moves.planning import PLAN, plan_op
+from samza_dagster.orchestration.moves.spun_up import note_spin_up, started_anew
+from samza_dagster.orchestration.plans import decisions
+from samza_dagster.orchestration.plans.conditions import Reported, WarmUp
+from samza_dagster.orchestration.plans.move import LOST, PLACE, RUNNING, CatchUp, MovePlan, host_map
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.requests.follow import (
     errors_as_failures,
     map_metadata,
     outcome_metadata,
-    root_run_id,
 )
-from samza_dagster.orchestration.moves import LOST, PLACE, RUNNING, CatchUp, MovePlan, host_map
-from samza_dagster.orchestration.phases import SPIN_UP, MovePhases
-from samza_dagster.orchestration.planning import PLAN, plan_op
-from samza_dagster.orchestration.plans import decisions
-from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.requests import Outcome, last_success, standing
+from samza_dagster.orchestration.requests.heartbeat import Heartbeat
+from samza_dagster.orchestration.requests.step_request import Outcome, last_success, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import clock, lag_svg, picture
 from samza_dagster.orchestration.show.plain_pictures import plain_lag, plain_maps
 from samza_dagster.orchestration.show.tables import table
-from samza_dagster.orchestration.spun_up import note_spin_up, started_anew
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.conditions import Reported, WarmUp
 from samza_dagster.orchestration.waits.continuation import seen_before, suspend
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from samza_dagster.lag import Heard, heard
-from samza_dagster.orchestration.moves import CatchUp
+from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.versioned import Versioned
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
+from samza_dagster.orchestration.chain import ROOT, read_back, root_run_id
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.deploy.submission import is_being_submitted
-from samza_dagster.orchestration.drain import ACTION, DrainHostConfig
-from samza_dagster.orchestration.follow import ROOT, errors_as_failures, root_run_id
-from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.drain.job import ACTION, DrainHostConfig
+from samza_dagster.orchestration.moves.planning import former_record, tag_run
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     budget_notices,
@@ -23,16 +23,16 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     units_plan_output,
 )
-from samza_dagster.orchestration.plan_record import read_back
-from samza_dagster.orchestration.planning import former_record, tag_run
+from samza_dagster.orchestration.plans.conditions import Wait, lags_by_processor
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units, still_on
+from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.units import UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.requests.follow import errors_as_failures
+from samza_dagster.orchestration.requests.heartbeat import wait_for
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import ACTION as ACTION_TAG
 from samza_dagster.orchestration.tags import GROUP, JOB, is_dry, tags_from_run_config
-from samza_dagster.orchestration.waits.conditions import Wait, lags_by_processor
-from samza_dagster.orchestration.waits.heartbeat import wait_for
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     WAITING,
@@ -42,7 +42,7 @@ from samza_dagster.orchestration.waits.waiting import (
 )
 
 if TYPE_CHECKING:
-    from samza_dagster.orchestration.refusing import Row
+    from samza_dagster.orchestration.requests.refusing import Row
 
 SETTLES_S = 10.0
 
@@ -58,7 +58,7 @@ def planned(
     host = config.host
 
     def explain() -> Sequence[Row]:
-        from samza_dagster.orchestration.refusing import hosts_for
+        from samza_dagster.orchestration.requests.refusing import hosts_for
 
         there = still_on(samza.client.view(), host)
         rows = (row for processor in there for row in hosts_for(samza.client, processor))

@@ -9,8 +9,8 @@ import dagster as dg
 
 from samza_dagster.errors import Refused
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.orchestration.moves import HostRow
-from samza_dagster.orchestration.requests import details_of, is_of_step
+from samza_dagster.orchestration.plans.move import HostRow
+from samza_dagster.orchestration.requests.step_request import details_of, is_of_step
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient

@@ -15,13 +15,14 @@ import dagster as dg
 
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.asking import write
-from samza_dagster.orchestration.follow import followed, root_run_id
-from samza_dagster.orchestration.moves import MovePlan
-from samza_dagster.orchestration.phases import RELOCATE, SPIN_UP, nothing
-from samza_dagster.orchestration.requests import Outcome, StepRequest, standing
+from samza_dagster.orchestration.chain import root_run_id
+from samza_dagster.orchestration.moves.phases import RELOCATE, SPIN_UP, nothing
+from samza_dagster.orchestration.moves.spun_up import started_anew
+from samza_dagster.orchestration.plans.move import MovePlan
+from samza_dagster.orchestration.requests.asking import write
+from samza_dagster.orchestration.requests.follow import followed
+from samza_dagster.orchestration.requests.step_request import Outcome, StepRequest, standing
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.spun_up import started_anew
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient

@@ -19,27 +19,28 @@ from samza_dagster.errors import DeadlineExceeded
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.asking import (
-    Reservation,
-    cancelled,
-    write,
-)
-from samza_dagster.orchestration.follow import (
-    failed,
-    followed,
-    request_metadata,
-    root_run_id,
-    waiting_line,
-)
-from samza_dagster.orchestration.moves import (
+from samza_dagster.orchestration.chain import root_run_id
+from samza_dagster.orchestration.moves.spun_up import refuse_beside_another, spun_up_there
+from samza_dagster.orchestration.plans.move import (
     FAIL_OVER,
     NEW_RUN,
     MovePlan,
     find_processor,
     host_for_standby,
 )
-from samza_dagster.orchestration.operations.verify import OwnCommits
-from samza_dagster.orchestration.requests import (
+from samza_dagster.orchestration.requests.asking import (
+    Reservation,
+    cancelled,
+    write,
+)
+from samza_dagster.orchestration.requests.follow import (
+    failed,
+    followed,
+    request_metadata,
+    waiting_line,
+)
+from samza_dagster.orchestration.requests.heartbeat import wait_for
+from samza_dagster.orchestration.requests.step_request import (
     ENDED,
     HELD,
     RESERVING,
@@ -52,9 +53,8 @@ from samza_dagster.orchestration.requests import (
     stage_named,
     standing,
 )
+from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.orchestration.spun_up import refuse_beside_another, spun_up_there
-from samza_dagster.orchestration.waits.heartbeat import wait_for
 from samza_dagster.placement import texts
 
 if TYPE_CHECKING:

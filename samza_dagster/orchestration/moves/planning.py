@@ -17,6 +17,13 @@ from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN, STANDBY
 from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.orchestration.chain import (
+    PLAN_RECORD,
+    former_plan,
+    kept,
+    others_of_chain,
+    read_back,
+)
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.config import (
     FailOverConfig,
@@ -27,9 +34,9 @@ from samza_dagster.orchestration.config import (
     RestartContainerConfig,
     SpinUpStandbyConfig,
 )
-from samza_dagster.orchestration.downtime import expected_downtime
-from samza_dagster.orchestration.follow import Metadata, errors_as_failures, others_of_chain
-from samza_dagster.orchestration.moves import (
+from samza_dagster.orchestration.moves.downtime import expected_downtime
+from samza_dagster.orchestration.plans import decisions
+from samza_dagster.orchestration.plans.move import (
     FAIL_OVER,
     PLACE,
     START_STANDBY,
@@ -38,9 +45,8 @@ from samza_dagster.orchestration.moves import (
     host_for_standby,
     standbys_of,
 )
-from samza_dagster.orchestration.plan_record import PLAN_RECORD, former_plan, kept, read_back
-from samza_dagster.orchestration.plans import decisions
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.requests.follow import Metadata, errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import hosts_table, lines_within, map_shown
 from samza_dagster.orchestration.tags import ACTION, JOB, tags_from_run_config
@@ -48,7 +54,7 @@ from samza_dagster.orchestration.waits.waiting import refuse_given_up
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient
-    from samza_dagster.orchestration.refusing import Row
+    from samza_dagster.orchestration.requests.refusing import Row
 
 PLAN = "plan"
 PREVIEW = "preview"
@@ -293,7 +299,7 @@ def describe(plan: MovePlan, view: "JobView", client: "PlacementClient") -> str:
     ]
     lines += lines_within(rows, MOST_OF_RULES, "| … | and {} more hosts | | | |")
     if refusal is not None:
-        from samza_dagster.orchestration.refusing import new_standby, rows_of
+        from samza_dagster.orchestration.requests.refusing import new_standby, rows_of
 
         about = new_standby(about) if plan.kind == START_STANDBY else about
         raise Refused(
@@ -339,7 +345,7 @@ def _steps(plan: MovePlan) -> list[str]:
 
 
 def _hosts(client: "PlacementClient", action: str, processor: str) -> "Sequence[Row]":
-    from samza_dagster.orchestration.refusing import (
+    from samza_dagster.orchestration.requests.refusing import (
         hosts_for,
         hosts_for_a_failover,
         hosts_for_a_new_standby,

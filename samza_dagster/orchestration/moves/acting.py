@@ -11,16 +11,21 @@ import dagster as dg
 from samza_dagster.errors import ActionFailed
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import FORCE_RESTART_LAST_SEEN, STANDBY
-from samza_dagster.orchestration.extra_standby import settled
-from samza_dagster.orchestration.follow import errors_as_failures, map_metadata, outcome_metadata
-from samza_dagster.orchestration.moves import (
+from samza_dagster.orchestration.moves.extra_standby import settled
+from samza_dagster.orchestration.moves.phases import MovePhases
+from samza_dagster.orchestration.plans.move import (
     START_STANDBY,
     MovePlan,
     host_map,
 )
-from samza_dagster.orchestration.operations.verify import Expected, Verification, not_running
-from samza_dagster.orchestration.phases import MovePhases
-from samza_dagster.orchestration.requests import Outcome
+from samza_dagster.orchestration.requests.follow import (
+    errors_as_failures,
+    map_metadata,
+    outcome_metadata,
+)
+from samza_dagster.orchestration.requests.heartbeat import seen_now, time_left, wait_for
+from samza_dagster.orchestration.requests.step_request import Outcome
+from samza_dagster.orchestration.requests.verify import Expected, Verification, not_running
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.plain_pictures import plain_maps, plain_timeline
 from samza_dagster.orchestration.show.tables import (
@@ -29,11 +34,10 @@ from samza_dagster.orchestration.show.tables import (
     timeline_shown,
     timeline_table,
 )
-from samza_dagster.orchestration.waits.heartbeat import seen_now, time_left, wait_for
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient, ProcessorView
-    from samza_dagster.orchestration.refusing import Row
+    from samza_dagster.orchestration.requests.refusing import Row
 
 
 @dg.op(out=dg.Out(Outcome, description="The standby's request, or the one of the whole move."))
@@ -87,7 +91,7 @@ def carry_out(
     about = plan.standby if apart and plan.standby else plan.processor
 
     def explain() -> "Sequence[Row]":
-        from samza_dagster.orchestration.refusing import hosts_for, hosts_for_a_new_standby
+        from samza_dagster.orchestration.requests.refusing import hosts_for, hosts_for_a_new_standby
 
         if plan.kind == START_STANDBY:
             return hosts_for_a_new_standby(samza.client, about)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.orchestration.chain import ROOT, chain_of, read_back
 from samza_dagster.orchestration.deploy.submission import is_never_submitted
-from samza_dagster.orchestration.follow import ROOT, chain_of, errors_as_failures
-from samza_dagster.orchestration.moves import host_map
+from samza_dagster.orchestration.moves.planning import former_record, tag_run
+from samza_dagster.orchestration.moves.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     budget_notices,
@@ -22,16 +23,15 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     units_plan_output,
 )
-from samza_dagster.orchestration.plan_record import read_back
-from samza_dagster.orchestration.planning import former_record, tag_run
+from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.reconcile import Finding, WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.units import Unit, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.reconcile import ACTION, ReconcileConfig
+from samza_dagster.orchestration.reconcile.job import ACTION, ReconcileConfig
+from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import table_within
 from samza_dagster.orchestration.show.units import MOST_OF_ONE
-from samza_dagster.orchestration.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
 from samza_dagster.orchestration.tags import JOB, job_tag
 from samza_dagster.orchestration.waits.waiting import CANCELLED
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed
-from samza_dagster.orchestration.follow import others_of_chain
-from samza_dagster.orchestration.moves import LAST_SEEN_STATE, RUNNING
+from samza_dagster.orchestration.chain import others_of_chain
+from samza_dagster.orchestration.plans.move import LAST_SEEN_STATE, RUNNING
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView, ReplicaLag

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.orchestration.moves import HostRow, host_map
-from samza_dagster.orchestration.requests import ENDED, Moment, Outcome, follow
+from samza_dagster.orchestration.plans.move import HostRow, host_map
+from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, time_left
+from samza_dagster.orchestration.requests.step_request import ENDED, Moment, Outcome, follow
 from samza_dagster.orchestration.show.tables import (
     hosts_table,
     map_shown,
@@ -20,44 +21,12 @@ from samza_dagster.orchestration.show.tables import (
     timeline_table,
 )
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.heartbeat import Heartbeat, seen_now, time_left
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.orchestration.refusing import Explain
+    from samza_dagster.orchestration.requests.refusing import Explain
 
 Metadata = dict[str, dg.MetadataValue | str | float | int | bool]
-ROOT = "samza/root"
-
-
-def root_run_id(context: dg.OpExecutionContext) -> str:
-    """The first run of the chain of re-executions and continuing runs that this one belongs to.
-
-    The requests' uuids derive from it. A run that continues one which waited has it as a
-    tag; a re-execution of such a run that lost the tag finds it in the run it began with.
-    """
-    run = context.run
-    tagged = run.tags.get(ROOT)
-    if tagged or run.root_run_id is None:
-        return tagged or run.run_id
-    first = context.instance.get_run_by_id(run.root_run_id)
-    return (first.tags.get(ROOT) if first is not None else None) or run.root_run_id
-
-
-def chain_of(instance: dg.DagsterInstance, root: str) -> list[dg.DagsterRun]:
-    """All runs of a chain of re-executions and continuing runs, the first one first."""
-    found = {run.run_id: run for run in instance.get_runs(dg.RunsFilter(tags={ROOT: root}))}
-    for member in {root, *(run.root_run_id or run.run_id for run in found.values())}:
-        if instance.get_run_by_id(member) is not None:
-            group = instance.get_run_group(member)
-            found |= {run.run_id: run for run in (group[1] if group else ())}
-    return sorted(found.values(), key=lambda run: run.run_id != root)
-
-
-def others_of_chain(context: dg.OpExecutionContext) -> list[dg.DagsterRun]:
-    """The other runs of this run's chain, the first one first."""
-    runs = chain_of(context.instance, root_run_id(context))
-    return [run for run in runs if run.run_id != context.run.run_id]
 
 
 @contextmanager
@@ -69,7 +38,7 @@ def errors_as_failures(explain: Explain | None = None) -> Generator[None]:
     try:
         yield
     except SamzaDagsterError as error:
-        from samza_dagster.orchestration.refusing import shown
+        from samza_dagster.orchestration.requests.refusing import shown
 
         parts = {"asked": error.asked, "seen": error.seen, "fix": error.fix}
         raise dg.Failure(

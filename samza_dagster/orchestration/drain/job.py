@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import Field
 
 from samza_dagster.orchestration.config import HostOrEmpty, Hosts, IfItFailsConfig
-from samza_dagster.orchestration.planning import PLAN, plan_outs
+from samza_dagster.orchestration.moves.planning import PLAN, plan_outs
 from samza_dagster.orchestration.plans.units import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -46,9 +46,9 @@ def plan_drain_host(
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
     """Chooses for each container on the host how it leaves and where to; all together or none."""
-    from samza_dagster.orchestration import drain_run
+    from samza_dagster.orchestration.drain import run
 
-    yield from drain_run.planned(context, config, samza, samza_policies)
+    yield from run.planned(context, config, samza, samza_policies)
 
 
 @dg.op(
@@ -62,9 +62,9 @@ def drain(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
     """Moves them, at most so many at a time; ends when none of the job is on the host."""
-    from samza_dagster.orchestration import drain_run
+    from samza_dagster.orchestration.drain import run
 
-    yield from drain_run.drained(context, plan, samza)
+    yield from run.drained(context, plan, samza)
 
 
 @dg.graph(name=ACTION)

@@ -12,7 +12,7 @@ import dagster as dg
 from pydantic import Field
 
 from samza_dagster.orchestration.config import Names, Pins
-from samza_dagster.orchestration.planning import PLAN, plan_outs
+from samza_dagster.orchestration.moves.planning import PLAN, plan_outs
 from samza_dagster.orchestration.plans.units import SeveralConfig, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
@@ -58,9 +58,9 @@ def plan_reconcile(
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
     """Compares the job with its wanted placement; tells the steps between them, with reasons."""
-    from samza_dagster.orchestration import reconcile_run
+    from samza_dagster.orchestration.reconcile import run
 
-    yield from reconcile_run.planned(context, config, samza, samza_policies)
+    yield from run.planned(context, config, samza, samza_policies)
 
 
 @dg.op(out=dg.Out(int, is_required=False, description="Steps that were needed."))
@@ -68,9 +68,9 @@ def carry_out_reconcile(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
     """Asks for what isn't as wanted, one at a time in each group; fails in the end if one couldn't."""
-    from samza_dagster.orchestration import reconcile_run
+    from samza_dagster.orchestration.reconcile import run
 
-    yield from reconcile_run.reconciled(context, plan, samza)
+    yield from run.reconciled(context, plan, samza)
 
 
 @dg.graph(name=ACTION)

@@ -8,8 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.orchestration.plans.conditions import behind, lags_by_processor, reasons_unknown
 from samza_dagster.orchestration.ticks import elapsed_ms
-from samza_dagster.orchestration.waits.conditions import behind, lags_by_processor, reasons_unknown
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.requests import request_uuid
+from samza_dagster.orchestration.requests.step_request import request_uuid
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient

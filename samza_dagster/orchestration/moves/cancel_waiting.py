@@ -8,14 +8,15 @@ import dagster as dg
 from pydantic import Field
 
 from samza_dagster.errors import Refused
+from samza_dagster.orchestration.chain import ROOT, root_run_id
 from samza_dagster.orchestration.config import AskedConfig
-from samza_dagster.orchestration.extra_standby import remove_standby
-from samza_dagster.orchestration.follow import ROOT, errors_as_failures, root_run_id
-from samza_dagster.orchestration.planning import tag_run
+from samza_dagster.orchestration.moves.extra_standby import remove_standby
+from samza_dagster.orchestration.moves.planning import tag_run
+from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.tags import JOB, job_tag
-from samza_dagster.orchestration.waits.conditions import Wait
 from samza_dagster.orchestration.waits.waiting import (
     CANCELLED,
     WAITS_FOR,

@@ -1,0 +1,1 @@
+"""`drain_host`: the job that empties a host."""

@@ -1,0 +1,1 @@
+"""`reconcile`: the job that mends a placement."""

@@ -1,0 +1,1 @@
+"""A request as a step of a run: asked once, followed, told, verified."""
