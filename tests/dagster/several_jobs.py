@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
-from fake_lookout import LOOKOUTS, LookoutClient
 from fake_placement import WORLDS, FakeClient, World
+from lookout import LOOKOUTS
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -22,7 +22,7 @@ class Worlds(SamzaClientResource):
 
     def open_client(self) -> Any:
         if self.bootstrap_servers == "watched":
-            return LookoutClient(LOOKOUTS[self.job])
+            return LOOKOUTS[self.job].client()
         return FakeClient(WORLDS[self.job])
 
     def deployed_jobs(self) -> list[str]:

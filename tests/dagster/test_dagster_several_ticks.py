@@ -9,7 +9,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_lookout import LOOKOUTS, Lookout
+from lookout import LOOKOUTS, Lookout
 from several_jobs import Worlds, loaded, tick, ticking, two_jobs
 
 from samza_dagster.errors import Unreachable

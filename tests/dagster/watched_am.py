@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 import dagster as dg
-from fake_lookout import DictKeeper, ListEvents
+from lookout import DictKeeper, ListEvents
 
 from samza_dagster.client.views import (
     LAST_SEEN_STATE,
