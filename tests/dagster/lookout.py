@@ -14,7 +14,9 @@ from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch.stored import UNKNOWN, Log
-from tests.rig.played_job import BEGIN_MS, PlayedJob, commit, partition_of
+from tests.rig.played_job import BEGIN_MS, PlayedJob
+from tests.rig.played_stores import partition_of
+from tests.rig.played_topics import commit
 
 
 @dataclass(eq=False)
