@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import urllib.request
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from email.message import Message
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -37,6 +37,32 @@ def commit(processor: str, offset: int, position: int, at_ms: int) -> TopicRecor
     inputs = {f"kafka.{INPUT}.{partition_of(processor)}": str(offset)}
     value = json.dumps({"input-offsets": inputs}).encode()
     return TopicRecord(key, value, at_ms, position)
+
+
+def report(
+    processor: str,
+    incarnation: str,
+    host: str,
+    at_ms: int,
+    applied: Sequence[int | None],
+    came_ms: int,
+) -> TopicRecord:
+    """What a container reports of its task: the last offset applied of each store's changelog, None: of none yet."""
+    header = {
+        "job-name": JOB,
+        "job-id": JOB_ID,
+        "source": f"TaskName-{task_of(processor)}",
+        "host": host,
+        "exec-env-container-id": incarnation,
+        "time": at_ms,
+    }
+    gauges: dict[str, Any] = {"commit-calls": int(None not in applied)}
+    for n, offset in enumerate(applied):
+        if offset is not None and is_standby(processor):
+            gauges[f"kafka-{CHANGELOG}-{n}-{partition_of(processor)}-offset"] = str(offset)
+    metrics = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
+    value = json.dumps({"header": header, "metrics": metrics}).encode()
+    return TopicRecord(None, value, came_ms)
 
 
 class Topics:
@@ -73,9 +99,22 @@ class Topics:
             return iter(self._job.commits())
         if topic != METRICS:
             return iter(())
-        ends = self._ends()
-        reports = [self._report(pid, ends[group_of(pid)]) for pid in self._job.at]
-        return (one for one in reports if one is not None)
+        return (one for one in self.reports() if one is not None)
+
+    def reports(self) -> Iterable[TopicRecord | None]:
+        """The newest of each container."""
+        ends, job = self._ends(), self._job
+        for pid in job.at:
+            left = job.lags_of(pid)
+            if left is None:
+                continue
+            of_group = ends[group_of(pid)]
+            applied = [
+                None if n is None else end - 1 - n for end, n in zip(of_group, left, strict=False)
+            ]
+            yield report(
+                pid, job.incarnation(pid), job.at[pid], job.reported_at(pid), applied, job.now_ms
+            )
 
     def _ends(self) -> dict[str, list[int]]:
         """Of the changelogs of each group: the standby that is farthest behind has applied offset 1,000."""
@@ -86,27 +125,6 @@ class Topics:
                 of_group.extend([1_001] * (n + 1 - len(of_group)))
                 of_group[n] = max(of_group[n], 1_001 + (left or 0))
         return ends
-
-    def _report(self, pid: str, ends: list[int]) -> TopicRecord | None:
-        job, left = self._job, self._job.lags_of(pid)
-        if left is None or job.report_every_s is None:
-            return None
-        at_ms, number = job.reported_at(pid), partition_of(pid)
-        header = {
-            "job-name": JOB,
-            "job-id": JOB_ID,
-            "source": f"TaskName-{task_of(pid)}",
-            "host": job.at[pid],
-            "exec-env-container-id": job.incarnation(pid),
-            "time": at_ms,
-        }
-        gauges: dict[str, Any] = {"commit-calls": int(None not in left)}
-        for n, (end, behind) in enumerate(zip(ends, left, strict=False)):
-            if behind is not None and is_standby(pid):
-                gauges[f"kafka-{CHANGELOG}-{n}-{number}-offset"] = str(end - 1 - behind)
-        metrics = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
-        value = json.dumps({"header": header, "metrics": metrics}).encode()
-        return TopicRecord(None, value, job.now_ms)
 
 
 class Pages(urllib.request.BaseHandler):
