@@ -31,6 +31,7 @@ from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import coordinator_stream_topic
 from samza_dagster.sandbox.broker import Broker
 from tests.rig.am_rules import deployed
+from tests.rig.sensor_ticks import tick
 
 LOAD = """
 import json, sys, time
@@ -104,16 +105,8 @@ def ticks(servers: str, jobs: list[str], home: Path) -> dict[str, dict[str, Any]
             cursor: str | None = None
             for _ in range(3):
                 wall, processor = time.monotonic(), time.process_time()
-                with dg.build_sensor_context(
-                    instance=instance,
-                    repository_def=repository,
-                    cursor=cursor,
-                    resources=dict(repository.get_top_level_resources()),
-                ) as context:
-                    told = sensor.evaluate_tick(context)
+                told = tick(instance, repository, sensor.name, cursor)
                 cursor = told.cursor
-                for event in told.asset_events:
-                    instance.report_runless_asset_event(event)
                 found[sensor.name] = {
                     "tick_s": round(time.monotonic() - wall, 3),
                     "processor_s": round(time.process_time() - processor, 3),

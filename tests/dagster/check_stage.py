@@ -19,7 +19,7 @@ from dagster._core.scheduler.instigation import (
     SensorInstigatorData,
 )
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
-from fake_lookout import LOOKOUTS, FakeWatch, Lookout
+from lookout import LOOKOUTS, FakeWatch, Lookout
 
 from samza_dagster.orchestration.assets.readiness import outside_checks_now
 from samza_dagster.orchestration.policies import PlacementPolicies

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
-from fake_lookout import LOOKOUTS, LookoutClient
 from fake_placement import WORLDS, FakeClient, World
+from lookout import LOOKOUTS
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -22,7 +22,7 @@ class Worlds(SamzaClientResource):
 
     def open_client(self) -> Any:
         if self.bootstrap_servers == "watched":
-            return LookoutClient(LOOKOUTS[self.job])
+            return LOOKOUTS[self.job].client()
         return FakeClient(WORLDS[self.job])
 
     def deployed_jobs(self) -> list[str]:
@@ -56,37 +56,3 @@ def two_jobs(home: str) -> Iterator[dg.DagsterInstance]:
         yield made
     WORLDS.clear()
     LOOKOUTS.clear()
-
-
-@contextmanager
-def ticking(
-    instance: dg.DagsterInstance, several: dg.RepositoryDefinition, cursor: str | None = None
-) -> Iterator[dg.SensorEvaluationContext]:
-    with dg.build_sensor_context(
-        instance=instance,
-        repository_def=several,
-        cursor=cursor,
-        resources=dict(several.get_top_level_resources()),
-    ) as context:
-        yield context
-
-
-def tick(
-    instance: dg.DagsterInstance,
-    several: dg.RepositoryDefinition,
-    sensor: str,
-    cursor: str | None = None,
-) -> Any:
-    """A tick, and what the daemon does with its result."""
-    with ticking(instance, several, cursor) as context:
-        result = several.get_sensor_def(sensor).evaluate_tick(context)
-    for one in result.dynamic_partitions_requests or []:
-        name, keys = one.partitions_def_name, list(one.partition_keys)
-        if isinstance(one, dg.AddDynamicPartitionsRequest):
-            instance.add_dynamic_partitions(name, keys)
-        else:
-            for key in keys:
-                instance.delete_dynamic_partition(name, key)
-    for event in result.asset_events:
-        instance.report_runless_asset_event(event)
-    return result

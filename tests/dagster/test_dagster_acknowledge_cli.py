@@ -9,10 +9,11 @@ from pathlib import Path
 import dagster as dg
 import pytest
 from click.testing import CliRunner
-from fake_lookout import Lookout, LookoutClient
+from lookout import Lookout
 
 from samza_dagster.cli.main import cli
 from samza_dagster.cli.options import Target
+from samza_dagster.client import PlacementClient
 from samza_dagster.orchestration.watch.reported import acknowledged
 from samza_dagster.orchestration.watch.stored import InstanceEvents
 
@@ -25,8 +26,8 @@ def job(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
     world = Lookout()
 
-    def client(_: Target) -> AbstractContextManager[LookoutClient]:
-        return nullcontext(LookoutClient(world))
+    def client(_: Target) -> AbstractContextManager[PlacementClient]:
+        return nullcontext(world.client())
 
     monkeypatch.setattr(Target, "client", client)
 

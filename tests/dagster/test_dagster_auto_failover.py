@@ -7,9 +7,10 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_lookout import LOOKOUTS, FakeWatch, Lookout, LookoutClient
 from fake_placement import Killed
+from lookout import LOOKOUTS, FakeWatch, Lookout
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.tags import GROUP, JOB
 from samza_dagster.orchestration.watch import failover_tick as module
@@ -165,21 +166,17 @@ def rows(shown: Any) -> list[dict[str, Any]]:
     return [record.data for record in shown.records]
 
 
-def test_the_run_watches_explains_and_records(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_run_watches_explains_and_records(stage: Stage) -> None:
     """Timeline, map before and after, the rules, and what looked bad."""
     run = asked_run(stage)
     (uuid,) = stage.world.asked
     stage.world.answer(uuid, StatusCode.IN_PROGRESS, "Preferred Resources requested")
-    waits = LookoutClient.wait
 
-    def over_meanwhile(self: LookoutClient, *arguments: Any, **more: Any) -> Any:
+    def over() -> None:
         stage.world.now_ms += 900
         stage.world.fail_over_done(uuid)
-        return waits(self, *arguments, **more)
 
-    monkeypatch.setattr(LookoutClient, "wait", over_meanwhile)
+    stage.world.meanwhile = [over]
     result = stage.run(audit_job("demo/1"), run.run_config)
     assert result.success
     assert result.output_for_node("watch_request") == "host-1"
@@ -228,14 +225,14 @@ def test_a_request_that_fails_while_kafka_goes_away_still_tells_the_coordinator_
     run = asked_run(stage)
     (uuid,) = stage.world.asked
     stage.world.answer(uuid, StatusCode.FAILED, "no room")
-    waits = LookoutClient.wait
+    waits = PlacementClient.wait
 
-    def away_after(self: LookoutClient, *arguments: Any, **more: Any) -> Any:
+    def away_after(self: PlacementClient, *arguments: Any, **more: Any) -> Any:
         answered = waits(self, *arguments, **more)
         stage.world.away = True
         return answered
 
-    monkeypatch.setattr(LookoutClient, "wait", away_after)
+    monkeypatch.setattr(PlacementClient, "wait", away_after)
     result = stage.run(audit_job("demo/1"), run.run_config)
     data = result.failure_data_for_node("watch_request")
     assert data is not None
@@ -260,7 +257,7 @@ def test_a_run_that_is_killed_in_an_op_is_executed_again_and_asks_nothing(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(LookoutClient, where, die)
+        patch.setattr(PlacementClient, where, die)
         assert not stage.run(audit_job("demo/1"), run.run_config).success
     assert stage.run(audit_job("demo/1"), run.run_config).success
     assert list(stage.world.asked) == [uuid]

@@ -129,7 +129,7 @@ def test_the_first_mode_on_an_am_only_records() -> None:
     (event,) = watching.go_on(180)
     assert event.metadata["verdict"].value == "shadow"
     assert event.metadata["action"].value == "move-with-standby"
-    assert world.asked == []
+    assert world.placed == []
     assert watching.runs == []
 
 
@@ -159,7 +159,7 @@ def test_in_act_a_frozen_active_is_moved_by_one_run() -> None:
     assert (config["processor"], config["standby"]) == ("0", "0-0")
     assert run.tags["samza/container-group"] == "demo/1/0"
     assert run.run_key == watching.events.kept[0].metadata["request"].value
-    assert world.asked == []
+    assert world.placed == []
 
 
 def test_a_run_under_a_prefix_is_that_of_its_own_job() -> None:
@@ -181,7 +181,7 @@ def test_in_act_a_dead_standby_is_restarted_where_it_is() -> None:
     watching.go_on(300)
     world.freeze("1-0")
     watching.go_on(500)
-    assert world.asked == [("1-0", LAST_SEEN)]
+    assert world.placed == [("1-0", LAST_SEEN)]
     assert [run.job_name for run in watching.runs] == ["audit_failover"]
     (incident,) = scored(watching)
     assert incident.verdict == "ask"
@@ -197,7 +197,7 @@ def test_in_act_nothing_is_asked_for_what_an_am_does_itself_or_nobody_reads(faul
     watching.go_on(300)
     fault.inject(world)
     watching.go_on(1_200)
-    assert world.asked == []
+    assert world.placed == []
     assert watching.runs == []
 
 
@@ -231,7 +231,7 @@ def test_that_it_was_started_elsewhere_is_not_its_end() -> None:
     world.kill_node("nm0")
     watching.go_on(600)
     world.until(world.now_ms + 30_000)
-    assert world.localities["0"] != "nm0"
+    assert world.at["0"] != "nm0"
     world.processes["0"].stopped_ms = world.now_ms
     world.processes["0"].reported_ms = None
     watching.go_on(100)
@@ -261,9 +261,9 @@ def test_what_a_person_asked_is_not_the_am_s_own() -> None:
     watching.go_on(300)
     world.freeze("0")
     watching.go_on(300)
-    world.place("0-0", "nm2")
+    world.client().place("0-0", "nm2")
     watching.go_on(20)
-    world.place("0", "nm1")
+    world.client().place("0", "nm1")
     watching.go_on(150)
     (incident,) = scored(watching)
     assert incident.outcome == "done on request"
@@ -351,7 +351,7 @@ def test_a_standby_that_stood_and_was_helped_is_told_again_when_it_freezes() -> 
     watching.go_on(300)
     world.kill_restore_thread("1-0")
     assert told(watching.go_on(180)) == [("standby-stands", "1-0")]
-    world.place("1-0", LAST_SEEN)
+    world.client().place("1-0", LAST_SEEN)
     watching.go_on(600)
     world.freeze("1-0")
     assert told(watching.go_on(180)) == [("silent", "1-0")]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 import pytest
-from fake_lookout import DictKeeper, Lookout, LookoutClient
+from lookout import DictKeeper, Lookout
 
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.tags import EVENT
@@ -40,7 +40,7 @@ class Sensor:
             world.alive()
             events = InstanceEvents(self.instance, self.key)
             tick = Tick(
-                LookoutClient(world),
+                world.client(),
                 events,
                 self.keeper,
                 self.settings,

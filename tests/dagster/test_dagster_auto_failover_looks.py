@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import dagster as dg
 import pytest
-from fake_lookout import Lookout, LookoutClient
+from lookout import Lookout
 
 from samza_dagster.orchestration.watch.failover_tick import Tick, watch
 from samza_dagster.orchestration.watch.hysteresis import SAME_LOOK_MS
@@ -58,7 +58,7 @@ class Ticking:
     def tick(self, cursor: str | None = None) -> tuple[Tick, Memory]:
         events = InstanceEvents(self.instance)
         keeper = InstanceKeeper(self.instance)
-        tick = Tick(LookoutClient(self.world), events, keeper, self.settings, self.now)
+        tick = Tick(self.world.client(), events, keeper, self.settings, self.now)
         return tick, watch(tick, cursor, clock=self.seconds, pause=self.pause)
 
 

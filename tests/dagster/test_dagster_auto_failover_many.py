@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from fake_lookout import DictKeeper, ListEvents, Lookout, LookoutClient
+from lookout import DictKeeper, ListEvents, Lookout
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.watch.failover_tick import Tick, quiet
@@ -39,7 +39,7 @@ class Watch:
         for _ in range(times):
             world.now_ms += 5_000
             world.alive()
-            client = LookoutClient(world)
+            client = world.client()
             tick = Tick(client, self.events, self.keeper, self.settings, lambda: world.now_ms)
             began = time.process_time()
             self.memory = tick.run(self.cursor)
@@ -78,7 +78,7 @@ def down(world: Lookout, many: int) -> None:
     world.states |= {f"{n}-0": "waiting" for n in range(20, 20 + many)}
 
 
-def large(actives: int = 170) -> Lookout:
+def large(actives: int = 60) -> Lookout:
     return Lookout(actives=actives, host_count=actives)
 
 
@@ -95,7 +95,7 @@ def test_a_new_trouble_is_told_however_many_stand(
     mode: Mode, trouble: Callable[[Lookout, int], None], many: int
 ) -> None:
     """An active that is stuck, within three looks and the two in which it is told; each of them once."""
-    watch = Watch(large(), mode)
+    watch = Watch(large(30 + many), mode)
     trouble(watch.world, many)
     watch.tick(40)
     watch.world.backlog["0"] = STUCK

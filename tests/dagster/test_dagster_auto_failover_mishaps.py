@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from fake_lookout import DictKeeper, ListEvents, Lookout, LookoutClient
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lookout import DictKeeper, ListEvents, Lookout
 
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
@@ -63,7 +63,7 @@ class Story:
         if self.cursor is None or world.beat_ms != self.known_beat_ms:
             self.heard_ms = world.now_ms
         for _ in range(2 if mishap == "twice" else 1):
-            client = LookoutClient(world)
+            client = world.client()
             tick = Tick(client, self.events, self.keeper, self.settings, lambda: world.now_ms)
             if mishap == "killed after it asked":
                 world.after_ask = self._die

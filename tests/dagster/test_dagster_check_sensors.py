@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 import pytest
 from check_stage import Stage, on_stage
-from fake_lookout import DictKeeper, FakeWatch, ListEvents, Lookout, LookoutClient
+from lookout import DictKeeper, FakeWatch, ListEvents, Lookout
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import Unreachable
+from samza_dagster.metadata.resource_manager import Application, Cluster
 from samza_dagster.orchestration.assets.readiness import (
     ReadinessConfig,
     readiness_now,
@@ -67,21 +69,21 @@ def test_a_cursor_that_isnt_understood_is_told_and_costs_nothing_that_was_told(
 
 
 @pytest.mark.parametrize("sensor", ["invariants", "lag_slo"])
-def test_a_tick_reads_the_job_once_beside_its_lags(
+def test_a_tick_reads_the_job_for_its_lags_and_once_after_them(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, sensor: str
 ) -> None:
     """Each reading is the whole stream of a job that may have a thousand containers."""
     if sensor == "lag_slo":
         stage.sensor = lag_slo_sensor(LagSlo())
-    real, read = LookoutClient.view, list[int]()
+    real, read = PlacementClient.view, list[int]()
 
-    def view(client: LookoutClient) -> JobView:
+    def view(client: PlacementClient) -> JobView:
         read.append(1)
         return real(client)
 
-    monkeypatch.setattr(LookoutClient, "view", view)
+    monkeypatch.setattr(PlacementClient, "view", view)
     stage.tick()
-    assert len(read) == 1
+    assert len(read) == 2
 
 
 def test_lags_that_cant_be_read_leave_the_objective_unjudged_and_the_tick_goes_on(
@@ -90,12 +92,12 @@ def test_lags_that_cant_be_read_leave_the_objective_unjudged_and_the_tick_goes_o
     """What can't be read for them may be what the job's view needs, too."""
     away = Unreachable("the state topic", seen="no leader", fix="start its broker")
 
-    def fails(_: LookoutClient) -> None:
+    def fails(_: PlacementClient) -> None:
         raise away
 
-    monkeypatch.setattr(LookoutClient, "view", fails)
-    monkeypatch.setattr(LookoutClient, "lag", fails)
-    tick = lag_slo_tick(LookoutClient(stage.world), LagSlo(), stage.world.now_ms)
+    monkeypatch.setattr(PlacementClient, "view", fails)
+    monkeypatch.setattr(PlacementClient, "lag", fails)
+    tick = lag_slo_tick(stage.world.client(), LagSlo(), stage.world.now_ms)
     board, _ = tick.run(None, "demo/1", stage.instance, stage.world.now_ms)
     assert NOT_JUDGED in board.checks[OBJECTIVE]
 
@@ -148,17 +150,18 @@ def test_of_a_dead_job_it_is_told_that_it_is_dead_and_nothing_that_nobody_would_
         stage.sensor = lag_slo_sensor(LagSlo(breach_looks=2, breach_s=10, recovery_looks=2))
     stage.world.coordinator = "samza"
     stage.tick()
-    stage.world.dead = "YARN's ResourceManager: application_1_0004 is FAILED"
+    failed_job = Application("application_1_0004", "FAILED")
+    stage.world.yarn = Cluster("http://rm:8088", {}, failed_job)
     stage.world.behind = dict.fromkeys(stage.world.at, None)
     told = {**stage.tick(times=2), **stage.tick(times=6)}  # of lags when a report is due again
     failed = {"lag_objective"} if slo else {"replicas_present", "standbys_within_limit"}
     assert {name for name, event in told.items() if not event.passed} == failed
     for name in failed:
         assert told[name].severity == dg.AssetCheckSeverity.ERROR
-        assert told[name].description == f"job: {stage.world.dead}"
+        assert told[name].description == f"job: YARN's ResourceManager: {failed_job}"
         rows = told[name].metadata["what_was_seen"].value.records  # type: ignore[union-attr]
         assert [row.data["what_to_do"][:20] for row in rows] == ["deploy the job again"]
-    stage.world.dead, stage.world.behind = None, {}
+    stage.world.yarn, stage.world.behind = None, {}
     over = stage.tick(times=2)
     assert {name for name, event in over.items() if event.passed} == failed
 
@@ -288,7 +291,7 @@ def fleet() -> Lookout:
     world.backlog = {str(n): (20_000, n) for n in range(500)}
     world.words["host-7"] = 20_000
     for number in range(10):
-        world.reported_ms[f"{number}-0"] = None
+        world.mute.add(f"{number}-0")
     return world
 
 
@@ -296,7 +299,7 @@ def fleet() -> Lookout:
 def test_a_tick_over_a_thousand_containers_stays_under_two_seconds(what: str) -> None:
     """Processor time, of the slowest of five looks; what Kafka takes comes on top."""
     world = fleet()
-    client = LookoutClient(world)
+    client = world.client()
     events = ListEvents()
     with dg.DagsterInstance.ephemeral() as instance:
 

@@ -79,7 +79,6 @@ def without_headway(stage: Stage, times: int) -> None:
     stage.sensor = lag_slo_sensor(SECONDS)
     stage.tick()
     stage.world.behind["1-0"] = 50_000
-    stage.world.applied["1-0"] = 1_000
     stage.tick(times=times)
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import dagster as dg
 import pytest
 from fake_placement import WORLDS, World
-from several_jobs import component, loaded, tick, two_jobs
+from several_jobs import component, loaded, two_jobs
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.tags import GROUP, JOB, SLOT, tags_from_run_config
+from tests.rig.sensor_ticks import tick
 
 pytestmark = pytest.mark.dagster
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_lookout import LOOKOUTS, Lookout
-from several_jobs import Worlds, loaded, tick, ticking, two_jobs
+from lookout import LOOKOUTS, Lookout
+from several_jobs import Worlds, loaded, two_jobs
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration import job_sensor
@@ -18,6 +18,7 @@ from samza_dagster.orchestration.job_sensor import JobCursors, JobTick, of_every
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch import check_tick
 from samza_dagster.orchestration.watch.evaluations import newest_evaluation
+from tests.rig.sensor_ticks import tick, ticking
 
 pytestmark = pytest.mark.dagster
 

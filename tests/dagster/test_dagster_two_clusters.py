@@ -11,8 +11,8 @@ from typing import Any
 import dagster as dg
 import pytest
 from click.testing import CliRunner
-from fake_lookout import LOOKOUTS, FakeWatch, Lookout
 from fake_placement import WORLDS, FakeSamza, World
+from lookout import LOOKOUTS, FakeWatch, Lookout
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.cli.main import cli
@@ -358,7 +358,7 @@ def test_an_acknowledgement_in_the_cluster_without_a_prefix_lifts_no_block_of_th
     )
     assert done.success
     for one in watched:
-        one.world.asked.clear()
+        one.world.own.clear()
     assert [t for _ in range(4) for t in east.tick()] == ["host-sick held"]
     assert [t for _ in range(4) for t in plain.tick()] == ["host-sick ask"]
     event = acknowledgement("demo/1", "0", at_ms=0, who="me", why="both were looked at")

@@ -8,29 +8,25 @@ second, some reports late, and some but no two in turn lost; reports older than 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import dagster as dg
-from fake_lookout import DictKeeper, ListEvents
+from lookout import DictKeeper, ListEvents
 
-from samza_dagster.client.views import (
-    LAST_SEEN_STATE,
-    ActionView,
-    HostView,
-    InputLag,
-    JobView,
-    Look,
-    ProcessorView,
-    ReplicaLag,
-)
-from samza_dagster.metadata.resource_manager import Application
-from samza_dagster.model import PlacementRequest, TaskMode
+from samza_dagster.metadata.job_topics import OffsetRange
+from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
+from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.model import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.model.naming import LAST_SEEN, group_of, is_standby
+from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.orchestration.watch.failover_tick import Tick
 from samza_dagster.orchestration.watch.settings import AutoFailover
+from samza_dagster.placement import texts
+from tests.rig.played_job import BEGIN_MS, PlayedJob
+from tests.rig.played_stores import CHANGELOG
+from tests.rig.played_topics import Topics, commit, report
 
-BEGIN_MS = 1_700_000_000_000
 REPORT_MS = 60_000
 COMMIT_MS = 60_000
 A_SECOND = 1_000
@@ -60,7 +56,7 @@ class Process:
         return min(now_ms, self.stopped_ms or now_ms)
 
 
-class WatchedAm:
+class WatchedAm(PlayedJob):
     """Actives 0… with a standby each, on hosts in a ring; time passes by `until`."""
 
     def __init__(
@@ -73,24 +69,25 @@ class WatchedAm:
         resource_manager: bool = False,
         loses_reports: bool = False,
     ) -> None:
+        super().__init__(coordinator="samza")
+        self.topics = _AmTopics(self)
         self.rng = random.Random(seed)
-        self.hosts = [f"nm{n}" for n in range(hosts)]
+        self.nodes = [f"nm{n}" for n in range(hosts)]
         self.lag_as_reported, self.resource_manager = lag_as_reported, resource_manager
         self.loses_reports, self.backlog = loses_reports, 0
         self.yarn_state = "RUNNING"
-        self.now_ms, self.deployment, self.attempts = BEGIN_MS, "run-1", 1
+        self.attempts = 1
         self.processes: dict[str, Process] = {}
-        self.localities: dict[str, str] = {}
         self.dead_since: dict[str, int] = {}
-        self.in_flight: dict[str, tuple[str, str]] = {}
-        self.asked: list[tuple[str, str]] = []
+        self.placed: list[tuple[str, str]] = []
         self._later: list[tuple[int, Callable[[], None]]] = []
         for n in range(actives):
-            self._run(str(n), self.hosts[n % hosts])
+            self._run(str(n), self.nodes[n % hosts])
             self._run(
-                f"{n}-0", self.hosts[(n + actives) % hosts if hosts > actives else (n + 1) % hosts]
+                f"{n}-0", self.nodes[(n + actives) % hosts if hosts > actives else (n + 1) % hosts]
             )
-        self.localities = {p: process.host for p, process in self.processes.items()}
+        self.at = {p: process.host for p, process in self.processes.items()}
+        self._tell_yarn()
 
     # What happens.
 
@@ -104,6 +101,7 @@ class WatchedAm:
             act()
         self._report(ms)
         self.now_ms = ms
+        self._tell_yarn()
 
     def freeze(self, processor: str) -> None:
         process = self.processes[processor]
@@ -135,102 +133,70 @@ class WatchedAm:
             process.stopped_ms = self.now_ms
         self.yarn_state = "FAILED"
 
-    def place(self, processor: str, destination: str) -> str:
-        """A request as the AM carries it out: about ten seconds until SUCCEEDED."""
-        uuid = f"request-{len(self.asked)}"
-        self.asked.append((processor, destination))
-        self.in_flight[uuid] = (processor, destination)
-        host = self.localities[processor] if destination == LAST_SEEN else destination
+    def on_asked(self, uuid: str, request: OwnRequest | PlacementRequest) -> None:
+        """As the AM carries it out: about ten seconds until SUCCEEDED."""
+        processor, destination = request.processor_id, request.destination_host
+        self.placed.append((processor, destination))
+        host = self.at[processor] if destination == LAST_SEEN else destination
+        deployment = self.deployment
+
+        def answer(status: StatusCode, text: str) -> None:
+            told = PlacementResponse(
+                uuid=uuid,
+                deployment_id=deployment,
+                processor_id=processor,
+                destination_host=destination,
+                status_code=status,
+                timestamp=self.now_ms,
+                response_message=text,
+            )
+            self.respond(told)
 
         def succeeded() -> None:
-            del self.in_flight[uuid]
-            self._start(processor, host, says_so=True)
+            if self.deployment == deployment:
+                answer(StatusCode.SUCCEEDED, texts.started(host))
+                self._start(processor, host)
 
+        answer(StatusCode.IN_PROGRESS, texts.RESOURCES_REQUESTED)
         self._after(self.rng.randrange(5_800, 14_500), succeeded)
-        return uuid
 
     # What is seen.
 
-    def view(self) -> JobView:
-        known = set(self.localities.values()) | (
-            set(self.hosts) if self.resource_manager else set[str]()
-        )
-        application = Application("application_1_0001", self.yarn_state)
-        ended = self.resource_manager and application.has_ended
-        return JobView(
-            job_name="demo",
-            job_id="1",
-            deployment_id=self.deployment,
-            processors={
-                p: ProcessorView(
-                    p,
-                    TaskMode.STANDBY if is_standby(p) else TaskMode.ACTIVE,
-                    LAST_SEEN_STATE,
-                    host,
-                    tasks=(_task(p),),
-                    last_seen_host=host,
-                )
-                for p, host in sorted(self.localities.items())
-            },
-            hosts={h: HostView(h, "lost" if self._is_lost(h) else LAST_SEEN_STATE) for h in known},
-            actions=tuple(
-                ActionView(uuid, processor, to, "in_progress", self.now_ms)
-                for uuid, (processor, to) in self.in_flight.items()
-            ),
-            coordinator="samza",
-            report_every_s=REPORT_MS // 1000,
-            application=application if self.resource_manager else None,
-            dead=f"YARN's ResourceManager: {application}" if ended else None,
-        )
+    def lags_of(self, processor: str) -> list[int | None] | None:
+        return [0]
 
-    def look(self) -> Look:
-        lags = tuple(self._lag(p) for p in self.processes)
-        inputs = tuple(self._input_lag(p) for p in self.processes if not is_standby(p))
-        return Look(self.view(), lags, inputs)
-
-    def _lag(self, processor: str) -> ReplicaLag:
+    def report_of(self, processor: str) -> TopicRecord | None:
+        """The newest of its process, if one was ever written."""
         process = self.processes[processor]
-        reported = self._newest_report(process)
-        at_ms = reported if reported is not None else self.now_ms
-        end = _records(at_ms if self.lag_as_reported else self.now_ms)
-        applied = None
-        if reported is not None:
-            applied = _records(min(at_ms, process.thread_ms or at_ms)) - 1
-        observed, basis = reported, "metrics" if reported is not None else "none"
-        if reported is None and not is_standby(processor):
-            observed, basis = self._committed_ms(processor), "checkpoint"
-        return ReplicaLag(
-            processor,
-            _task(processor),
-            TaskMode.STANDBY if is_standby(processor) else TaskMode.ACTIVE,
-            "store",
-            "changelog",
-            int(group_of(processor)),
-            self.localities[processor],
-            end,
-            applied,
-            None if applied is None else end - 1 - applied,
-            observed,
-            basis,
-            process.name if reported is not None else "",
-        )
+        if process.reported_ms is None:
+            return None
+        at_ms = process.reported_ms
+        applied = _records(min(at_ms, process.thread_ms or at_ms)) - 1
+        return report(processor, process.name, process.host, at_ms, [applied], at_ms)
 
-    def _input_lag(self, processor: str) -> InputLag:
-        at_ms = self._committed_ms(processor)
-        committed, end = _records(at_ms) - 1 - self.backlog, _records(self.now_ms)
-        return InputLag(
-            processor, _task(processor), "input", 0, committed, end, end - 1 - committed, at_ms
-        )
+    def commits(self) -> Iterable[TopicRecord]:
+        actives = [p for p in self.processes if not is_standby(p)]
+        found: list[TopicRecord] = []
+        for number, pid in enumerate(actives):
+            at_ms = self._committed_ms(pid)
+            found.append(commit(pid, _records(at_ms) - 1 - self.backlog, number, at_ms))
+        return found
+
+    def inputs(self) -> Mapping[int, int]:
+        return {int(p): _records(self.now_ms) for p in self.processes if not is_standby(p)}
+
+    def _tell_yarn(self) -> None:
+        if self.resource_manager:
+            nodes = {
+                host: YarnNode(host, "LOST" if self._is_lost(host) else "RUNNING")
+                for host in self.nodes
+            }
+            application = Application("application_1_0001", self.yarn_state)
+            self.yarn = Cluster("http://rm:8088", nodes, application)
 
     def _committed_ms(self, processor: str) -> int:
         worked, second = self.processes[processor].worked_ms(self.now_ms), 7_000 * int(processor)
         return worked - (worked - BEGIN_MS - second - 3_000) % COMMIT_MS
-
-    def _newest_report(self, process: Process) -> int | None:
-        """By the host that the stream shows alone; those that are too old are no longer read."""
-        here = self.localities.get(process.name.partition("#")[0]) == process.host
-        newest = process.reported_ms if here else None
-        return newest if newest is not None and self.now_ms - newest <= 3 * REPORT_MS else None
 
     # How it goes on.
 
@@ -245,33 +211,30 @@ class WatchedAm:
                 process.next_ms += REPORT_MS + late
 
     def _run(self, processor: str, host: str) -> None:
-        count = sum(1 for _ in self.asked) + self.attempts
+        count = len(self.placed) + self.attempts
         name = f"{processor}#container_e01_{self.now_ms}_{count:02}"
         first_ms = self.now_ms + self.rng.randrange(5_000, REPORT_MS)
         self.processes[processor] = Process(name, host, self.now_ms, next_ms=first_ms)
 
-    def _start(self, processor: str, host: str, *, says_so: bool = False) -> None:
+    def _start(self, processor: str, host: str) -> None:
         """A process there; its locality comes later than what the AM says."""
         self._run(processor, host)
 
         def reported() -> None:
-            self.localities[processor] = host
+            self.at[processor] = host
 
-        if says_so:
-            reported()  # the client counts the newest SUCCEEDED
         self._after(self.rng.randrange(2_200, 6_300), reported)
 
     def new_attempt(self) -> None:
         """The job is deployed again, by YARN or by a person: all its containers start anew."""
         self.attempts, self.yarn_state = self.attempts + 1, "RUNNING"
         self.deployment = f"run-{self.attempts}"
-        self.in_flight.clear()
         for processor, process in list(self.processes.items()):
             self._after(3_000, lambda p=processor, h=process.host: self._start(p, h))
 
     def _other(self, processor: str) -> str:
-        taken = {self.localities[p] for p in self.localities if group_of(p) == group_of(processor)}
-        return next(h for h in self.hosts if h not in taken and h not in self.dead_since)
+        taken = {self.at[p] for p in self.at if group_of(p) == group_of(processor)}
+        return next(h for h in self.nodes if h not in taken and h not in self.dead_since)
 
     def _after(self, ms: int, act: Callable[[], None]) -> None:
         self._later.append((self.now_ms + ms, act))
@@ -281,30 +244,25 @@ class WatchedAm:
         return self.resource_manager and since is not None and self.now_ms - since >= NODE_EXPIRY_MS
 
 
-class AmClient:
-    """The part of a client that a tick uses."""
+class _AmTopics(Topics):
+    """Changelogs that grow by the clock; `lag_as_reported`: the times of their records are known."""
 
-    def __init__(self, world: WatchedAm) -> None:
-        self.world = world
+    _job: WatchedAm
 
-    def view(self) -> JobView:
-        return self.world.view()
+    def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
+        found = super().offset_ranges(topics)
+        end = OffsetRange(0, _records(self._job.now_ms))
+        return {at: end if at[0].startswith(CHANGELOG) else span for at, span in found.items()}
 
-    def look(self) -> Look:
-        return self.world.look()
+    def offsets_since(
+        self, asked: Collection[tuple[str, int, int]]
+    ) -> dict[tuple[str, int, int], int]:
+        now_ms = self._job.now_ms
+        known = [one for one in asked if self._job.lag_as_reported and one[2] < now_ms]
+        return {one: _records(one[2]) for one in known}
 
-    def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
-        return frozenset(uuids) & self.world.in_flight.keys()
-
-    def place(self, processor_id: str, destination: str, *, uuid: str = "") -> PlacementRequest:
-        self.world.place(processor_id, destination)
-        return PlacementRequest(
-            uuid=uuid,
-            deployment_id=self.world.deployment,
-            processor_id=processor_id,
-            destination_host=destination,
-            timestamp=self.world.now_ms,
-        )
+    def reports(self) -> Iterable[TopicRecord | None]:
+        return [self._job.report_of(pid) for pid in self._job.processes]
 
 
 @dataclass
@@ -326,7 +284,7 @@ class Watching:
         while self.world.now_ms < end_ms:
             self.world.until(self.world.now_ms + 5_000)
             tick = Tick(
-                AmClient(self.world),  # type: ignore[arg-type]
+                self.world.client(),
                 self.events,
                 keeper,
                 self.settings,
@@ -341,11 +299,6 @@ class Watching:
 
 def _records(ms: int) -> int:
     return (ms - BEGIN_MS) * A_SECOND // 1000 + 10_000_000
-
-
-def _task(processor: str) -> str:
-    active = f"Partition {group_of(processor)}"
-    return f"Standby-{active}-0" if is_standby(processor) else active
 
 
 __all__ = ["BEGIN_MS", "NODE_EXPIRY_MS", "REPORT_MS", "WatchedAm", "Watching", "replace"]

@@ -1,0 +1,76 @@
+"""Processors of a group and what they see of it, for scenes of what one does next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
+from samza_dagster.standalone import processor as rules
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
+from samza_dagster.standalone.processor import (
+    Expect,
+    Processor,
+    Settings,
+    StartWork,
+    StopWork,
+)
+
+SETTINGS = Settings(debounce_ms=20, consensus_ms=40, session_ms=30, stop_ms=10)
+A, B, C = (Member(f"000{n}", name, f"h{n}") for n, name in enumerate(("a", "b", "c")))
+
+
+def container(processor_id: str, *tasks: str) -> ContainerModel:
+    made = {
+        name: TaskModel(
+            task_name=name,
+            system_stream_partitions=(),
+            changelog_partition=0,
+            task_mode=TaskMode.STANDBY if name.startswith("standby") else TaskMode.ACTIVE,
+        )
+        for name in tasks
+    }
+    return ContainerModel(processor_id=processor_id, tasks=made)
+
+
+def start(*containers: ContainerModel) -> StartWork:
+    return StartWork(containers, (), model())
+
+
+def expect(*containers: ContainerModel) -> Expect:
+    return Expect(containers, (), model())
+
+
+def stop(*ids: str) -> StopWork:
+    return StopWork(frozenset(ids))
+
+
+def stopped(state: Processor) -> Processor:
+    """All have ended that were told to."""
+    return rules.stopped(state, state.work.ending)
+
+
+def model(**tasks: str) -> JobModel:
+    """`a="1 2"`: the tasks of each processor."""
+    return JobModel(config={}, containers={p: container(p, *t.split()) for p, t in tasks.items()})
+
+
+def group(
+    *members: Member,
+    version: int = 0,
+    state: BarrierState = BarrierState.NEW,
+    joined: str = "",
+    **tasks: str,
+) -> GroupView:
+    barrier = Barrier(state, frozenset(joined.split())) if version else None
+    made = model(**tasks) if version else None
+    return GroupView(members, version, version, 0, version, made, barrier)
+
+
+def planned(group: GroupView) -> JobModel:
+    return model(**{member.processor_id: member.processor_id for member in group.members})
+
+
+def at(member: Member, **known: object) -> Processor:
+    """A registered processor, which found an empty group, at time 100."""
+    made = Processor(member.processor_id, member.location, SETTINGS, 100, member.sequence, found=0)
+    return replace(made, **known)  # pyright: ignore[reportArgumentType]
