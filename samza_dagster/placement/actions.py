@@ -67,7 +67,7 @@ def reserve(draft: Draft, group_id: str, action: Action) -> None:
     if earlier is None:
         expiry = reservation_ms(draft, group_id, action)
     else:
-        expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
+        expiry = containers.time_left_ms(draft, earlier)
     reservation = containers.new_request(draft, group_id, ask.processor_id, host, excluded, expiry)
     draft.put_action(group_id, action.evolve(reservation=reservation))
 
@@ -203,7 +203,7 @@ def stop_failed(draft: Draft, group_id: str, action: Action) -> None:
     responses.give_back(draft, action)
     containers.lives_on(draft, group_id, action.ask.processor_id)
     action = action.sparing(action.ask.processor_id)
-    responses.fail(draft, group_id, action, texts.stop_failed(action.source_host or ""))
+    responses.fail(draft, group_id, action, texts.stop_failed(action.source_host))
     draft.put_action(group_id, None)
 
 
@@ -234,8 +234,8 @@ def fall_back(draft: Draft, group_id: str, action: Action, message: str) -> None
 
 def follow(draft: Draft, group_id: str) -> None:
     """Keeps a fallback's stage true, and ends it when the container runs."""
-    group = draft.find_group(group_id)
-    if group is None or group.action is None or group.action.stage not in ownership.FALLBACK:
+    group = draft.group(group_id)
+    if group.action is None or group.action.stage not in ownership.FALLBACK:
         return
     processor = group.processors.get(group.action.ask.processor_id)
     if processor is None or processor.phase is Phase.RUNNING:

@@ -91,11 +91,12 @@ def _why(draft: Draft, group: Group, processor: Processor, host: str) -> str:
     if group.failover is not None and group.failover.active_id == processor_id:
         failover = group.failover
         return f"failover to the host of {failover.standby_id}: {failover.why}"
-    action = group.action
-    if action is not None and ownership.acts_on(action, processor_id, Stage.STARTING):
-        return f"{action.ask.kind.value} {action.ask.uuid} to {action.ask.destination_host}"
-    if action is not None and ownership.acts_on(action, processor_id, *ownership.FALLBACK):
-        return f"the way back of {action.ask.uuid}"
+    starting = ownership.owner(group, processor_id, Stage.STARTING)
+    if starting is not None:
+        return f"{starting.ask.kind.value} {starting.ask.uuid} to {starting.ask.destination_host}"
+    falling_back = ownership.owner(group, processor_id, *ownership.FALLBACK)
+    if falling_back is not None:
+        return f"the way back of {falling_back.ask.uuid}"
     standbys = [other for other in group.processors.values() if other.role is Role.STANDBY]
     moved = processor.role is Role.ACTIVE and processor.last_seen_host not in (None, host)
     if moved and standbys:

@@ -65,11 +65,16 @@ def request_command(
         excluded_hosts=request.excluded_hosts,
         memory_mb=draft.limits.container_memory_mb,
         cores=draft.limits.container_cores,
-        expires_in_ms=max(1, request.deadline_ms - REQUEST_MARGIN_MS - draft.now_ms),
+        expires_in_ms=max(1, time_left_ms(draft, request)),
         execution_id=draft.execution_id(processor_id, request.request_id),
         ahead=processor is not None and processor.phase is Phase.RUNNING,
         urgent=request.urgent,
     )
+
+
+def time_left_ms(draft: Draft, request: ResourceRequest) -> int:
+    """How long the cluster may still take for a request; below 0 within the reducer's margin."""
+    return request.deadline_ms - REQUEST_MARGIN_MS - draft.now_ms
 
 
 def request_host(

@@ -292,7 +292,6 @@ class Draft:
             return
         self._changed[group.group_id] = None
         self._index.touched[group.group_id] = None
-        self.unsettled.discard(group.group_id)
 
 
 @cache

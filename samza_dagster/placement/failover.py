@@ -223,8 +223,8 @@ def _what_is_known(draft: Draft, standby: Processor) -> str:
 def _remember(draft: Draft, group_id: str, active_id: str, standby_id: str) -> None:
     """This standby's place was sought since the active ran."""
     active = draft.processor(group_id, active_id)
-    earlier = tuple(one for one in active.sought if one != standby_id)
-    draft.put_processor(group_id, active.evolve(sought=(*earlier, standby_id)))
+    if standby_id not in active.sought:
+        draft.put_processor(group_id, active.evolve(sought=(*active.sought, standby_id)))
 
 
 def _take_from(draft: Draft, group_id: str, active_id: str) -> None:

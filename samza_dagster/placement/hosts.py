@@ -125,7 +125,8 @@ def _what_is_held_is_lost(draft: Draft, group_id: str, host: str) -> None:
     """Nothing is stopped for a reservation that nobody answers for any more."""
     group = draft.find_group(group_id)
     action = None if group is None else group.action
-    if action is None or action.stage is not Stage.HELD or action.reservation is None:
+    if action is None or action.stage is not Stage.HELD:
         return
+    assert action.reservation is not None
     if action.reservation.allocated_host == host:
         actions.give_up(draft, group_id, action, texts.host_lost(host))

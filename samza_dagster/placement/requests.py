@@ -212,8 +212,8 @@ def _waits_for_hosts(draft: Draft, group: Group, ask: PlacementAsk) -> str | Non
         touched.add(processor.incarnation.host)
     if swaps.is_swap(ask):
         touched.update(swaps.target_host(draft, group, ask.processor_id))
-    elif ask.destination_host and ask.destination_host not in naming.DESTINATION_WORDS:
-        touched.add(ask.destination_host)
+    elif ask.destination_host not in naming.DESTINATION_WORDS:
+        touched.add(ask.destination_host)  # of a stop "", which nothing touches
     return host_limit.why_not(draft, touched, _not_to_choose(draft, group, ask))
 
 

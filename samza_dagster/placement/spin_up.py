@@ -138,7 +138,7 @@ def stop_failed(draft: Draft, group_id: str, action: Action) -> None:
     if not action.stopping_already:
         containers.lives_on(draft, group_id, action.ask.processor_id)
     action = action.sparing(action.ask.processor_id)
-    responses.fail(draft, group_id, action, texts.stop_failed(action.source_host or ""))
+    responses.fail(draft, group_id, action, texts.stop_failed(action.source_host))
     draft.put_action(group_id, None)
 
 
@@ -154,7 +154,7 @@ def _reserve(draft: Draft, group_id: str, action: Action) -> None:
     if earlier is None:
         expiry = actions.expiry_ms(draft, ask)
     else:
-        expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
+        expiry = containers.time_left_ms(draft, earlier)
     reservation = containers.new_request(draft, group_id, action.standby_id, host, excluded, expiry)
     draft.put_action(group_id, action.evolve(reservation=reservation))
 
@@ -163,5 +163,5 @@ def lost(draft: Draft, group_id: str, action: Action) -> None:
     """Its host fell silent before it was seen dead: FAILED, and it is a member again."""
     standby = draft.processor(group_id, action.ask.processor_id)
     draft.put_processor(group_id, standby.evolve(wanted=True))
-    responses.fail(draft, group_id, action, texts.host_lost(action.source_host or ""))
+    responses.fail(draft, group_id, action, texts.host_lost(action.source_host))
     draft.put_action(group_id, None)

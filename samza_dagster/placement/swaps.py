@@ -83,12 +83,7 @@ def standby_allocated(
         if reservation.deadline_ms > draft.now_ms:
             _reserve_for_standby(draft, group_id, action)
         else:
-            actions.reservation_failed(
-                draft,
-                group_id,
-                action.evolve(standby_reservation=None),
-                f"{broken.seen}; {broken.change}",
-            )
+            actions.reservation_failed(draft, group_id, action, f"{broken.seen}; {broken.change}")
         return
     held = reservation.evolve(allocated_host=host)
     _stop_standby(draft, group_id, action.evolve(standby_reservation=held, chosen_hosts=(host,)))
@@ -120,12 +115,12 @@ def standby_stop_failed(draft: Draft, group_id: str, action: Action) -> None:
     """The standby lives on where it was: FAILED, the active untouched, or sent back if it is down."""
     containers.lives_on(draft, group_id, action.standby_id)
     action = action.sparing(action.standby_id)
-    actions.give_up(draft, group_id, action, texts.stop_failed(action.target_host or ""))
+    actions.give_up(draft, group_id, action, texts.stop_failed(action.target_host))
 
 
 def standby_lost(draft: Draft, group_id: str, action: Action) -> None:
     """The standby's host fell silent before it was seen dead: its place can't be taken."""
-    actions.give_up(draft, group_id, action, texts.host_lost(action.target_host or ""))
+    actions.give_up(draft, group_id, action, texts.host_lost(action.target_host))
 
 
 def _begin_while_down(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
@@ -155,6 +150,6 @@ def _reserve_for_standby(draft: Draft, group_id: str, action: Action) -> None:
     if earlier is None:
         expiry = actions.expiry_ms(draft, action.ask)
     else:
-        expiry = max(1, earlier.deadline_ms - containers.REQUEST_MARGIN_MS - draft.now_ms)
+        expiry = containers.time_left_ms(draft, earlier)
     reservation = containers.new_request(draft, group_id, action.standby_id, None, excluded, expiry)
     draft.put_action(group_id, action.evolve(standby_reservation=reservation))

@@ -53,7 +53,7 @@ def expired_while_down(why: str, processor_id: str) -> str:
     return f"{expired(why)}; container {processor_id} is down, it is started again"
 
 
-def stop_failed(host: str) -> str:
+def stop_failed(host: str | None) -> str:
     """The container lives on where it was."""
     return f"failed to stop container on current host {host}"
 
@@ -190,7 +190,7 @@ def came_back(host: str) -> str:
     return _failed(f"host {host} came back with the container running; it runs on there")
 
 
-def host_lost(host: str) -> str:
+def host_lost(host: str | None) -> str:
     """The host fell silent while it was to act."""
     return _failed(f"host {host} fell silent")
 

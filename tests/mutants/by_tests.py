@@ -22,6 +22,7 @@ _FAILED, _ENDED_EARLY = 1, 2
 _HISTORIES = ("test_verification.py", "test_wrong_records.py", "test_regrouped_records.py")
 
 JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
+    "audit.py": ("test_scenes.py",),
     "audit_codec.py": ("test_audit_records.py",),
     "audit_form.py": _HISTORIES,
     "audit_rules.py": _HISTORIES,
@@ -30,6 +31,8 @@ JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "reading.py": ("test_placement_codec.py", "test_audit_records.py"),
     "condition.py": ("test_condition.py",),
     "explain.py": ("test_scenes.py", "test_stories.py"),
+    "left_out.py": ("test_stories.py",),
+    "texts.py": ("test_scenes.py", "test_stories.py"),
     "state.py": ("test_placement_codec.py", "test_older_records.py"),  # defaults: older records
 }
 """Each of these modules, and the unit tests of what it reads."""

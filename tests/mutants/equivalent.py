@@ -19,11 +19,6 @@ EQUIVALENT: dict[Place, str] = {
         "operand 2 dropped",
     ): "a failover's active is a member of its group; the operand is there for the type",
     (
-        "audit.py",
-        "if action is not None and ownership.acts_on(action, processor_id, Stage.STARTING):",
-        "operand 1 dropped",
-    ): "`acts_on` is False without an action; the operand is there for the type",
-    (
         "timeouts.py",
         "if processor.request is not None and processor.request.allocated_host is None:",
         "operand 2 dropped",
@@ -72,10 +67,14 @@ EQUIVALENT: dict[Place, str] = {
         "operand 2 dropped",
     ): "a group that is due twice: what was due is done the first time, and nothing is left",
     **{
-        ("failover.py", f"{function}: return False", "returns None"): (
+        (file, f"{function}: return False", "returns None"): (
             "whoever calls it asks for its truth alone, and keeps it nowhere"
         )
-        for function in ("begin", "waits_for")
+        for file, function in (
+            ("failover.py", "begin"),
+            ("failover.py", "waits_for"),
+            ("ownership.py", "is_starting"),
+        )
     },
     **{
         ("index_draft.py", f"{function}: self.refresh()", "statement removed"): (

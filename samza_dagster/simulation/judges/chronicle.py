@@ -78,7 +78,8 @@ class Chronicle:
     others could renew the lease of what these don't list. `falling_back` has the source host of each container that a failed action
     left down. `host_dues` is until when hosts may take to register.
     `kept_down` is since when a container that is down has waited for its action's destination.
-    `overtaken` are fail-overs that waited while their active failed over by itself.
+    `overtaken` are fail-overs that waited while their active failed over by itself, `committed`
+    the requests whose client was told that they go on.
     `refused` are the uuids of what was answered without the reducer, by their order. Of
     requests and refusals the first so many (`forgotten`, `forgotten_refusals`) were more than
     the memory had room for when the next one came; a limit that is raised later brings none back.
@@ -121,6 +122,7 @@ class Chronicle:
         default_factory=dict[tuple[str, str, str], int]
     )
     overtaken: set[str] = field(default_factory=set[str])
+    committed: set[str] = field(default_factory=set[str])
     refused: dict[str, int] = field(default_factory=dict[str, int])
     arrivals: int = 0
     refusals: int = 0
@@ -249,6 +251,7 @@ class Chronicle:
         self.arrivals += 1
         self.forgotten = max(self.forgotten, self.arrivals - self.limits.remembered_uuids)
         self.overtaken.discard(ask.uuid)
+        self.committed.discard(ask.uuid)
 
     def was_refused(self, uuid: str) -> None:
         """A request was answered without the reducer; nobody knew its uuid."""

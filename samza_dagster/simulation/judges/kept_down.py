@@ -9,6 +9,7 @@ from samza_dagster.placement.state import Group, ResourceRequest, Stage
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
+    displaced_by,
     is_down,
     starts_by_action,
     subject_of,
@@ -17,6 +18,8 @@ from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import NOT_KEPT_DOWN
 
 _MARGIN_MS = 1_000
+_GIVING_WAY = (Stage.RESERVING_STANDBY, Stage.STOPPING_STANDBY)
+_FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
 
 
 def judge_kept_down(chronicle: Chronicle, taken: Taken) -> None:
@@ -39,6 +42,7 @@ def judge_kept_down(chronicle: Chronicle, taken: Taken) -> None:
             del since[key]
     if taken.lost_now:
         _judge_what_is_held(taken)
+        _judge_what_is_left(taken)
     if isinstance(taken.event, ev.TimePassed):
         for key, since_ms in since.items():
             if _latest_ms(taken, since_ms) <= taken.now_ms:
@@ -63,6 +67,18 @@ def _judge_what_is_held(taken: Taken) -> None:
             continue
         if action.reservation.allocated_host in lost:
             raise taken.broken(NOT_KEPT_DOWN, f"{action} is held on a host that is lost")
+
+
+def _judge_what_is_left(taken: Taken) -> None:
+    """Nobody waits for the place of a standby whose host was lost before it was seen dead."""
+    orphaned = {now.processor_id for was, now in taken.orphans if was is None and now is not None}
+    for old, new in taken.changed:
+        was, now = (group.action if group is not None else None for group in (old, new))
+        if was is None or now is None or was.ask.uuid != now.ask.uuid:
+            continue
+        waits = was.stage in _GIVING_WAY and now.stage not in _FALLBACK
+        if waits and displaced_by(was) in orphaned:
+            raise taken.broken(NOT_KEPT_DOWN, f"{now} waits for a place that is lost")
 
 
 def _latest_ms(taken: Taken, since_ms: int) -> int:

@@ -131,7 +131,9 @@ def judge_cold(chronicle: Chronicle, taken: Taken, both: Both) -> None:
 
 
 def judge_failovers(taken: Taken) -> None:
-    """The best of the standbys that run is taken, and says so in one commit."""
+    """The best of the standbys that run is taken, and says so in one commit; none is dropped."""
+    _judge_dropped(taken)
+    _judge_outlived(taken)
     for old, new, failover in taken.failovers_begun:
         if cmd.DeleteLocality(failover.standby_id) not in taken.commands or (
             cmd.WriteLocality(failover.active_id, failover.host) not in taken.commands
@@ -160,3 +162,36 @@ def judge_failovers(taken: Taken) -> None:
         ]
         if better:
             raise taken.broken(RIGHT_PLACE, f"{failover}, {better} would be ready sooner")
+
+
+def _judge_dropped(taken: Taken) -> None:
+    """An active that is still on its way to a standby's place still fails over."""
+    for both in taken.both:
+        was, now, old, group = both.was, both.now, both.old, both.group
+        if was is None or now is None or old is None or group is None:
+            continue
+        if old.failover is None or group.failover or old.failover.active_id != both.processor_id:
+            continue
+        if now.phase not in (Phase.RUNNING, Phase.STOPPING) and (
+            (was.request, was.incarnation) == (now.request, now.incarnation)
+        ):
+            raise taken.broken(RIGHT_PLACE, f"{now} goes on, and {old.failover} is dropped")
+
+
+def _judge_outlived(taken: Taken) -> None:
+    """No active that is down waits for the place of a standby that has outlived its stop."""
+    event = taken.event
+    if not isinstance(event, ev.StopFailed):
+        return
+    for both in taken.both:
+        was, old, group = both.was, both.old, both.group
+        failover = None if old is None else old.failover
+        if was is None or old is None or failover is None or group is None:
+            continue
+        lives_on = was.incarnation if was.phase is Phase.STOPPING else None
+        if lives_on is None or lives_on.execution_id != event.execution_id:
+            continue
+        active = old.processors[failover.active_id]
+        waits = lives_on.host == failover.host and active.incarnation is None
+        if waits and group.failover is failover:
+            raise taken.broken(RIGHT_PLACE, f"{failover} waits for {both.now}, which lives on")

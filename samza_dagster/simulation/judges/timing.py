@@ -39,7 +39,7 @@ def judge_timing(chronicle: Chronicle, taken: Taken) -> None:
     for old, new in taken.changed:
         if new is not None:
             _judge_requests(taken, old, new)
-            _judge_hold(taken, old, new)
+            _judge_hold(chronicle, taken, old, new)
     _judge_orphans(taken)
     if isinstance(taken.event, ev.TimePassed):
         _judge_passing(taken)
@@ -123,7 +123,7 @@ def _time_for(
     if reserved:
         earlier = None if taken.restarted else _earlier(old, action, request)
         if earlier is not None:
-            return now_ms + max(1, earlier.deadline_ms - _MARGIN_MS - now_ms) + _MARGIN_MS
+            return earlier.deadline_ms
         if request is action.reservation and is_down(new, processor_id):
             own = min(own, default)
         return now_ms + own + _MARGIN_MS
@@ -146,7 +146,8 @@ def _earlier(old: Group | None, action: Action, request: ResourceRequest) -> Res
     return before.reservation if request is action.reservation else before.standby_reservation
 
 
-def _judge_hold(taken: Taken, old: Group | None, new: Group) -> None:
+def _judge_hold(chronicle: Chronicle, taken: Taken, old: Group | None, new: Group) -> None:
+    """What is held is held for its time, and once it was committed only until it is confirmed."""
     action = new.action
     if action is None or action.stage is not Stage.HELD or action.reservation is None:
         return
@@ -159,6 +160,8 @@ def _judge_hold(taken: Taken, old: Group | None, new: Group) -> None:
         expected = was.reservation.deadline_ms
     if action.reservation.deadline_ms != expected:
         raise taken.broken(ON_TIME, f"{action.ask.uuid} is held until {expected}: {action}")
+    if action.reservation.confirmed and action.ask.uuid in chronicle.committed:
+        raise taken.broken(ON_TIME, f"{action.ask.uuid} was committed, and is held on: {action}")
 
 
 def _judge_orphans(taken: Taken) -> None:
