@@ -250,12 +250,12 @@ def _discarded(spark: Any, servers: str, end: int, _tables: str) -> list[Row]:
 
 
 def _fleet(spark: Any, servers: str, end: int, tables: str) -> list[Row]:
-    from samza_dagster.snapshots import Tables
+    from samza_dagster.snapshots import Tables, Workers
     from samza_dagster.snapshots.source import METRICS, Readers, Span
 
     readers = Readers(servers, {}, Tables(tables), int(time.time() * 1000))
     readers.tables.opened("facts")
-    found = readers.read(spark, [Span(TOPIC, 0, 0, end, "id", METRICS)])
+    found = readers.read(Workers(lambda: spark), [Span(TOPIC, 0, 0, end, "id", METRICS)])
     last: dict[tuple[str, ...], tuple[int, str]] = {}
     paths = [file.path for one in found for file in one.files]
     for row in readers.tables.read("facts", paths):
@@ -271,10 +271,12 @@ def _fleet(spark: Any, servers: str, end: int, tables: str) -> list[Row]:
 
 def _snapshot(spark: Any, servers: str, _end: int, tables: str) -> list[Row]:
     """Of one job, with all that the topic tells of the others kept for theirs."""
-    from samza_dagster.snapshots import Tables, take_fleet
+    from samza_dagster.snapshots import Tables, Workers, take_fleet
 
     job = Fleet(Shape(jobs=1)).groups[0].job
-    taken = take_fleet(spark, [Connection(servers, job, "1")], datetime.now(UTC), Tables(tables))
+    taken = take_fleet(
+        Workers(lambda: spark), [Connection(servers, job, "1")], datetime.now(UTC), Tables(tables)
+    )
     print(dict(taken.seconds), file=sys.stderr)
     rows = taken.rows("changelog_lag")
     return [(job, "1", r["task_name"], r["host"], r["store"], r["applied_offset"]) for r in rows]

@@ -8,15 +8,15 @@ anew has another id, and is read from its beginning.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
 from importlib import import_module
+from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.lag import Bounds, Errors, speeds
@@ -29,16 +29,7 @@ from samza_dagster.model.naming import checkpoint_topic, require_owner, state_to
 from samza_dagster.snapshots import facts, group
 from samza_dagster.snapshots.history import history
 from samza_dagster.snapshots.job import window_ms
-from samza_dagster.snapshots.job_step import (
-    FILE,
-    FOLDED,
-    HOSTS,
-    RESTORING,
-    UNREADABLE,
-    Asked,
-    parts,
-)
-from samza_dagster.snapshots.readiness import CONTAINERS, PUBLISHED, STARTS
+from samza_dagster.snapshots.job_step import LEAST_JOBS, Asked, Judged, parts
 from samza_dagster.snapshots.schemas import DATASETS
 from samza_dagster.snapshots.snapshot import FleetSnapshot
 from samza_dagster.snapshots.source import (
@@ -52,9 +43,7 @@ from samza_dagster.snapshots.source import (
     marked,
 )
 from samza_dagster.snapshots.tables import File, Mark, Tables, job_names, paths_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from samza_dagster.snapshots.workers import Workers
 
 JobId = tuple[str, str]
 At = tuple[str, int]
@@ -67,7 +56,7 @@ FOLDED_AT = 40
 
 
 def take_fleet(
-    spark: SparkSession,
+    workers: Workers,
     jobs: Sequence[Connection],
     at: datetime,
     store: Tables,
@@ -86,7 +75,7 @@ def take_fleet(
     at = at.replace(microsecond=at.microsecond // 1000 * 1000)  # as rows have it: readers go by it
     cluster = KafkaCluster.of(_one_cluster(jobs))
     with closing(KafkaJobTopics(cluster)) as topics:
-        return _Taking(spark, jobs, at, store, topics, bounds, clock).take()
+        return _Taking(workers, jobs, at, store, topics, bounds, clock).take()
 
 
 def _one_cluster(jobs: Sequence[Connection]) -> Connection:
@@ -105,7 +94,7 @@ class _Taking:
 
     def __init__(
         self,
-        spark: SparkSession,
+        workers: Workers,
         jobs: Sequence[Connection],
         at: datetime,
         store: Tables,
@@ -114,7 +103,7 @@ class _Taking:
         clock: Callable[[], float],
     ) -> None:
         self._bounds = bounds
-        self._spark, self._at, self._store, self._topics = spark, at, store, topics
+        self._workers, self._at, self._store, self._topics = workers, at, store, topics
         self._jobs = {(job.job_name, job.job_id): job for job in jobs}
         self._servers, self._client = jobs[0].bootstrap_servers, jobs[0].client_config
         self._at_ms = int(at.timestamp() * 1000)
@@ -132,11 +121,11 @@ class _Taking:
         spans = self._spans_of_jobs(read_to)
         groups = self._groups()
         self._lap("offsets")
-        own = self._readers.read(self._spark, spans)
+        own = self._readers.read(self._workers, spans)
         self._lap("coordinator_streams")
         settings = self._settings(table, [*groups, *(row for one in own for row in one.settings)])
         shared = self._spans_of_metrics(settings, read_to)
-        found = [*own, *self._readers.read(self._spark, shared)]
+        found = [*own, *self._readers.read(self._workers, shared)]
         read_now = self._read_now(found, (*spans, *shared))
         self._lap("reports")
         fresh = [file for one in found for file in one.files]
@@ -148,18 +137,17 @@ class _Taking:
         asked = self._asked_of_workers(marks, table, fresh, groups, past.past.errors)
         self._lap("history")
         told = self._judged(asked, table, past.paces)
-        files = told[FILE]
         with ThreadPoolExecutor() as side_by_side:
-            list(side_by_side.map(partial(self._add, files), DATASETS))
-        self._add(files, "snapshots")  # now they are whole
+            list(side_by_side.map(partial(self._add, told.files), DATASETS))
+        self._add(told.files, "snapshots")  # now they are whole
         self._lap("write")
-        unpublished = self._publish(told[PUBLISHED])
+        unpublished = self._publish(told.published)
         self._lap("publish")
         return FleetSnapshot(
             self._at,
             self._store,
-            files,
-            sum(told[UNREADABLE]),
+            told.files,
+            told.unreadable,
             self._unread,
             unpublished,
             past.past,
@@ -340,36 +328,24 @@ class _Taking:
             errors,
         )
 
-    def _judged(
-        self, asked: Asked, table: Any, paces: Sequence[tuple[str, float]]
-    ) -> defaultdict[str, list[Any]]:
-        """What workers tell of the jobs, by what it is; folds what was kept, when it is time."""
-        from pyspark import StorageLevel
-
-        context = self._spark.sparkContext
+    def _judged(self, asked: Asked, table: Any, paces: Sequence[tuple[str, float]]) -> Judged:
+        """What workers tell of the jobs; folds what was kept, when it is time."""
         names = {name for name, _ in asked.jobs}
         if asked.folds:
             names |= job_names(table)
-        dealt = parts(names, context.defaultParallelism)
-        judged: Any = context.parallelize(dealt, len(dealt)).flatMap(asked.judged)
-        judged.persist(StorageLevel.MEMORY_AND_DISK)
-        told: defaultdict[str, list[Any]] = defaultdict(list)
-        for what, it in judged.filter(partial(_is_of, CONTAINERS, False)).collect():
-            told[what].append(it)
+        dealt = parts(names, self._workers.share(len(names), LEAST_JOBS))
+        told = Judged.of(self._workers.each(asked.judged, dealt))
         self._lap("judge")
-        starts = [(row["host"], row["restore_s"]) for row in told[STARTS]]
-        known = speeds((*paces, *told[RESTORING]), starts, START_S)
-        hosts = set[str]().union(*told[HOSTS])
-        total = sum(one.rows for one in told[FILE] if one.table == "container_locality")
-        fleet = hosts if total * len(hosts) <= MOST_RESTORES else ()
-        containers = judged.filter(partial(_is_of, CONTAINERS, True)).values()
-        told[FILE] += containers.mapPartitions(partial(asked.restores, known, fleet)).collect()
-        judged.unpersist()
+        known = speeds((*paces, *told.restoring), told.starts, START_S)
+        total = sum(one.rows for one in told.files if one.table == "container_locality")
+        fleet = told.hosts if total * len(told.hosts) <= MOST_RESTORES else ()
+        restores = self._workers.each(partial(asked.restores, known, fleet), told.packed)
+        told.files += chain.from_iterable(restores)
         if asked.folds:
             from deltalake.exceptions import CommitFailedError
 
             with suppress(CommitFailedError):  # another snapshot is at it
-                self._store.commit("facts", told[FOLDED], instead_of=table)
+                self._store.commit("facts", told.folded, instead_of=table)
         self._lap("forecast")
         return told
 
@@ -377,10 +353,6 @@ class _Taking:
         stream = self._jobs[job].coordinator_stream_topic
         own = (stream, checkpoint_topic(*job), state_topic(*job))
         return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
-
-
-def _is_of(kind: str, wanted: bool, told: tuple[str, Any]) -> bool:
-    return (told[0] == kind) is wanted
 
 
 def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:
