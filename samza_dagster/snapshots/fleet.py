@@ -13,10 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
-from importlib import import_module
 from itertools import chain
 from operator import itemgetter
 from typing import Any
+
+from deltalake.exceptions import CommitFailedError
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.lag import Bounds, Errors, speeds
@@ -27,6 +28,7 @@ from samza_dagster.metadata.lag_topic import publish_fleet
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic, require_owner, state_topic
 from samza_dagster.snapshots import facts, group
+from samza_dagster.snapshots.arrow import compute
 from samza_dagster.snapshots.history import history
 from samza_dagster.snapshots.job import window_ms
 from samza_dagster.snapshots.job_step import LEAST_JOBS, Asked, Judged, parts
@@ -237,9 +239,8 @@ class _Taking:
 
     def _settings(self, table: Any, fresh: Iterable[dict[str, Any]]) -> dict[JobId, dict[str, str]]:
         """Of each job what names its metrics topics, and whose its stream is."""
-        pc: Any = import_module("pyarrow.compute")
         columns = ["topic_id", "offset", "kind", "job_name", "job_id", "name", "text"]
-        config = pc.field("kind") == facts.CONFIG
+        config = compute.field("kind") == facts.CONFIG
         known = [*self._store.read("facts", paths_of(table), columns, config), *fresh]
         found: dict[JobId, dict[str, str]] = {}
         current = set(self._ids.values())
@@ -342,8 +343,6 @@ class _Taking:
         restores = self._workers.each(partial(asked.restores, known, fleet), told.packed)
         told.files += chain.from_iterable(restores)
         if asked.folds:
-            from deltalake.exceptions import CommitFailedError
-
             with suppress(CommitFailedError):  # another snapshot is at it
                 self._store.commit("facts", told.folded, instead_of=table)
         self._lap("forecast")

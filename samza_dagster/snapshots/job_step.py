@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from importlib import import_module
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -18,6 +17,7 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic
 from samza_dagster.snapshots import facts, lag, readiness
+from samza_dagster.snapshots.arrow import compute
 from samza_dagster.snapshots.job import Job, newest_reports, window_ms
 from samza_dagster.snapshots.lag import Row
 from samza_dagster.snapshots.tables import File, Tables
@@ -148,8 +148,7 @@ class Asked:
 
     def _read(self, paths: Sequence[str], names: Names) -> Iterator[Row]:
         """Facts of a part's jobs; of others that lie between, only where all are folded."""
-        pc: Any = import_module("pyarrow.compute")
-        job = pc.field("job_name")
+        job = compute.field("job_name")
         mine = (job >= names.first) & (job <= names.last)
         return self.tables.read(
             "facts", paths, rows=mine | job.is_null() if names.is_first else mine
