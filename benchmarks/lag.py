@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import hashlib
 import json
 import math
 import statistics
@@ -22,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
@@ -32,144 +31,21 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.lag_by_python import Newest, newest_by_python
+from benchmarks.lag_topic import KEEPS_ALL, TOPIC, deploy, fill
 from benchmarks.measured_code import ROOT, this_commit, this_machine
 from benchmarks.results_file import keep
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
-from samza_dagster.model.naming import checkpoint_topic, coordinator_stream_topic
 from samza_dagster.sandbox.artifacts import class_path, jar_paths
 from samza_dagster.sandbox.broker import Broker
-from tests.rig.fleets import Fleet, Shape, reports
+from tests.rig.fleets import Fleet, Shape
 
-TOPIC = "metrics"
-JOBS = 1_000
-RECORDS_A_JOB = 15
-"""At least, in each interval: two active containers and two standbys write four records each, slow ones fewer."""
-INTERVAL_MS = 10_000
-KEEPS_ALL = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
-"""A metrics topic isn't compacted, and the fleet's reports are days old."""
 READERS = ("python", "tuned python", "connector", "fleet", "snapshot", "again")
 PARTS = (8, 4, 2)
 HEAP = "256m"
 Facts = dict[str, Any]
-Row = tuple[str, str, str, str, str, int | None]
-"""Job, its id, task, host, gauge, the offset applied last."""
-
-
-def fill(servers: str, records: int, more: int) -> Iterator[int]:
-    """Writes that many records of a fleet into one partition, and `more` when asked again; their bytes."""
-    from confluent_kafka import Producer
-
-    producer = Producer(
-        {
-            "bootstrap.servers": servers,
-            "linger.ms": 50,
-            "batch.size": 1 << 20,
-            "queue.buffering.max.messages": 100_000,
-        }
-    )
-    intervals = -(-(records + more) // (JOBS * RECORDS_A_JOB)) + 1
-    written = size = 0
-    for report in reports(Fleet(Shape(jobs=JOBS)), intervals * INTERVAL_MS):
-        while True:
-            try:
-                producer.produce(TOPIC, report.value, partition=0, timestamp=report.at_ms)
-                break
-            except BufferError:
-                producer.poll(0.1)
-        size += len(report.value)
-        written += 1
-        if written in (records, records + more):
-            assert producer.flush(120) == 0
-            yield size
-            size = 0
-        if written == records + more:
-            return
-    raise AssertionError(f"the fleet ended after {written} records")
-
-
-def deploy(servers: str, job: str) -> None:
-    """The job's own streams, as small as they can be: so its snapshot reads the metrics and little else."""
-    from confluent_kafka import Producer
-
-    cluster, producer = KafkaCluster(servers), Producer({"bootstrap.servers": servers})
-    stream = coordinator_stream_topic(job, "1")
-    for topic, partitions in (
-        (stream, 1),
-        (checkpoint_topic(job, "1"), 1),
-        (f"{job}-lab-changelog", 4),
-    ):
-        ensure_topic(cluster, topic, partitions=partitions)
-    config = {
-        "job.name": job,
-        "job.id": "1",
-        "job.default.system": "kafka",
-        "stores.lab.factory": "F",
-        "stores.lab.changelog": f"kafka.{job}-lab-changelog",
-        "metrics.reporters": "snapshot",
-        "metrics.reporter.snapshot.stream": f"kafka.{TOPIC}",
-        "metrics.reporter.snapshot.interval": str(10**6),  # reads the topic whole, as the others do
-    }
-    entries = [("set-config", name, {"value": value}) for name, value in config.items()]
-    for number in range(4):
-        task, container = f"Standby-Partition {number}-0", f"{number % 2}-0"
-        entries.append(("set-task-container-assignment", task, {"containerId": container}))
-        entries.append(("set-task-mode-assignment", task, {"taskMode": "Standby"}))
-        entries.append(("set-changelog", f"Partition {number}", {"Partition": str(number)}))
-    for kind, key, values in entries:
-        value = {"host": "h", "source": "s", "username": "u", "timestamp": 1, "values": values}
-        producer.produce(stream, json.dumps(value), json.dumps([1, kind, key]), partition=0)
-    assert producer.flush(60) == 0
-
-
-def newest_by_python(servers: str, end: int, *, tuned: bool = False) -> list[Row]:
-    """The plainest consumer that does it: a filter on bytes, orjson, a dictionary.
-
-    `tuned`: it doesn't wait a second whenever its queue has been full, as it does by default.
-    """
-    import orjson
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "bench",
-            "enable.auto.commit": False,
-            "isolation.level": "read_committed",
-            "fetch.message.max.bytes": 8 << 20,
-            "queued.max.messages.kbytes": 65_536,
-            "fetch.queue.backoff.ms": 10 if tuned else 1_000,
-        }
-    )
-    consumer.assign([TopicPartition(TOPIC, 0, 0)])
-    newest: dict[tuple[str, str, str, str], dict[str, Any]] = {}
-    position = 0
-    while position < end:
-        for message in consumer.consume(*((500, 0.05) if tuned else (10_000, 1.0))):
-            position = message.offset() + 1
-            if position > end:
-                break
-            value = message.value()
-            if b'"TaskName-Standby-' not in value:
-                continue
-            snapshot = orjson.loads(value)
-            header = snapshot["header"]
-            replica = (header["job-name"], header["job-id"], header["source"], header["host"])
-            newest[replica] = snapshot["metrics"]["org.apache.samza.container.TaskInstanceMetrics"]
-    consumer.close()
-    return [
-        (job, id_, task.removeprefix("TaskName-"), host, name, None if at == "null" or at is None else int(at))
-        for (job, id_, task, host), gauges in newest.items()
-        for name, at in gauges.items()
-        if name.endswith("-offset") and not name.startswith("side-inputs-")
-    ]  # fmt: skip
-
-
-def digest(rows: Iterable[Row]) -> str:
-    """The same for the same rows."""
-    text = "\n".join(sorted(map(repr, rows)))
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 class Costs:
@@ -194,13 +70,14 @@ class Costs:
 
 def read(servers: str, reader: str, end: int, tables: str) -> Facts:
     """One reader, in this process."""
-    costs, found = Costs(), ""
+    costs = Costs()
     if reader.endswith("python"):
         costs.lap("start")
         costs.lap("workers")
-        rows = newest_by_python(servers, end, tuned=reader.startswith("tuned"))
+        now_ms = int(time.time() * 1000)
+        found = newest_by_python(servers, end, now_ms, tuned=reader.startswith("tuned"))
         costs.lap("read")
-        return {"found": digest(rows), "rows": len(rows), **costs.laps}
+        return {**found.shown, **costs.laps}
     with _session(with_connector=reader == "connector") as spark:
         spark.range(1).count()
         costs.lap("start")
@@ -208,10 +85,9 @@ def read(servers: str, reader: str, end: int, tables: str) -> Facts:
             numbers = spark.sparkContext.parallelize(range(2), 2)
             assert numbers.map(_worker_s_modules).sum() > 0
         costs.lap("workers")
-        rows = _READ_BY_SPARK[reader](spark, servers, end, tables)
+        found = _READ_BY_SPARK[reader](spark, servers, end, tables)
         costs.lap("read")
-        found = digest(rows) if reader == "fleet" else ""
-    return {"found": found, "rows": len(rows), **costs.laps}
+    return {**found.shown, **costs.laps}
 
 
 def _worker_s_modules(_number: int) -> int:
@@ -235,7 +111,7 @@ def _session(*, with_connector: bool) -> Iterator[Any]:
         session.stop()
 
 
-def _discarded(spark: Any, servers: str, end: int, _tables: str) -> list[Row]:
+def _discarded(spark: Any, servers: str, end: int, _tables: str) -> Newest:
     reader = (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", servers)
@@ -246,41 +122,50 @@ def _discarded(spark: Any, servers: str, end: int, _tables: str) -> list[Row]:
         .option("minPartitions", "2")
     )
     reader.load().write.format("noop").mode("overwrite").save()
-    return []
+    return Newest()
 
 
-def _fleet(spark: Any, servers: str, end: int, tables: str) -> list[Row]:
-    from samza_dagster.snapshots import Tables
+def _fleet(spark: Any, servers: str, end: int, tables: str) -> Newest:
+    from samza_dagster.snapshots import Tables, Workers
     from samza_dagster.snapshots.source import METRICS, Readers, Span
 
     readers = Readers(servers, {}, Tables(tables), int(time.time() * 1000))
     readers.tables.opened("facts")
-    found = readers.read(spark, [Span(TOPIC, 0, 0, end, "id", METRICS)])
+    found = readers.read(Workers(lambda: spark), [Span(TOPIC, 0, 0, end, "id", METRICS)])
     last: dict[tuple[str, ...], tuple[int, str]] = {}
+    unreadable: list[int] = []
     paths = [file.path for one in found for file in one.files]
     for row in readers.tables.read("facts", paths):
+        if row["kind"] == "unreadable":
+            unreadable.append(row["offset"])
+            continue
         assert row["kind"] == "report", row
         replica = (row["job_name"], row["job_id"], row["name"], row["source"])
         last[replica] = max(last.get(replica, (-1, "")), (row["offset"], row["text"]))
-    return [
-        (*replica, gauge, at)  # pyright: ignore[reportReturnType]
+    rows: list[Any] = [
+        (*replica, gauge, at)
         for replica, (_, text) in last.items()
         for gauge, at in json.loads(text)[0][-1][-1].items()
     ]
+    return Newest(rows, unreadable)
 
 
-def _snapshot(spark: Any, servers: str, _end: int, tables: str) -> list[Row]:
+def _snapshot(spark: Any, servers: str, _end: int, tables: str) -> Newest:
     """Of one job, with all that the topic tells of the others kept for theirs."""
-    from samza_dagster.snapshots import Tables, take_fleet
+    from samza_dagster.snapshots import Tables, Workers, take_fleet
 
     job = Fleet(Shape(jobs=1)).groups[0].job
-    taken = take_fleet(spark, [Connection(servers, job, "1")], datetime.now(UTC), Tables(tables))
+    taken = take_fleet(
+        Workers(lambda: spark), [Connection(servers, job, "1")], datetime.now(UTC), Tables(tables)
+    )
     print(dict(taken.seconds), file=sys.stderr)
     rows = taken.rows("changelog_lag")
-    return [(job, "1", r["task_name"], r["host"], r["store"], r["applied_offset"]) for r in rows]
+    return Newest(
+        [(job, "1", r["task_name"], r["host"], r["store"], r["applied_offset"]) for r in rows]
+    )
 
 
-_READ_BY_SPARK: dict[str, Callable[[Any, str, int, str], list[Row]]] = {
+_READ_BY_SPARK: dict[str, Callable[[Any, str, int, str], Newest]] = {
     "connector": _discarded,
     "fleet": _fleet,
     "snapshot": _snapshot,

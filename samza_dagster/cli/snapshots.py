@@ -16,6 +16,8 @@ from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.model.naming import jobs_of, with_ids
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from samza_dagster.metadata import Connection
     from samza_dagster.snapshots import FleetSnapshot
 
@@ -125,7 +127,7 @@ def stream_command(
       samza-dagster snapshots stream --job 'orders-*/1' --job billing/2 --uri s3a://lake/samza
       samza-dagster snapshots stream --once --json | jq '.unread'
     """
-    from samza_dagster.snapshots import Tables, take_fleet
+    from samza_dagster.snapshots import Tables, Workers, take_fleet
     from samza_dagster.snapshots.class_archive import archive_path
     from samza_dagster.snapshots.session import spark_session
     from samza_dagster.snapshots.stream import stream
@@ -134,25 +136,25 @@ def stream_command(
     tables = Tables(uri or default_uri(), storage)
     with busy("Looking for the jobs …"):
         jobs_of_target(target, names)
-    notice(f"Starting Spark ({master}); the tables are in {tables.uri}")
-    with busy("Starting Spark …"):
-        spark = spark_session(master, class_archive=archive_path(), settings=spark_config)
+    notice(f"The tables are in {tables.uri}")
+
+    def start() -> SparkSession:
+        notice(f"Starting Spark ({master}) …")
+        return spark_session(master, class_archive=archive_path(), settings=spark_config)
 
     def take(at: datetime) -> FleetSnapshot:
         with busy("Taking a snapshot …"):
             # A pattern's jobs are those of now.
-            return take_fleet(spark, jobs_of_target(target, names), at, tables)
+            return take_fleet(workers, jobs_of_target(target, names), at, tables)
 
     def tidy(at: datetime) -> None:
         tables.tidy(timedelta(days=keep_days), at)
 
-    try:
+    with Workers(start) as workers:
         for snapshot in stream(take, tidy, every_s, lambda error: notice(f"Warning: {error}")):
             _show(snapshot, as_json=as_json)
             if once:
                 _leave(snapshot)
-    finally:
-        spark.stop()
 
 
 def _leave(snapshot: FleetSnapshot) -> NoReturn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import median, stdev
 
 from samza_dagster.lag.forecasting import READY, Errors, Forecast, Pace, forecast, last_of
@@ -149,12 +150,19 @@ def restore_forecast(container: Container, host: str, speeds: Speeds) -> Restore
         return RestoreForecast(*about, is_warm, None, None, why)
     pace = speeds.pace_on.get(host, speeds.pace)
     start_ms = round(1000 * speeds.start_s_on.get(host, speeds.start_s))
-    down = last_of(
-        forecast(left, pace, writes_go_on=False, start_ms=start_ms, errors=speeds.errors)
-        for left in known or [0]
-    )
+    down = _down(tuple(known or [0]), pace, start_ms, speeds.errors)
     why = "" if down is not None else "no restore has been seen that tells how fast one is"
     return RestoreForecast(*about, is_warm, sum(known), down, why)
+
+
+@lru_cache(maxsize=1_000)
+def _down(
+    lefts: tuple[int, ...], pace: Pace | None, start_ms: int, errors: Errors | None
+) -> Forecast | None:
+    """The same on all hosts without a copy and without a pace of their own: most of a fleet."""
+    return last_of(
+        forecast(left, pace, writes_go_on=False, start_ms=start_ms, errors=errors) for left in lefts
+    )
 
 
 def host_losses(

@@ -4,5 +4,6 @@ from samza_dagster.snapshots.fleet import take_fleet
 from samza_dagster.snapshots.session import spark_session
 from samza_dagster.snapshots.snapshot import FleetSnapshot
 from samza_dagster.snapshots.tables import Tables
+from samza_dagster.snapshots.workers import Workers
 
-__all__ = ["FleetSnapshot", "Tables", "spark_session", "take_fleet"]
+__all__ = ["FleetSnapshot", "Tables", "Workers", "spark_session", "take_fleet"]

@@ -41,10 +41,8 @@ _NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system
 _NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
 _TASK, _STANDBY = "TaskName-", "TaskName-Standby-"
 _HEADER = b'{"header":{'
-_END = b"}}"
-_TASKS_NAME = "org.apache.samza.container.TaskInstanceMetrics"
-_TASKS = f'"{_TASKS_NAME}":{{'.encode()
-_STORES = b'"org.apache.samza.storage.kv.KeyValueStoreMetrics":{'
+_TASKS = "org.apache.samza.container.TaskInstanceMetrics"
+_STORES = "org.apache.samza.storage.kv.KeyValueStoreMetrics"
 _OFFSET, _SIDE = "-offset", "side-inputs-"
 _WRITTEN = "-bytes-written"
 _BACKEND = "org.apache.samza.storage.KafkaChangelogStateBackendFactory"
@@ -72,7 +70,7 @@ class Fact(NamedTuple):
 
 
 class Report(NamedTuple):
-    """What a standby's task says: changelog gauge → offset, and the gauges of its stores, as JSON.
+    """What a standby's task says: changelog gauge → offset, and the gauges of its stores.
 
     `at_ms` is by its host's clock; `process` tells one incarnation from another.
     """
@@ -83,7 +81,7 @@ class Report(NamedTuple):
     at_ms: int
     process: str
     offsets: Mapping[str, int | None]
-    stores: bytes
+    stores: Mapping[str, Any]
 
 
 def coordinator_fact(key: bytes | None, value: bytes | None) -> Fact | None:
@@ -138,12 +136,10 @@ def report_of(value: bytes | None) -> Report | None:
         raise Unreadable("it has no value")
     if len(value) > HUGE_BYTES:
         raise Unreadable(f"it has {len(value):,} bytes")
-    header = _header(value)
+    header, snapshot = _header(value), None
     if header is None:
-        value = _as_samza_writes(value)
-        header = _header(value)
-        if header is None:
-            raise Unreadable("it is no metrics snapshot")
+        snapshot = _plain(value)
+        header = cast("dict[str, Any]", snapshot["header"])
     try:
         source, job_name = header["source"], header["job-name"]
         if not source.startswith(_STANDBY):
@@ -152,14 +148,16 @@ def report_of(value: bytes | None) -> Report | None:
         if at_ms is None or not isinstance(job_name, str):
             raise ValueError("time or job-name")
         host = str(header["host"])
+        metrics = (snapshot or orjson.loads(value))["metrics"]
+        gauges = _gauges(metrics, _TASKS)
         return Report(
             (job_name, str(header["job-id"])),
             source[len(_TASK) :],
             host,
             at_ms,
             str(header.get("exec-env-container-id") or host),
-            _offsets(value),
-            _group(value, _STORES),
+            {name: long_or_none(gauges[name]) for name in _offset_names(tuple(gauges))},
+            _gauges(metrics, _STORES),
         )
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Unreadable(f"it is no metrics snapshot: {error!s:.80}") from None
@@ -204,21 +202,21 @@ def _header(value: bytes) -> dict[str, Any] | None:
         return None
 
 
-def _as_samza_writes(value: bytes) -> bytes:
-    """A snapshot in another order, with spaces or with Java's types, in the form that is read quickly."""
+def _plain(value: bytes) -> dict[str, Any]:
+    """A snapshot in another order, with spaces or with Java's types."""
     snapshot: Any = _loaded(value)
     if not isinstance(_field(snapshot, "header"), dict):
         snapshot = _untyped(snapshot)
-    return orjson.dumps({name: _field(snapshot, name) for name in ("header", "metrics")})
+        if not isinstance(_field(snapshot, "header"), dict):
+            raise Unreadable("it is no metrics snapshot")
+    return snapshot
 
 
-def _group(value: bytes, mark: bytes) -> bytes:
-    """A group of gauges, none of which is an object; empty where there is none."""
-    start = value.find(mark)
-    if start < 0:
-        return b"{}"
-    start += len(mark) - 1
-    return value[start : value.index(b"}", start) + 1]
+def _gauges(metrics: Mapping[str, Any], group: str) -> dict[str, Any]:
+    found = metrics.get(group, {})
+    if not isinstance(found, dict):
+        raise ValueError(f"{group} isn't an object")
+    return cast("dict[str, Any]", found)
 
 
 def _untyped(found: Any) -> Any:
@@ -231,16 +229,6 @@ def _untyped(found: Any) -> Any:
     return cast("Any", found)
 
 
-def _offsets(value: bytes) -> dict[str, int | None]:
-    if not value.endswith(_END):
-        raise ValueError("it ends too soon")
-    try:
-        gauges = orjson.loads(_group(value, _TASKS))
-    except ValueError:  # a text in it has a brace
-        gauges = orjson.loads(value)["metrics"][_TASKS_NAME]
-    return {name: long_or_none(gauges[name]) for name in _offset_names(tuple(gauges))}
-
-
 @lru_cache(maxsize=50_000)
 def _offset_names(gauges: tuple[str, ...]) -> tuple[str, ...]:
     """Those that tell an offset: a task has the same sixty gauges in each of its reports."""
@@ -248,12 +236,8 @@ def _offset_names(gauges: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(n for n in gauges if n.endswith(_OFFSET) and not n.startswith(_SIDE))
 
 
-def record_bytes(stores: bytes) -> dict[str, float]:
-    """Store → the mean size of the records that it was given."""
-    try:
-        gauges = orjson.loads(stores)
-    except orjson.JSONDecodeError:
-        return {}
+def record_bytes(gauges: Mapping[str, Any]) -> dict[str, float]:
+    """Store → the mean size of the records that it was given, by the gauges of a report's stores."""
     found: dict[str, float] = {}
     for store in _stores(tuple(gauges)):
         written, records = gauges[f"{store}{_WRITTEN}"], gauges.get(f"{store}-puts")

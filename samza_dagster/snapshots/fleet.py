@@ -8,15 +8,16 @@ anew has another id, and is read from its beginning.
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
-from importlib import import_module
+from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from deltalake.exceptions import CommitFailedError
 
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.lag import Bounds, Errors, speeds
@@ -27,18 +28,10 @@ from samza_dagster.metadata.lag_topic import publish_fleet
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic, require_owner, state_topic
 from samza_dagster.snapshots import facts, group
+from samza_dagster.snapshots.arrow import compute
 from samza_dagster.snapshots.history import history
 from samza_dagster.snapshots.job import window_ms
-from samza_dagster.snapshots.job_step import (
-    FILE,
-    FOLDED,
-    HOSTS,
-    RESTORING,
-    UNREADABLE,
-    Asked,
-    parts,
-)
-from samza_dagster.snapshots.readiness import CONTAINERS, PUBLISHED, STARTS
+from samza_dagster.snapshots.job_step import LEAST_JOBS, Asked, Judged, parts
 from samza_dagster.snapshots.schemas import DATASETS
 from samza_dagster.snapshots.snapshot import FleetSnapshot
 from samza_dagster.snapshots.source import (
@@ -52,22 +45,20 @@ from samza_dagster.snapshots.source import (
     marked,
 )
 from samza_dagster.snapshots.tables import File, Mark, Tables, job_names, paths_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from samza_dagster.snapshots.workers import Workers
 
 JobId = tuple[str, str]
 At = tuple[str, int]
 START_S = 10.0
 """From the start of a container's process until it restores, while none was seen."""
 MOST_RESTORES = 100_000
-"""Containers × hosts of the fleet, up to which each is told of each; beyond, of the hosts of its own job and any other."""
+"""Containers × hosts of the fleet, up to which each is results of each; beyond, of the hosts of its own job and any other."""
 FOLDED_AT = 40
 """Files of table `facts`, of which each snapshot adds some."""
 
 
 def take_fleet(
-    spark: SparkSession,
+    workers: Workers,
     jobs: Sequence[Connection],
     at: datetime,
     store: Tables,
@@ -86,7 +77,7 @@ def take_fleet(
     at = at.replace(microsecond=at.microsecond // 1000 * 1000)  # as rows have it: readers go by it
     cluster = KafkaCluster.of(_one_cluster(jobs))
     with closing(KafkaJobTopics(cluster)) as topics:
-        return _Taking(spark, jobs, at, store, topics, bounds, clock).take()
+        return _Taking(workers, jobs, at, store, topics, bounds, clock).take()
 
 
 def _one_cluster(jobs: Sequence[Connection]) -> Connection:
@@ -105,7 +96,7 @@ class _Taking:
 
     def __init__(
         self,
-        spark: SparkSession,
+        workers: Workers,
         jobs: Sequence[Connection],
         at: datetime,
         store: Tables,
@@ -114,7 +105,7 @@ class _Taking:
         clock: Callable[[], float],
     ) -> None:
         self._bounds = bounds
-        self._spark, self._at, self._store, self._topics = spark, at, store, topics
+        self._workers, self._at, self._store, self._topics = workers, at, store, topics
         self._jobs = {(job.job_name, job.job_id): job for job in jobs}
         self._servers, self._client = jobs[0].bootstrap_servers, jobs[0].client_config
         self._at_ms = int(at.timestamp() * 1000)
@@ -132,11 +123,11 @@ class _Taking:
         spans = self._spans_of_jobs(read_to)
         groups = self._groups()
         self._lap("offsets")
-        own = self._readers.read(self._spark, spans)
+        own = self._readers.read(self._workers, spans)
         self._lap("coordinator_streams")
         settings = self._settings(table, [*groups, *(row for one in own for row in one.settings)])
         shared = self._spans_of_metrics(settings, read_to)
-        found = [*own, *self._readers.read(self._spark, shared)]
+        found = [*own, *self._readers.read(self._workers, shared)]
         read_now = self._read_now(found, (*spans, *shared))
         self._lap("reports")
         fresh = [file for one in found for file in one.files]
@@ -148,18 +139,17 @@ class _Taking:
         asked = self._asked_of_workers(marks, table, fresh, groups, past.past.errors)
         self._lap("history")
         results = self._judged(asked, table, past.paces)
-        files = results[FILE]
         with ThreadPoolExecutor() as side_by_side:
-            list(side_by_side.map(partial(self._add, files), DATASETS))
-        self._add(files, "snapshots")  # now they are whole
+            list(side_by_side.map(partial(self._add, results.files), DATASETS))
+        self._add(results.files, "snapshots")  # now they are whole
         self._lap("write")
-        unpublished = self._publish(results[PUBLISHED])
+        unpublished = self._publish(results.published)
         self._lap("publish")
         return FleetSnapshot(
             self._at,
             self._store,
-            files,
-            sum(results[UNREADABLE]),
+            results.files,
+            results.unreadable,
             self._unread,
             unpublished,
             past.past,
@@ -249,9 +239,8 @@ class _Taking:
 
     def _settings(self, table: Any, fresh: Iterable[dict[str, Any]]) -> dict[JobId, dict[str, str]]:
         """Of each job what names its metrics topics, and whose its stream is."""
-        pc: Any = import_module("pyarrow.compute")
         columns = ["topic_id", "offset", "kind", "job_name", "job_id", "name", "text"]
-        config = pc.field("kind") == facts.CONFIG
+        config = compute.field("kind") == facts.CONFIG
         known = [*self._store.read("facts", paths_of(table), columns, config), *fresh]
         found: dict[JobId, dict[str, str]] = {}
         current = set(self._ids.values())
@@ -340,36 +329,22 @@ class _Taking:
             errors,
         )
 
-    def _judged(
-        self, asked: Asked, table: Any, paces: Sequence[tuple[str, float]]
-    ) -> defaultdict[str, list[Any]]:
-        """What workers tell of the jobs, by what it is; folds what was kept, when it is time."""
-        from pyspark import StorageLevel
-
-        context = self._spark.sparkContext
+    def _judged(self, asked: Asked, table: Any, paces: Sequence[tuple[str, float]]) -> Judged:
+        """What workers tell of the jobs; folds what was kept, when it is time."""
         names = {name for name, _ in asked.jobs}
         if asked.folds:
             names |= job_names(table)
-        dealt = parts(names, context.defaultParallelism)
-        judged: Any = context.parallelize(dealt, len(dealt)).flatMap(asked.judged)
-        judged.persist(StorageLevel.MEMORY_AND_DISK)
-        results: defaultdict[str, list[Any]] = defaultdict(list)
-        for what, it in judged.filter(partial(_is_of, CONTAINERS, False)).collect():
-            results[what].append(it)
+        dealt = parts(names, self._workers.share(len(names), LEAST_JOBS))
+        results = Judged.of(self._workers.each(asked.judged, dealt))
         self._lap("judge")
-        starts = [(row["host"], row["restore_s"]) for row in results[STARTS]]
-        known = speeds((*paces, *results[RESTORING]), starts, START_S)
-        hosts = set[str]().union(*results[HOSTS])
-        total = sum(one.rows for one in results[FILE] if one.table == "container_locality")
-        fleet = hosts if total * len(hosts) <= MOST_RESTORES else ()
-        containers = judged.filter(partial(_is_of, CONTAINERS, True)).values()
-        results[FILE] += containers.mapPartitions(partial(asked.restores, known, fleet)).collect()
-        judged.unpersist()
+        known = speeds((*paces, *results.restoring), results.starts, START_S)
+        total = sum(one.rows for one in results.files if one.table == "container_locality")
+        fleet = results.hosts if total * len(results.hosts) <= MOST_RESTORES else ()
+        restores = self._workers.each(partial(asked.restores, known, fleet), results.packed)
+        results.files += chain.from_iterable(restores)
         if asked.folds:
-            from deltalake.exceptions import CommitFailedError
-
             with suppress(CommitFailedError):  # another snapshot is at it
-                self._store.commit("facts", results[FOLDED], instead_of=table)
+                self._store.commit("facts", results.folded, instead_of=table)
         self._lap("forecast")
         return results
 
@@ -377,10 +352,6 @@ class _Taking:
         stream = self._jobs[job].coordinator_stream_topic
         own = (stream, checkpoint_topic(*job), state_topic(*job))
         return "; ".join(self._unread[topic] for topic in own if topic in self._unread) or None
-
-
-def _is_of(kind: str, wanted: bool, result: tuple[str, Any]) -> bool:
-    return (result[0] == kind) is wanted
 
 
 def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:

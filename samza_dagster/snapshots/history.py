@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from importlib import import_module
 from typing import Any
 
 from samza_dagster.lag import Forecast, Kept, Past, PastError, back_test, pasts
+from samza_dagster.snapshots.arrow import compute
 from samza_dagster.snapshots.tables import Tables
 
 REMEMBERED = timedelta(days=1)
@@ -32,15 +32,14 @@ class History:
 
 def history(store: Tables, at: datetime) -> History:
     """Of the snapshots before `at`."""
-    pc: Any = import_module("pyarrow.compute")
     rows: Any = store.opened("changelog_lag").to_pyarrow_dataset()
-    newer = pc.field("snapshot_time") > pc.scalar(at - REMEMBERED)
-    newer &= pc.field("snapshot_time") < pc.scalar(at)
-    restoring = pc.field("lag_records") > pc.field("apply_per_s")
-    restoring &= pc.field("apply_per_s") > pc.field("write_per_s")
+    newer = compute.field("snapshot_time") > compute.scalar(at - REMEMBERED)
+    newer &= compute.field("snapshot_time") < compute.scalar(at)
+    restoring = compute.field("lag_records") > compute.field("apply_per_s")
+    restoring &= compute.field("apply_per_s") > compute.field("write_per_s")
     paces = rows.to_table(columns=["host", "apply_per_s"], filter=newer & restoring)
     return History(
-        back_test(_pasts(pc, rows, newer)),
+        back_test(_pasts(rows, newer)),
         tuple(
             (row["host"], row["apply_per_s"])
             for row in paces.slice(max(0, paces.num_rows - MOST_PACES)).to_pylist()
@@ -49,15 +48,15 @@ def history(store: Tables, at: datetime) -> History:
     )
 
 
-def _pasts(pc: Any, rows: Any, newer: Any) -> Iterator[Past]:
-    forecast = newer & (pc.field("ready_in_s") > 0) & pc.field("ready_spread").is_valid()
+def _pasts(rows: Any, newer: Any) -> Iterator[Past]:
+    forecast = newer & (compute.field("ready_in_s") > 0) & compute.field("ready_spread").is_valid()
     made = rows.to_table(columns=_REPLICA, filter=forecast).group_by(_REPLICA).aggregate([])
     if not made.num_rows:
         return
-    tasks = pc.unique(made["task_name"])
+    tasks = compute.unique(made["task_name"])
     columns = [*_REPLICA, "came_at", "process", *_OF_A_FORECAST, "ready_since"]
-    kept = rows.to_table(columns=columns, filter=newer & pc.field("task_name").isin(tasks))
-    kept = kept.filter(pc.is_valid(kept["came_at"]))
+    kept = rows.to_table(columns=columns, filter=newer & compute.field("task_name").isin(tasks))
+    kept = kept.filter(compute.is_valid(kept["came_at"]))
     wanted = made.slice(0, MOST_REPLICAS)
     found: list[dict[str, Any]] = kept.join(
         wanted, keys=_REPLICA, join_type="left semi"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from importlib import import_module
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
+
+import orjson
 
 from samza_dagster.lag import Bounds, Errors, Speeds
 from samza_dagster.metadata.job_topics import KafkaJobTopics, Ranges
@@ -15,13 +17,13 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import checkpoint_topic
 from samza_dagster.snapshots import facts, lag, readiness
+from samza_dagster.snapshots.arrow import compute
 from samza_dagster.snapshots.job import Job, newest_reports, window_ms
 from samza_dagster.snapshots.lag import Row
-from samza_dagster.snapshots.schemas import TABLES
 from samza_dagster.snapshots.tables import File, Tables
 
-FILE, FOLDED, HOSTS, RESTORING, UNREADABLE = "file", "folded", "hosts", "restoring", "unreadable"
-_JOBS_A_PART = range(10, 101)
+LEAST_JOBS, MOST_JOBS = 10, 100
+"""Of a part: of fewer it isn't worth a worker, of more it takes a worker much memory."""
 _REPLICAS_AT_ONCE = 20_000
 """Whose changelogs the brokers are asked for by one question."""
 _ROWS_A_FILE = 100_000
@@ -36,14 +38,47 @@ class Names(NamedTuple):
     is_first: bool
 
 
-def parts(names: Iterable[str], processors: int) -> list[Names]:
-    """Jobs in parts of about equal size, each enough for a worker."""
-    every = sorted(set(names))
-    size = min(max(-(-len(every) // processors), _JOBS_A_PART.start), _JOBS_A_PART.stop - 1)
+def parts(names: Iterable[str], size: int) -> list[Names]:
+    """Jobs in parts of so many, or of as many as a part may have."""
+    every, size = sorted(set(names)), min(size, MOST_JOBS)
     return [
         Names(every[at], every[at : at + size][-1], is_first=at == 0)
         for at in range(0, len(every), size)
     ]
+
+
+@dataclass
+class Judged:
+    """What is told of the jobs of one part, or of some.
+
+    `folded` are the files to stand in place of those that were kept, `unreadable` counts records, `restoring`
+    are hosts and how many records a second a standby applies there, `starts` those and the seconds of a
+    start. `packed` is what restores start from: as bytes of each part, which whoever gathers them doesn't read.
+    """
+
+    files: list[File] = field(default_factory=list[File])
+    folded: list[File] = field(default_factory=list[File])
+    unreadable: int = 0
+    hosts: set[str] = field(default_factory=set[str])
+    restoring: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    starts: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
+    published: list[Row] = field(default_factory=list[Row])
+    packed: list[bytes] = field(default_factory=list[bytes])
+
+    @classmethod
+    def of(cls, parts: Iterable[Judged]) -> Judged:
+        """All of them together."""
+        whole = cls()
+        for part in parts:
+            whole.files += part.files
+            whole.folded += part.folded
+            whole.unreadable += part.unreadable
+            whole.hosts |= part.hosts
+            whole.restoring += part.restoring
+            whole.starts += part.starts
+            whole.published += part.published
+            whole.packed += part.packed
+        return whole
 
 
 @dataclass(frozen=True)
@@ -72,42 +107,40 @@ class Asked:
     bounds: Bounds
     errors: Errors | None
 
-    def judged(self, names: Names) -> Iterator[tuple[str, Any]]:
-        """What a worker has found of a part's jobs, with what it is.
-
-        Each `FILE` and each `FOLDED` that it has written, rows of `readiness.CONTAINERS`, how many
-        records are `UNREADABLE`, how many a second a standby applies on its host that is `RESTORING`, and
-        once the `HOSTS` of all these jobs.
-        """
+    def judged(self, names: Names) -> Judged:
+        """What a worker has found of a part's jobs; its files are written, and not committed."""
+        told = Judged()
         kept = newest(self._read(self.kept, names))
         if self.folds:
-            yield FOLDED, self.tables.write("facts", [r for r in kept if self._counts_still(r)])
+            still = [row for row in kept if self._counts_still(row)]
+            told.folded.append(self.tables.write("facts", still))
         of_groups = [row for row in self.groups if names.first <= row["job_name"] <= names.last]
         known = newest([*kept, *self._read(self.fresh, names), *of_groups])
-        files, hosts = _Files(self.tables), set[str]()
+        files, containers = _Files(self.tables), list[Row]()
         cluster = KafkaCluster(self.servers, self.client_config)
         with closing(KafkaJobTopics(cluster)) as topics:
             for jobs in _at_once(self._jobs(known)):
-                hosts.update(*(job.known_hosts for job in jobs))
+                for job in jobs:
+                    told.hosts |= job.known_hosts
+                    told.starts += job.starts
+                    told.unreadable += job.unreadable
                 for dataset, row in _judged(jobs, topics, self):
-                    if dataset not in TABLES:
-                        yield dataset, row
-                        continue
-                    files.add(dataset, row)
-                    if row.get("unreadable"):
-                        yield UNREADABLE, row["unreadable"]
-                    if dataset == "changelog_lag" and _is_restoring(row):
-                        yield RESTORING, (row["host"], row["apply_per_s"])
-        yield HOSTS, hosts
-        for file in files.written():
-            yield FILE, file
+                    if dataset == readiness.CONTAINERS:
+                        containers.append(row)
+                    elif dataset == readiness.PUBLISHED:
+                        told.published.append(row)
+                    else:
+                        files.add(dataset, row)
+                        if dataset == "changelog_lag" and _is_restoring(row):
+                            told.restoring.append((row["host"], row["apply_per_s"]))
+        told.files += files.written()
+        told.packed.append(zlib.compress(orjson.dumps(containers), 1))
+        return told
 
-    def restores(
-        self, speeds: Speeds, fleet: Collection[str], containers: Iterable[Row]
-    ) -> Iterator[File]:
-        """The files of what restores of these containers take, also on `fleet`, and of what hosts' deaths cost."""
+    def restores(self, speeds: Speeds, fleet: Collection[str], packed: bytes) -> list[File]:
+        """The files of what restores of a part's containers take, also on `fleet`, and of what hosts' deaths cost."""
         files = _Files(self.tables)
-        for row in containers:
+        for row in orjson.loads(zlib.decompress(packed)):
             stamp = {name: row[name] for name in ("job_name", "job_id", "deployment_id")}
             for dataset, found in readiness.restore_rows(row, speeds, fleet):
                 files.add(dataset, {"snapshot_time": self.at_ms, **stamp, **found})
@@ -115,8 +148,7 @@ class Asked:
 
     def _read(self, paths: Sequence[str], names: Names) -> Iterator[Row]:
         """Facts of a part's jobs; of others that lie between, only where all are folded."""
-        pc: Any = import_module("pyarrow.compute")
-        job = pc.field("job_name")
+        job = compute.field("job_name")
         mine = (job >= names.first) & (job <= names.last)
         return self.tables.read(
             "facts", paths, rows=mine | job.is_null() if names.is_first else mine
@@ -152,10 +184,10 @@ class _Files:
         if len(rows) >= _ROWS_A_FILE:
             self._written.append(self._tables.write(dataset, self._rows.pop(dataset)))
 
-    def written(self) -> Iterator[File]:
+    def written(self) -> list[File]:
         for dataset in [*self._rows]:
             self._written.append(self._tables.write(dataset, self._rows.pop(dataset)))
-        return iter(self._written)
+        return self._written
 
 
 def newest(rows: Iterable[Row]) -> list[Row]:
@@ -229,7 +261,6 @@ def _judged(jobs: list[Job], topics: KafkaJobTopics, asked: Asked) -> Iterator[t
             "task_locality": lag.task_rows(job),
             "violations": lag.violation_rows(job),
             readiness.CONTAINERS: readiness.container_rows(job, lags),
-            readiness.STARTS: [{"host": host, "restore_s": s} for host, s in job.starts],
             "snapshots": [
                 {
                     "unreadable": job.unreadable,

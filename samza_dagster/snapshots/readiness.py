@@ -32,8 +32,6 @@ ANYWHERE = ""
 """Stands for any host that has no container of the job: nothing is warm there."""
 CONTAINERS = "containers"
 """Rows of what restores start from, which `restore_rows` takes once speeds are known."""
-STARTS = "starts"
-"""Rows of starts that were seen: their host, and `restore_s`."""
 PUBLISHED = "published"
 """Rows of what is published of standbys: its key as `processor_id`, its value as `why`."""
 

@@ -24,11 +24,13 @@ from samza_dagster.snapshots.tables import File, Mark, Tables
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
-    from pyspark.sql import SparkSession
+
+    from samza_dagster.snapshots.workers import Workers
 
 COORDINATOR, CHECKPOINTS, METRICS = "coordinator stream", "checkpoints", "metrics"
 STATE = "our coordinator's state"
-_LEAST_SPLIT = 20_000
+LEAST_RECORDS = 20_000
+"""A part of fewer isn't worth a worker."""
 _AT_ONCE = 500
 _KEPT_AT_ONCE = 200_000
 """Facts and reports that a worker takes until it writes what is the newest of them."""
@@ -68,33 +70,28 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class Readers:
-    """Reads ranges of topics of one cluster by the workers of a Spark session, into table `facts`."""
+    """Reads ranges of topics of one cluster into table `facts`."""
 
     servers: str
     client_config: Mapping[str, str]
     tables: Tables
     now_ms: int
 
-    def read(self, spark: SparkSession, spans: Sequence[Span]) -> list[Found]:
+    def read(self, workers: Workers, spans: Sequence[Span]) -> list[Found]:
         """The newest facts of committed records in these ranges, written and not committed.
 
-        In as many parts as there are processors; a big partition is split.
+        A part for each worker; a big partition is split.
         """
-        every = [one for one in spans if one.start < one.end]
-        dealt = deal(every, spark.sparkContext.defaultParallelism)
-        if not dealt:
-            return []
-        return spark.sparkContext.parallelize(dealt, len(dealt)).map(self.found).collect()
+        total = sum(one.end - one.start for one in spans)
+        return workers.each(self.found, deal(spans, workers.share(total, LEAST_RECORDS)))
 
     def found(self, spans: Sequence[Span]) -> Found:
         """What is in these ranges; run by a worker."""
         return _Reading(self, spans).found()
 
 
-def deal(spans: Sequence[Span], parts: int) -> list[list[Span]]:
-    """The ranges in at most so many parts of about equal size; a part of a few records isn't worth a worker."""
-    total = sum(one.end - one.start for one in spans)
-    size = max(_LEAST_SPLIT, -(-total // max(1, parts)))
+def deal(spans: Sequence[Span], size: int) -> list[list[Span]]:
+    """The ranges in parts of so many records each, the last of what is left."""
     dealt: list[list[Span]] = []
     room = 0
     for one in sorted(spans):

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 
+from deltalake.exceptions import CommitFailedError
+
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.snapshots.snapshot import FleetSnapshot
 
@@ -30,8 +32,6 @@ def stream(
     to `on_error`: a broker that is away comes back, and the next snapshot reads what this one has
     missed. After the first snapshot, and once a day, the tables are tidied.
     """
-    from deltalake.exceptions import CommitFailedError
-
     tidied = -math.inf
     first = True
     while True:

@@ -18,17 +18,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from uuid import uuid4
 
+from deltalake import DeltaTable, Field, Schema
+from deltalake.fs import DeltaStorageHandler
+from deltalake.schema import PrimitiveType
+from deltalake.transaction import AddAction, RemoveAction
+
 from samza_dagster.directories import data_directory
+from samza_dagster.snapshots.arrow import compute, dataset, filesystem, pa, parquet
 from samza_dagster.snapshots.facts import READ
 from samza_dagster.snapshots.schemas import TABLES, Column
-
-if TYPE_CHECKING:
-    from deltalake import Schema
 
 _TIME = 'Timestamp(Microsecond, Some("UTC"))'
 _ROWS_TOGETHER = 10_000
@@ -86,7 +88,6 @@ class Tables:
 
     def write(self, table: str, rows: Sequence[Row]) -> File:
         """Writes a file of the table, in any process, and commits nothing."""
-        parquet: Any = import_module("pyarrow.parquet")
         columns = _columns(table, rows)
         path, place = f"{uuid4()}.parquet", self._place()
         name = f"{table}/{path}"
@@ -99,8 +100,6 @@ class Tables:
         `instead_of`: those of an opened table go; what others have added to it since stays. Raises
         `CommitFailedError` when another has put files in the place of the same ones.
         """
-        from deltalake.transaction import AddAction, RemoveAction
-
         now_ms = time.time_ns() // 1_000_000
         actions: list[Any] = [
             AddAction(each.path, each.size, {}, now_ms, True, each.stats) for each in files
@@ -113,8 +112,6 @@ class Tables:
 
     def opened(self, table: str) -> Any:
         """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is none."""
-        from deltalake import DeltaTable
-
         opened = DeltaTable.create(
             self.location(table),
             _schema(table),
@@ -134,7 +131,6 @@ class Tables:
         rows: Any = None,
     ) -> Iterator[dict[str, Any]]:
         """The rows of these files, in their order; `rows`: those that this `pyarrow` expression is true of."""
-        dataset: Any = import_module("pyarrow.dataset")
         every = [f"{table}/{path}" for path in paths]
         if every:
             found = dataset.dataset(every, _arrow_schema(table), "parquet", self._place())
@@ -143,18 +139,14 @@ class Tables:
 
     def _place(self) -> Any:
         """The directory of all tables as `pyarrow` opens files."""
-        from deltalake.fs import DeltaStorageHandler
-
-        fs: Any = import_module("pyarrow.fs")
-        return fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
+        return filesystem.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
 
     def marks(self, opened: Any) -> dict[tuple[str, int], Mark]:
         """Topic id and partition → how far it was read, of an opened table `facts`."""
-        pc: Any = import_module("pyarrow.compute")
         columns = ["topic_id", "partition", "offset", "came_ms", "at_ms"]
         rows: Any = opened.to_pyarrow_dataset()
         found: dict[tuple[str, int], Mark] = {}
-        for row in rows.to_table(columns=columns, filter=pc.field("kind") == READ).to_pylist():
+        for row in rows.to_table(columns=columns, filter=compute.field("kind") == READ).to_pylist():
             mark, at = (
                 Mark(row["offset"], row["came_ms"], row["at_ms"]),
                 (row["topic_id"], row["partition"]),
@@ -164,16 +156,15 @@ class Tables:
 
     def last(self, table: str, jobs: Collection[tuple[str, str]] = ()) -> Any:
         """The rows of each job's newest whole snapshot, as a `pyarrow.Table` and without Spark; of these jobs when named."""
-        pc: Any = import_module("pyarrow.compute")
         stamp = ["job_name", "job_id", "snapshot_time"]
         whole: Any = self.opened("snapshots").to_pyarrow_table(columns=stamp)
         newest = whole.group_by(stamp[:2]).aggregate([(stamp[2], "max")]).rename_columns(stamp)
         if jobs:
             wanted = [(row["job_name"], row["job_id"]) in jobs for row in newest.to_pylist()]
             newest = newest.filter(wanted)
-        times = pc.unique(newest[stamp[2]]).to_pylist()
+        times = compute.unique(newest[stamp[2]]).to_pylist()
         rows: Any = self.opened(table).to_pyarrow_dataset()
-        near = rows.to_table(filter=pc.field(stamp[2]).isin(times))
+        near = rows.to_table(filter=compute.field(stamp[2]).isin(times))
         return near.join(newest, keys=stamp, join_type="left semi")
 
     def tidy(self, keep: timedelta, now: datetime) -> dict[str, int]:
@@ -205,9 +196,8 @@ def paths_of(opened: Any) -> list[str]:
 
 def job_names(opened: Any) -> set[str]:
     """Those that an opened table has rows of."""
-    pc: Any = import_module("pyarrow.compute")
     rows: Any = opened.to_pyarrow_dataset().to_table(columns=["job_name"])
-    return {name for name in pc.unique(rows["job_name"]).to_pylist() if name is not None}
+    return {name for name in compute.unique(rows["job_name"]).to_pylist() if name is not None}
 
 
 def _files(opened: Any) -> list[tuple[str, int]]:
@@ -216,7 +206,6 @@ def _files(opened: Any) -> list[tuple[str, int]]:
 
 
 def _columns(table: str, rows: Sequence[Row]) -> Any:
-    pa: Any = import_module("pyarrow")
     schema = _arrow_schema(table)
     filled: list[Any] = []
     for column in schema:
@@ -231,12 +220,11 @@ def _columns(table: str, rows: Sequence[Row]) -> Any:
 
 def _stats(columns: Any) -> str:
     """What readers pass files over by. Of every column: where one has bounds, one without is taken for null."""
-    pc: Any = import_module("pyarrow.compute")
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
     for name in columns.column_names:
         if columns[name].null_count < columns.num_rows:
-            bounds = pc.min_max(columns[name]).as_py()
+            bounds = compute.min_max(columns[name]).as_py()
             least[name], most[name] = _bound(bounds["min"], ""), _bound(bounds["max"], "\U0010ffff")
     nulls = {name: columns[name].null_count for name in columns.column_names}
     statistics = {"numRecords": columns.num_rows, "minValues": least, "maxValues": most}
@@ -253,7 +241,7 @@ def _bound(value: Any, beyond: str) -> Any:
 
 @cache
 def _arrow_schema(table: str) -> Any:
-    return import_module("pyarrow").schema(_schema(table).to_arrow())
+    return pa.schema(_schema(table).to_arrow())
 
 
 _DELTA_TYPES = {"bigint": "long", "int": "integer"}
@@ -261,9 +249,6 @@ _DELTA_TYPES = {"bigint": "long", "int": "integer"}
 
 @cache
 def _schema(table: str) -> Schema:
-    from deltalake import Field, Schema
-    from deltalake.schema import PrimitiveType
-
     def typed(column: Column) -> Field:
         kind = PrimitiveType(_DELTA_TYPES.get(column.type, column.type))
         return Field(column.name, kind, nullable=True, metadata={"comment": column.doc})

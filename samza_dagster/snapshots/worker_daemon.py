@@ -13,10 +13,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-_LOADED = (
-    *("samza_dagster.snapshots", "confluent_kafka", "confluent_kafka.admin"),
-    *("deltalake.fs", "deltalake.transaction", "pyarrow.compute", "pyarrow.dataset", "pyarrow.parquet"),
-)  # fmt: skip
+_LOADED = ("samza_dagster.snapshots", "confluent_kafka", "confluent_kafka.admin")
 
 
 def main() -> None:

@@ -325,9 +325,9 @@ def test_spark_starts_by_dagster_pyspark_and_a_users_settings_win(
 
     monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path))
     monkeypatch.setattr(pyspark_resources, "spark_session_from_config", no_spark)
-    samza = SamzaClientResource(bootstrap_servers="here:9092", job_name="demo")
+    workers = SnapshotStore(master="local[1]").workers({"spark.driver.memory": "3g"})
     with pytest.raises(Unreachable, match="starts none"):
-        SnapshotStore(master="local[1]").take(samza, {"spark.driver.memory": "3g"})
+        _ = workers.session
     assert given["spark.driver.memory"] == "3g"
     assert given["spark.master"] == "local[1]"
     archive = archive_path()

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,15 @@ from samza_dagster.metadata import Connection
 from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Incarnation, JobState, Phase, Processor, Role
-from samza_dagster.snapshots import FleetSnapshot, Tables, spark_session, take_fleet
+from samza_dagster.snapshots import (
+    FleetSnapshot,
+    Tables,
+    Workers,
+    fleet,
+    source,
+    spark_session,
+    take_fleet,
+)
 from samza_dagster.snapshots.class_archive import dump
 from tests.rig.pace import PACE
 
@@ -24,13 +33,20 @@ DEADLINE_S = 30.0 * PACE
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    session = spark_session(
-        class_archive=dump(),
-        settings={"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))},
-    )
-    yield session
-    session.stop()
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
+    """Spark's, where there is work for two of them; `in_parts` makes it so."""
+    settings = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    with Workers(partial(spark_session, class_archive=dump(), settings=settings)) as workers:
+        yield workers
+
+
+@pytest.fixture(scope="module")
+def in_parts() -> Iterator[None]:
+    """A few records and a few jobs are worth a worker of Spark's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "LEAST_RECORDS", 5)
+        patch.setattr(fleet, "LEAST_JOBS", 1)
+        yield
 
 
 class Topics:
@@ -169,8 +185,8 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
 
 
 @pytest.fixture(scope="session")
-def recorded_snapshot(recorded_job: Connection, spark: Any, tables: Tables) -> FleetSnapshot:
-    return take_fleet(spark, [recorded_job], at(RECORDED_AT_MS), tables)
+def recorded_snapshot(recorded_job: Connection, workers: Workers, tables: Tables) -> FleetSnapshot:
+    return take_fleet(workers, [recorded_job], at(RECORDED_AT_MS), tables)
 
 
 EDGE_AT_MS = 100_000
@@ -352,5 +368,5 @@ def edge_job(topics: Topics) -> Connection:
 
 
 @pytest.fixture(scope="session")
-def edge_snapshot(edge_job: Connection, spark: Any, tables: Tables) -> FleetSnapshot:
-    return take_fleet(spark, [edge_job], at(EDGE_AT_MS), tables)
+def edge_snapshot(edge_job: Connection, workers: Workers, tables: Tables) -> FleetSnapshot:
+    return take_fleet(workers, [edge_job], at(EDGE_AT_MS), tables)

@@ -64,7 +64,11 @@ def master(tmp_path: Path) -> Iterator[str]:
 
 
 def test_a_cluster_s_workers_take_the_snapshot(
-    master: str, recorded_job: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    master: str,
+    recorded_job: Connection,
+    in_parts: None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """By its master's address and a user's settings alone; both workers had an executor."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)  # the workers' Python, as a user says it

@@ -14,7 +14,7 @@ from samza_dagster.metadata import Connection, KafkaCluster
 from samza_dagster.metadata.job_topics import KafkaJobTopics
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.naming import lag_topic
-from samza_dagster.snapshots import FleetSnapshot, Tables, fleet, take_fleet
+from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, fleet, take_fleet
 from samza_dagster.snapshots.tables import paths_of
 from tests.rig.fleets import Answer, Fault, Fleet, Report, Shape, answers, reports, spoiled
 from tests.rig.fleets.fleet import BEGAN_MS, STORE
@@ -69,8 +69,8 @@ def write(topics: Topics, told: list[Report]) -> None:
 class Story:
     """The fleet's records come in two parts; snapshots are taken as they come, and once of all."""
 
-    def __init__(self, topics: Topics, spark: Any, tables: Tables, whole: Tables) -> None:
-        self.topics, self.spark, self.tables = topics, spark, tables
+    def __init__(self, topics: Topics, workers: Workers, tables: Tables, whole: Tables) -> None:
+        self.topics, self.workers, self.tables = topics, workers, tables
         self.jobs = [Connection(topics.bootstrap, job, "1") for job in JOBS]
         for job in JOBS:
             stream = f"__samza_coordinator_{job}_1"
@@ -85,12 +85,12 @@ class Story:
         self.killed_before(tables, "facts")
         self.killed_before(tables, "changelog_lag")
         self.second = self.take(END_MS)
-        self.whole = take_fleet(spark, self.jobs, at(BEGAN_MS + END_MS), whole)
+        self.whole = take_fleet(workers, self.jobs, at(BEGAN_MS + END_MS), whole)
 
     def take(self, ms: int) -> FleetSnapshot:
         """By a clock that tells microseconds, which no row has."""
         moment = at(BEGAN_MS + ms) + timedelta(microseconds=7)
-        return take_fleet(self.spark, self.jobs, moment, self.tables)
+        return take_fleet(self.workers, self.jobs, moment, self.tables)
 
     def killed_before(self, tables: Tables, table: str) -> None:
         """A run that ends where it would write this table."""
@@ -103,13 +103,20 @@ class Story:
 
         dying = Killed(tables.uri)
         with pytest.raises(KeyboardInterrupt):
-            take_fleet(self.spark, self.jobs, at(BEGAN_MS + END_MS - 1), dying)
+            take_fleet(self.workers, self.jobs, at(BEGAN_MS + END_MS - 1), dying)
 
 
 @pytest.fixture(scope="module")
-def story(topics: Topics, spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Story:
+def story(
+    topics: Topics, workers: Workers, in_parts: None, tmp_path_factory: pytest.TempPathFactory
+) -> Story:
     homes = (Tables(str(tmp_path_factory.mktemp(name))) for name in ("parts", "whole"))
-    return Story(topics, spark, *homes)
+    return Story(topics, workers, *homes)
+
+
+def test_spark_s_workers_had_a_part_each(story: Story) -> None:
+    """Else all of this would be told of one process."""
+    assert story.workers.started_s > 0
 
 
 def facts_of(story: Story) -> list[dict[str, Any]]:

@@ -19,7 +19,7 @@ from samza_dagster.client import ReplicaLag
 from samza_dagster.model.naming import store_directory
 from samza_dagster.sandbox import demo_job, load
 from samza_dagster.sandbox.readiness import applied_offset
-from samza_dagster.snapshots import FleetSnapshot, Tables, take_fleet
+from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, take_fleet
 from tests.rig.at_rest import Processors
 from tests.rig.demo_sandbox import demo_sandbox
 from tests.rig.kill_scenarios import FAILOVER
@@ -106,8 +106,8 @@ def lags(every: tuple[ReplicaLag, ...]) -> list[ReplicaLag]:
     return [one for one in every if one.processor_id in STANDBYS]
 
 
-def taken(job: SandboxJob, spark: Any, tables: Tables) -> FleetSnapshot:
-    snapshot = take_fleet(spark, [job.connection], datetime.now(UTC), tables)
+def taken(job: SandboxJob, workers: Workers, tables: Tables) -> FleetSnapshot:
+    snapshot = take_fleet(workers, [job.connection], datetime.now(UTC), tables)
     assert snapshot.unread == snapshot.unpublished == {}
     return snapshot
 
@@ -123,12 +123,12 @@ def rows_of_standbys(snapshot: FleetSnapshot) -> dict[Part, dict[str, Any]]:
 
 
 def test_under_load_a_lag_is_within_what_was_there_before_and_after(
-    job: SandboxJob, spark: Any, kept: Tables
+    job: SandboxJob, workers: Workers, kept: Tables
 ) -> None:
     """By reports that came between two looks at files and broker."""
     before = seen(job)
     until_reported(job, time.time())
-    rows = rows_of_standbys(taken(job, spark, kept))
+    rows = rows_of_standbys(taken(job, workers, kept))
     until_flushed(job, time.time())
     after = seen(job)
     assert sum(after.ends) > sum(before.ends), "no load"
@@ -157,12 +157,12 @@ def lame(job: SandboxJob, standby: str) -> Iterator[None]:
 
 
 def test_an_active_that_dies_is_replaced_by_its_readier_standby(
-    job: SandboxJob, spark: Any, kept: Tables
+    job: SandboxJob, workers: Workers, kept: Tables
 ) -> None:
     """Under load, by the newest readiness and the lags of now: the other one lacks hundreds of records."""
     with lame(job, "0-1"):
         until_reported(job, time.time())
-        rows = rows_of_standbys(taken(job, spark, kept))
+        rows = rows_of_standbys(taken(job, workers, kept))
         assert lacking(rows, "0-1") >= LACKS > lacking(rows, "0-0")
         before = first_is(job, "0-0")
         FAILOVER.happens(job, before)
@@ -171,7 +171,7 @@ def test_an_active_that_dies_is_replaced_by_its_readier_standby(
 
 
 def test_of_a_job_that_stands_still_each_figure_is_that_of_the_files(
-    job: SandboxJob, spark: Any, kept: Tables
+    job: SandboxJob, workers: Workers, kept: Tables
 ) -> None:
     """To the record: of a standby that has all, and of one that lacks hundreds; the active goes onto the former."""
     until(
@@ -182,7 +182,7 @@ def test_of_a_job_that_stands_still_each_figure_is_that_of_the_files(
             assert sender.stop()
         now = until("0-1 has all", lambda: has_all(job, "0-1"), seconds=PATIENCE_S)
         until_reported(job, time.time())
-        rows = rows_of_standbys(taken(job, spark, kept))
+        rows = rows_of_standbys(taken(job, workers, kept))
         assert seen(job) == now
         for (standby, part), row in rows.items():
             assert row["end_offset"] == now.ends[part]

@@ -11,7 +11,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ from samza_dagster.sandbox.ivy import retrieve, retrieved_path
 from samza_dagster.sandbox.java_check import find_java
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
 from samza_dagster.sandbox.yarn.cluster import JVM_OPTIONS
-from samza_dagster.snapshots import Tables, take_fleet
+from samza_dagster.snapshots import Tables, Workers, take_fleet
 from samza_dagster.snapshots.session import pyspark_home
 from tests.rig.waiting import until
 from tests.spark.conftest import RECORDED_AT_MS, at
@@ -63,10 +62,10 @@ def s3(directory: Path) -> Generator[Tables]:
         process.stop_groups([server], timeout_s=10)
 
 
-def holds(tables: Tables, spark: Any, job: Connection) -> None:
+def holds(tables: Tables, workers: Workers, job: Connection) -> None:
     """Two snapshots, each read back by its own files and from the table; then made room."""
     for later_ms in (0, 60_000):
-        taken = take_fleet(spark, [job], at(RECORDED_AT_MS + later_ms), tables)
+        taken = take_fleet(workers, [job], at(RECORDED_AT_MS + later_ms), tables)
         assert taken.counts["container_locality"] == len(taken.rows("container_locality")) == 4
         newest = tables.last("changelog_lag").to_pylist()
         assert sorted(map(repr, newest)) == sorted(map(repr, taken.rows("changelog_lag")))
@@ -76,11 +75,11 @@ def holds(tables: Tables, spark: Any, job: Connection) -> None:
 
 
 def test_an_s3_endpoint_holds_the_tables(
-    tmp_path: Path, spark: Any, recorded_job: Connection
+    tmp_path: Path, workers: Workers, recorded_job: Connection
 ) -> None:
     """By `s3a:`, as Spark calls it, and with `deltalake`'s options alone."""
     with s3(tmp_path) as tables:
-        holds(tables, spark, recorded_job)
+        holds(tables, workers, recorded_job)
 
 
 def hadoop_servers() -> Path:
@@ -139,7 +138,7 @@ def hdfs(directory: Path) -> Generator[Tables]:
         process.stop_groups(started, timeout_s=10)
 
 
-def test_hdfs_holds_the_tables(tmp_path: Path, spark: Any, recorded_job: Connection) -> None:
+def test_hdfs_holds_the_tables(tmp_path: Path, workers: Workers, recorded_job: Connection) -> None:
     """A real NameNode and DataNode, and `deltalake`'s own client of them: no Hadoop is beside Python."""
     with hdfs(tmp_path) as tables:
-        holds(tables, spark, recorded_job)
+        holds(tables, workers, recorded_job)

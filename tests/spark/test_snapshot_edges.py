@@ -8,7 +8,7 @@ import pytest
 
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import Connection
-from samza_dagster.snapshots import FleetSnapshot, Tables, take_fleet
+from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, take_fleet
 from samza_dagster.snapshots.tables import paths_of
 from tests.spark.conftest import at, edge_stream
 
@@ -160,14 +160,14 @@ def test_a_store_without_changelog_has_no_rows(edge_snapshot: FleetSnapshot) -> 
 
 
 def test_a_job_that_was_never_deployed_is_named(
-    bootstrap_servers: str, spark: Any, tables: Tables
+    bootstrap_servers: str, workers: Workers, tables: Tables
 ) -> None:
     """No coordinator stream: the error says which topic was looked for."""
     with pytest.raises(InvalidInput, match="__samza_coordinator_nobody_1"):
-        take_fleet(spark, [Connection(bootstrap_servers, "nobody", "1")], at(0), tables)
+        take_fleet(workers, [Connection(bootstrap_servers, "nobody", "1")], at(0), tables)
 
 
-def test_no_broker_is_unreachable(spark: Any, tables: Tables) -> None:
+def test_no_broker_is_unreachable(workers: Workers, tables: Tables) -> None:
     """A port that nobody listens on ends in time, with the address in the error."""
     with pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"):
-        take_fleet(spark, [Connection("127.0.0.1:1", "yw")], at(0), tables)
+        take_fleet(workers, [Connection("127.0.0.1:1", "yw")], at(0), tables)

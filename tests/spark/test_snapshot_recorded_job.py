@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from samza_dagster.metadata import Connection
-from samza_dagster.snapshots import FleetSnapshot, Tables, take_fleet
+from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, take_fleet
 from tests.rig.pace import PACE
 from tests.spark.conftest import RECORDED_AT_MS, at
 
@@ -109,12 +109,12 @@ class Later:
 
 @pytest.fixture(scope="module")
 def an_hour_later(
-    recorded_snapshot: FleetSnapshot, recorded_job: Connection, spark: Any, tables: Tables
+    recorded_snapshot: FleetSnapshot, recorded_job: Connection, workers: Workers, tables: Tables
 ) -> Later:
     """Nothing was written since. The session is warm by now."""
     assert recorded_snapshot.at == at(AT)
     before = cpu_seconds()
-    snapshot = take_fleet(spark, [recorded_job], at(AT + 3_600_000), tables)
+    snapshot = take_fleet(workers, [recorded_job], at(AT + 3_600_000), tables)
     return Later(snapshot, cpu_seconds() - before)
 
 

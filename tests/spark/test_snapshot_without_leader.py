@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from samza_dagster.metadata import Connection
-from samza_dagster.snapshots import Tables, take_fleet
+from samza_dagster.snapshots import Tables, Workers, take_fleet
 from tests.rig.leaderless import FIRST, SECOND, two_brokers
 
 pytestmark = pytest.mark.spark
@@ -34,7 +33,7 @@ def entry(kind: str, key: str, **values: str) -> tuple[str, str]:
 
 
 def test_rows_of_a_partition_without_a_leader_say_so_and_the_others_are_known(
-    tmp_path: Path, spark: Any
+    tmp_path: Path, workers: Workers
 ) -> None:
     """An empty changelog has no lag; the lost one's isn't known, nor is what it may have held."""
     from confluent_kafka import Producer
@@ -60,7 +59,7 @@ def test_rows_of_a_partition_without_a_leader_say_so_and_the_others_are_known(
         brokers.stop_second()
         settings = Connection(brokers.servers, "lone", "1")
         snapshot = take_fleet(
-            spark, [settings], datetime.now(UTC), Tables(str(tmp_path / "tables"))
+            workers, [settings], datetime.now(UTC), Tables(str(tmp_path / "tables"))
         )
         rows = {row["task_name"]: row for row in snapshot.rows("changelog_lag")}
     first, second = rows["Partition 0"], rows["Partition 1"]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import pytest
+
+from samza_dagster.snapshots import Workers
 
 pytestmark = pytest.mark.spark
 
 
-def test_a_worker_has_what_it_needs_and_looks_through_no_archive(spark: Any) -> None:
+def test_a_worker_has_what_it_needs_and_looks_through_no_archive(workers: Workers) -> None:
     """Each task would read their directories anew, as Python does when it is told that modules may be new."""
 
     def found(_: int) -> tuple[bool, list[str]]:
         archives = [place for place in sys.path_importer_cache if place.endswith((".zip", ".jar"))]
         return "samza_dagster.snapshots.job_step" in sys.modules, archives
 
-    assert spark.sparkContext.parallelize(range(2), 2).map(found).collect() == [(True, [])] * 2
+    assert (
+        workers.session.sparkContext.parallelize(range(2), 2).map(found).collect()
+        == [(True, [])] * 2
+    )

@@ -111,7 +111,7 @@ def placement_history_spec(
 
 
 def snapshot_assets_job(job: str, prefix: str = "") -> Any:
-    """`snapshot_assets`: all of them in one run, with one Spark session and one snapshot time."""
+    """`snapshot_assets`: all of them in one run, with one snapshot time."""
     taken = [asset_key(prefix, name) for name in (*DATASETS, OVERVIEW)]
     lag = dg.AssetCheckKey(asset_key(prefix, CHANGELOG_LAG), LAG_CHECK)
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]

@@ -19,8 +19,9 @@ class Snapshots(dg.Model, dg.Resolvable):
     cron: str = Field(default=EVERY_5_MIN, description="When one is taken: a cron expression, UTC.")
     running: bool = Field(
         default=False,
-        description="Whether the schedules are on when they are first deployed. Each snapshot is a"
-        " Spark of its own on the machine of the code server, unless `master` is a cluster.",
+        description="Whether the schedules are on when they are first deployed. A snapshot that has"
+        " work for several workers is a Spark of its own on the machine of the code server, unless"
+        " `master` is a cluster.",
     )
     keep_days: Annotated[float, Within(0.01, 3_650)] = Field(
         default=30, description="Days that snapshots stay in the tables."

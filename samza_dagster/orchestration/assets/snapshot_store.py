@@ -1,8 +1,7 @@
-"""The resource behind the snapshot assets: takes one snapshot with Spark and keeps it in Delta tables."""
+"""The resource behind the snapshot assets: takes one snapshot and keeps it in Delta tables."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -15,7 +14,7 @@ from samza_dagster.orchestration.resource import SamzaClientResource, settings_w
 
 if TYPE_CHECKING:
     from samza_dagster.lag import PastError
-    from samza_dagster.snapshots import Tables
+    from samza_dagster.snapshots import Tables, Workers
 
 Rows = Sequence[Mapping[str, Any]]
 MOST_ROWS = 20_000
@@ -66,49 +65,52 @@ class SnapshotStore(dg.ConfigurableResource[object]):
     ) -> TakenSnapshot:
         """Takes a snapshot of all the component's jobs now, keeps it and returns its rows.
 
-        One session of `LazyPySparkResource`, ended with it; `spark_config` wins over what is set
-        here. Its JVM starts from the class archive when `python -m
-        samza_dagster.snapshots.class_archive` has written one. Raises `MissingPrerequisite`
-        without the extra `spark` or a JDK, `Unreachable` and `InvalidInput` as the connections do.
+        Raises `MissingPrerequisite` without the extra `spark`, and without a JDK where it takes Spark,
+        `Unreachable` and `InvalidInput` as the connections do.
         """
         from samza_dagster.snapshots import take_fleet
         from samza_dagster.snapshots.schemas import DATASETS
 
         tables, jobs = self.tables(), [one.connection() for one in samza.each()]
-        started = time.monotonic()
-        spark = self._session(spark_config or {})
-        session_s = time.monotonic() - started
-        try:
-            snapshot = take_fleet(spark, jobs, datetime.now(UTC), tables)
+        with self.workers(spark_config or {}) as workers:
+            snapshot = take_fleet(workers, jobs, datetime.now(UTC), tables)
             return TakenSnapshot(
                 at=snapshot.at,
                 rows={dataset: snapshot.rows(dataset, MOST_ROWS) for dataset in DATASETS},
                 counts=dict(snapshot.counts),
                 paths={dataset: tables.location(dataset) for dataset in DATASETS},
-                seconds={"session": round(session_s, 3), **snapshot.seconds},
+                seconds={"session": workers.started_s, **snapshot.seconds},
                 unreadable=snapshot.unreadable,
                 unread=dict(snapshot.unread),
                 unpublished=dict(snapshot.unpublished),
                 past=snapshot.past,
             )
-        finally:
-            spark.stop()
 
     def tidy(self, keep: timedelta) -> dict[str, int]:
         """Drops what is older, joins small files; rows dropped by table. Needs no Spark."""
         return self.tables().tidy(keep, datetime.now(UTC))
 
-    def _session(self, spark_config: Mapping[str, Any]) -> Any:
-        from dagster_pyspark import LazyPySparkResource
+    def workers(self, spark_config: Mapping[str, Any]) -> Workers:
+        """A session of `LazyPySparkResource` where Spark is needed; `spark_config` wins over what is set here.
 
-        from samza_dagster.snapshots.class_archive import archive_path
-        from samza_dagster.snapshots.session import APP_NAME, launching, spark_settings
+        Its JVM starts from the class archive when `python -m samza_dagster.snapshots.class_archive` has
+        written one.
+        """
+        from samza_dagster.snapshots import Workers
 
-        config = {
-            "spark.master": self.master,
-            "spark.app.name": APP_NAME,
-            **spark_settings(self.master, class_archive=archive_path()),
-            **spark_config,
-        }
-        with launching(str(config["spark.master"])):
-            return LazyPySparkResource(spark_config=config).spark_session
+        def start() -> Any:
+            from dagster_pyspark import LazyPySparkResource
+
+            from samza_dagster.snapshots.class_archive import archive_path
+            from samza_dagster.snapshots.session import APP_NAME, launching, spark_settings
+
+            config = {
+                "spark.master": self.master,
+                "spark.app.name": APP_NAME,
+                **spark_settings(self.master, class_archive=archive_path()),
+                **spark_config,
+            }
+            with launching(str(config["spark.master"])):
+                return LazyPySparkResource(spark_config=config).spark_session
+
+        return Workers(start)

@@ -161,7 +161,7 @@ class Demo:
             )
 
     def _materialize(self, stack: DagsterStack) -> None:
-        with self._phases.phase("Spark assets"):
+        with self._phases.phase("snapshot"):
             run_id = stack.runs.launch("snapshot_assets")
             self.links["snapshot_assets"] = stack.runs.run_url(run_id)
             status = stack.runs.wait(run_id, timeout_s=900)
@@ -174,4 +174,4 @@ class Demo:
                 seen=f"run {run_id} ended {status}",
                 fix=self.links["snapshot_assets"],
             )
-        stack.runs.switch_on("snapshots")  # not before: Spark would take what the move needs
+        stack.runs.switch_on("snapshots")  # not before: it would take what the move needs

@@ -26,6 +26,7 @@ pytestmark = pytest.mark.unit
 WIRE = Path(__file__).parents[2] / "data" / "wire"
 
 
+ODD = b'{"header":{"source":"TaskName-Standby-p","job-name":"j","job-id":"1","host":"h","time":1},"metrics":{"org.apache.samza.storage.kv.KeyValueStoreMetrics":["a-bytes-written"]}}'
 Reading = Callable[[bytes | None, bytes | None], Fact | Report | None]
 
 
@@ -128,6 +129,7 @@ def test_what_is_no_report_is_kept_aside(one: Any) -> None:
         (coordinator_fact, b'[1,"set-config","a"]', b'{"values":{"value":1}}', "no text"),
         (checkpoint_fact, b"{}", b"{}", "no type"),
         (checkpoint_fact, b'{"type":"checkpoint-v2","taskName":"t"}', b"[]", "no checkpoint-v2"),
+        (report_record, None, ODD, "isn't an object"),
         (report_record, None, None, "no value"),
         (report_record, None, b'{"header":{"a":1}}', "snapshot: 'source'"),
         (report_record, None, b"x" * (HUGE_BYTES + 1), "4,194,305 bytes"),

@@ -1,0 +1,10 @@
+"""pyarrow's modules; it tells no types."""
+
+from importlib import import_module
+from typing import Any
+
+pa: Any = import_module("pyarrow")
+compute: Any = import_module("pyarrow.compute")
+dataset: Any = import_module("pyarrow.dataset")
+filesystem: Any = import_module("pyarrow.fs")
+parquet: Any = import_module("pyarrow.parquet")

@@ -1,0 +1,62 @@
+"""Who does the parts of a snapshot: Spark's Python workers, and this process where there is one part alone."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Part = TypeVar("Part")
+Made = TypeVar("Made")
+
+
+class Workers:
+    """Spark is started once there is work for two of its workers, and ended with this.
+
+    What one worker would do alone, this process does itself: Spark's start takes seconds, and each of its
+    jobs more than the work of such a part.
+    """
+
+    def __init__(self, session: Callable[[], SparkSession]) -> None:
+        self._start = session
+        self._session: SparkSession | None = None
+        self.started_s = 0.0
+        """Seconds that Spark's start took; 0 while there was no work for it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._session is not None:
+            self._session.stop()
+
+    @property
+    def session(self) -> SparkSession:
+        """Spark's session, started if it isn't yet."""
+        if self._session is None:
+            began = time.monotonic()
+            self._session = self._start()
+            self.started_s = round(time.monotonic() - began, 3)
+        return self._session
+
+    def share(self, total: int, least: int) -> int:
+        """How much of it is in each part: as much for each worker, and at least so much."""
+        if total <= least:
+            return least
+        return max(least, -(-total // self.session.sparkContext.defaultParallelism))
+
+    def each(self, work: Callable[[Part], Made], parts: Sequence[Part]) -> list[Made]:
+        """What the work makes of each part."""
+        if len(parts) <= 1:
+            return [work(part) for part in parts]
+        dealt: Any = self.session.sparkContext.parallelize(parts, len(parts))
+        return cast("list[Made]", dealt.map(work).collect())
