@@ -136,7 +136,7 @@ class Restart:
             attempt=asked.attempt,
             uuid=asked.uuid,
             asked_ms=now_ms,
-            why="asked",
+            why=f"asked, request {asked.uuid}",
         )
         if asked.response is not None:
             # When it was asked isn't on record any more; its newest status is later.
