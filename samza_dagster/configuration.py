@@ -82,11 +82,6 @@ def variable(name: str) -> str:
     return _PREFIX + name.upper()
 
 
-def logs_are_json() -> bool:
-    """Whether the environment wants each line of a log as JSON."""
-    return os.environ.get(variable("log_format")) == "json"
-
-
 def flag(name: str) -> str:
     """The flag of a setting."""
     return "--" + name.replace("_", "-")

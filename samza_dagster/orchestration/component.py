@@ -12,7 +12,7 @@ import dagster as dg
 from dagster.components.resolved.errors import ResolutionException
 from pydantic import ValidationError
 
-from samza_dagster.configuration import configuration, described, logs_are_json, variable
+from samza_dagster.configuration import configuration, described, variable
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.naming import is_pattern, with_ids
 from samza_dagster.orchestration.assets.datasets import (
@@ -276,7 +276,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 named(self.prefix, name): settled(made) for name, made in self._resources.items()
             },
             executor=dg.in_process_executor,
-            loggers={"console": dg.json_console_logger} if logs_are_json() else None,
         )
 
     def build_jobs(self) -> list[Any]:

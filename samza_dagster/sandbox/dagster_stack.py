@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from samza_dagster.configuration import logs_are_json
+from samza_dagster.configuration import variable
 from samza_dagster.errors import (
     ActionFailed,
     DeadlineExceeded,
@@ -319,4 +319,4 @@ def binary(name: str) -> Path:
 
 def _log_format() -> tuple[str, ...]:
     """As coordinator and agents are told to log."""
-    return ("--log-format", "json") if logs_are_json() else ()
+    return ("--log-format", "json") if os.environ.get(variable("log_format")) == "json" else ()
