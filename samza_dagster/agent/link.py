@@ -207,11 +207,13 @@ class CoordinatorLink:
 
     def _carry_out(self, command: Command) -> CommandOutcome:
         launched = None if command.launch is None else command.launch.execution_id
-        with about(
-            command=command.id,
-            resource=command.request_id,
-            execution=command.execution_id or launched,
-        ):
+        ids = {
+            **dict(command.about),
+            "command": command.id,
+            "resource": command.request_id,
+            "execution": command.execution_id or launched,
+        }
+        with about(**ids):
             return self._done(command)
 
     def _done(self, command: Command) -> CommandOutcome:
@@ -226,6 +228,7 @@ class CoordinatorLink:
             if command.kind == "start" and command.request_id and command.launch is not None:
                 return supervisor.start(command.request_id, command.launch)
             if command.kind == "stop" and command.execution_id is not None:
+                LOG.info("%s is told to end", command.execution_id)
                 return supervisor.stop(command.execution_id)
             if command.kind == "forget" and command.execution_id is not None:
                 return supervisor.forget(command.execution_id)

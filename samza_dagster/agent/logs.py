@@ -36,6 +36,11 @@ def process_is(**ids: Any) -> None:
     _PROCESS.update(ids)
 
 
+def known() -> Mapping[str, Any]:
+    """What `about` has said of what this thread does now."""
+    return _ABOUT.get({})
+
+
 @contextlib.contextmanager
 def about(**ids: Any) -> Generator[None, None, None]:
     """What this thread logs within the block is about these; None says nothing."""

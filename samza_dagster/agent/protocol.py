@@ -37,7 +37,7 @@ class Launch(NamedTuple):
 
 
 class Command(NamedTuple):
-    """One command; what its `kind` doesn't need is None."""
+    """One command; what its `kind` doesn't need is None. `about` are ids for lines of the log."""
 
     id: str
     kind: str  # reserve, release, start, stop, forget, or REFUSED with `why`
@@ -47,6 +47,7 @@ class Command(NamedTuple):
     execution_id: Optional[str] = None
     launch: Optional[Launch] = None
     why: str = ""
+    about: Tuple[Tuple[str, str], ...] = ()
 
 
 class Reply(NamedTuple):
@@ -160,7 +161,8 @@ def _command(value: Any) -> Command:
     given = _object(value, "commands")
     ident = _text(given.get("id"), "commands.id")
     try:
-        return _known(ident, given)
+        about = tuple(sorted(_mapping(given.get("about", {}), "about").items()))
+        return _known(ident, given)._replace(about=about)
     except ProtocolError as error:
         # It alone is refused: the lease and the other commands of the reply still count.
         return Command(ident, REFUSED, why=str(error))

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from samza_dagster.agent.logs import known
 from samza_dagster.cluster.agent_gateway import AgentGateway, Answer, listening
 from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, parse_sync
 from samza_dagster.cluster.host_book import HostBook, Notice
@@ -319,7 +320,9 @@ class LocalCluster:
     def _command(self, host: str, kind: str, /, **fields: object) -> None:
         book = self._book_of(host)
         ident = f"{self._nonce}/{next(self._ids)}"
-        book.commands[ident] = {"id": ident, "kind": kind, **fields}
+        # Others may be given a place by what is done for one: only these are surely about it.
+        about = {"about": dict(known())} if kind in ("start", "stop") else {}
+        book.commands[ident] = {"id": ident, "kind": kind, **about, **fields}
         self._changed.notify_all()
 
     def _localities(self) -> dict[str, str]:

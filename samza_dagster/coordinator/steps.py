@@ -185,10 +185,21 @@ class Steps:
         waited = self._effects.has_unadmitted
         with self.inbox.away():
             for effect in effects:
-                with about(execution=getattr(effect, "execution_id", None)):
+                with about(**self._ids_of(effect)):
                     self._effects.run(effect)
         if self._effects.has_unadmitted and not waited:
             self._start_again_ms = self.clock.now_ms() + _START_AGAIN_MS
+
+    def _ids_of(self, effect: commands.Effect) -> dict[str, str | None]:
+        """What lines of the log about it say, here and at the agent: whose request it is done for."""
+        execution = getattr(effect, "execution_id", None)
+        group = self.state.groups.get(self.state.index.by_id.get(execution or "", ""))
+        action = group.action if group is not None else None
+        return {
+            "execution": execution,
+            "group": group.group_id if group is not None else None,
+            "request": action.ask.uuid if action is not None else None,
+        }
 
     def _commit(
         self,

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from samza_dagster.configuration import variable
 from samza_dagster.errors import (
     ActionFailed,
     DeadlineExceeded,
@@ -145,11 +146,12 @@ class DagsterStack:
                 *("--host", LOOPBACK, "--port", str(self._code_port)),
                 *("--location-name", self.location),
                 *("--max-workers", str(CODE_SERVER_THREADS)),
+                *_log_format(),
             ]
         if name == "webserver":
             where = ("-h", LOOPBACK, "-p", str(self.port))
-            return ["dagster-webserver", "-w", workspace, *where]
-        return ["dagster-daemon", "run", "-w", workspace]
+            return ["dagster-webserver", "-w", workspace, *where, *_log_format()]
+        return ["dagster-daemon", "run", "-w", workspace, *_log_format()]
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -313,3 +315,8 @@ def binary(name: str) -> Path:
             name, seen=f"not in {path.parent}", fix="pip install 'samza_dagster[sandbox]'"
         )
     return path
+
+
+def _log_format() -> tuple[str, ...]:
+    """As coordinator and agents are told to log."""
+    return ("--log-format", "json") if os.environ.get(variable("log_format")) == "json" else ()

@@ -109,11 +109,11 @@ class Asked:
 
     def judged(self, names: Names) -> Judged:
         """What a worker has found of a part's jobs; its files are written, and not committed."""
-        told = Judged()
+        results = Judged()
         kept = newest(self._read(self.kept, names))
         if self.folds:
             still = [row for row in kept if self._counts_still(row)]
-            told.folded.append(self.tables.write("facts", still))
+            results.folded.append(self.tables.write("facts", still))
         of_groups = [row for row in self.groups if names.first <= row["job_name"] <= names.last]
         known = newest([*kept, *self._read(self.fresh, names), *of_groups])
         files, containers = _Files(self.tables), list[Row]()
@@ -121,21 +121,21 @@ class Asked:
         with closing(KafkaJobTopics(cluster)) as topics:
             for jobs in _at_once(self._jobs(known)):
                 for job in jobs:
-                    told.hosts |= job.known_hosts
-                    told.starts += job.starts
-                    told.unreadable += job.unreadable
+                    results.hosts |= job.known_hosts
+                    results.starts += job.starts
+                    results.unreadable += job.unreadable
                 for dataset, row in _judged(jobs, topics, self):
                     if dataset == readiness.CONTAINERS:
                         containers.append(row)
                     elif dataset == readiness.PUBLISHED:
-                        told.published.append(row)
+                        results.published.append(row)
                     else:
                         files.add(dataset, row)
                         if dataset == "changelog_lag" and _is_restoring(row):
-                            told.restoring.append((row["host"], row["apply_per_s"]))
-        told.files += files.written()
-        told.packed.append(zlib.compress(orjson.dumps(containers), 1))
-        return told
+                            results.restoring.append((row["host"], row["apply_per_s"]))
+        results.files += files.written()
+        results.packed.append(zlib.compress(orjson.dumps(containers), 1))
+        return results
 
     def restores(self, speeds: Speeds, fleet: Collection[str], packed: bytes) -> list[File]:
         """The files of what restores of a part's containers take, also on `fleet`, and of what hosts' deaths cost."""

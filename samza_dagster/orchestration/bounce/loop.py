@@ -98,7 +98,7 @@ class Bounce:
     def run(self) -> Result:
         """Goes on until the end; what is only held is given back however that comes."""
         ended = self._loop.run()
-        self._progress.tell(self._rows())
+        self._progress.ended(ended.because, self._rows())
         return self.result(ended.end, ended.because)
 
     def result(self, end: End, because: str) -> Result:

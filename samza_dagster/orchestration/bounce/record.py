@@ -185,6 +185,7 @@ def measured(
 
     return Measured(
         seconds=medians((r.mode, r.seconds) for r in rows if not r.has_died),
+        place_s=medians((r.mode, r.place_s) for r in rows if not r.has_died),
         down_s=medians((r.mode, r.down_s) for r in rows if not r.has_died),
     )
 

@@ -22,6 +22,10 @@ from samza_dagster.orchestration.plans.bounce import ACTIVE, Patience
 from samza_dagster.orchestration.requests.asking import Reservation, write
 from samza_dagster.orchestration.requests.step_request import (
     HELD,
+    QUEUED,
+    RESERVING,
+    STARTING,
+    STOPPING,
     StepRequest,
     details_of,
     ended_badly,
@@ -42,6 +46,20 @@ if TYPE_CHECKING:
 
 AT_WORK = (Stand.STUCK, *UNDER_WAY)
 """Asked, and without an end yet."""
+
+
+DOING = {
+    QUEUED: "its request waits for its turn at the coordinator",
+    RESERVING: "a place for it is being reserved",
+    HELD: "its place is held",
+    STOPPING: "it is being stopped",
+    STARTING: "it is being started",
+}
+
+
+def doing(stage: str, told: str) -> str:
+    """What the coordinator is at with a restart; what it `told`, at a stage that isn't known."""
+    return DOING.get(stage_named(stage), told)
 
 
 def on_record(client: PlacementClient, view: JobView) -> set[str]:
@@ -118,7 +136,7 @@ class Restart:
             attempt=asked.attempt,
             uuid=asked.uuid,
             asked_ms=now_ms,
-            why="asked",
+            why=f"asked, request {asked.uuid}",
         )
         if asked.response is not None:
             # When it was asked isn't on record any more; its newest status is later.
@@ -201,9 +219,12 @@ class Restart:
             self._see(response, now_ms)
         if self.row.stand != Stand.IN_FLIGHT or self.row.in_ms is not None:
             return
-        trouble = next((a.trouble for a in view.actions if a.uuid == self.row.uuid), "")
-        if trouble not in self.row.why:
-            self.row = replace(self.row, why=f"{self.row.why}; {trouble}")
+        action = next((a for a in (*view.actions, *view.queued) if a.uuid == self.row.uuid), None)
+        why = self.row.why if action is None else doing(action.stage, self.row.why)
+        if action is not None and action.trouble:
+            why = f"{why}; {action.trouble}"
+        until_ms = self._began_ms + round(self._patience.timeout_s * 1000)
+        self.row = replace(self.row, why=why, until_ms=until_ms)
         over = (
             view.why_over(self._deployment)
             if self._deployment and not self._can.answers_late
@@ -278,25 +299,34 @@ class Restart:
             execution=(found.execution_id if found else "") or "",
             committed=self.row.committed if committed is None else committed,
         )
+        took_s = max(0, now_ms - (self.row.asked_ms or self._began_ms)) / 1000
         if lacks is None:
-            began = self.row.asked_ms or self._began_ms
             self.row = replace(
                 self.row,
                 stand=Stand.BACK,
                 back_ms=now_ms,
-                seconds=self.row.seconds if self._again else max(0, now_ms - began) / 1000,
+                until_ms=None,
+                seconds=self.row.seconds if self._again else took_s,
+                place_s=self.row.place_s or took_s,
                 why=self._verified(lag.records),
             )
             return
         limit = lacks.within_s
         if self._again and not_running(found, self._former):
             limit = max(limit, patience.timeout_s)
-        if now_ms - self._began_ms > max(limit, 1.0) * 1000:
+        until_ms = self._began_ms + round(max(limit, 1.0) * 1000)
+        if now_ms > until_ms:
             since = "since it is looked at again" if self._again else "after it has checked in"
             self._fail(f"{lacks.seen}, {limit:g} s {since}")
         else:
-            stand = Stand.UP if lag.is_up and lacks.is_lag else Stand.IN_FLIGHT
-            self.row = replace(self.row, stand=stand, why=lacks.seen)
+            is_up = lag.is_up and lacks.is_lag
+            self.row = replace(
+                self.row,
+                stand=Stand.UP if is_up else Stand.IN_FLIGHT,
+                place_s=(self.row.place_s or took_s) if is_up else None,
+                until_ms=until_ms,
+                why=lacks.seen,
+            )
 
     def _verification(self) -> Verification:
         if self._looked_at is None:
@@ -323,7 +353,7 @@ class Restart:
         if not self._patience.lag_s:
             return LagSeen()
         if lags is None or lags.at_ms < self._began_ms:
-            return LagSeen(why_not="its lag is to be read")
+            return LagSeen(why_not="its lag is being read")
         return self._reports.look(
             lags.of.get(self.row.processor, ()),
             (found.execution_id if found else None) or "",

@@ -157,12 +157,16 @@ class Loop:
         for key in todo.ask:
             # Unreachable leaves it waiting, asked or not: the same id is asked again.
             work.begin(key, now)
+        todo = replace(todo, ends_ms=self._ends_ms(todo, position, now))
         wait = work.decided(todo, now)
         if wait is not None:
             return OperationEnded(End.WAITING, "it waits without a run", wait)
         if todo.phase is Phase.ENDED:
             return _ended(position, order, todo.because)
-        return self._too_idle(todo, position, now)
+        if todo.ends_ms is None or now <= todo.ends_ms:
+            return None
+        limit = f"{self._patience_s:g} s"
+        return OperationEnded(End.STOPPED, f"nobody may be touched for {limit}: {todo.because}")
 
     def _what_next(self, position: Position, now: int) -> Next:
         todo = what_next(self._order, self._schedule, position, now)
@@ -178,17 +182,14 @@ class Loop:
             return todo
         return replace(todo, because=f"{todo.because}: {verdict.why}")
 
-    def _too_idle(self, todo: Next, position: Position, now: int) -> OperationEnded | None:
-        """The end of an operation that may touch nobody for too long."""
+    def _ends_ms(self, todo: Next, position: Position, now: int) -> int | None:
+        """When an operation ends that may touch nobody now, if it may touch nobody until then."""
         flying = position.are(*UNDER_WAY)
         if todo.phase is not Phase.BOUNCING or todo.ask or flying or todo.until_ms is not None:
             self._idle_since = None
             return None
         self._idle_since = self._idle_since or now
-        if now - self._idle_since <= self._patience_s * 1000:
-            return None
-        limit = f"{self._patience_s:g} s"
-        return OperationEnded(End.STOPPED, f"nobody may be touched for {limit}: {todo.because}")
+        return self._idle_since + round(self._patience_s * 1000)
 
     def _away(self, error: Unreachable) -> None:
         now = self._now_ms()

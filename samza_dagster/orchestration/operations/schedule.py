@@ -85,6 +85,8 @@ class Next:
     until_ms: int | None = None
     is_over: bool = False
     """Nothing more is begun, though not everybody was asked."""
+    ends_ms: int | None = None
+    """When the operation ends, if nobody may be touched until then."""
 
 
 def what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int) -> Next:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.model.capabilities import capabilities
-from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.model.naming import LAST_SEEN, group_of
 from samza_dagster.orchestration.chain import read_back
 from samza_dagster.orchestration.config import given
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
@@ -55,9 +55,10 @@ class BounceJudge:
 
 @dataclass(frozen=True)
 class Measured:
-    """Medians of earlier bounces by mode: seconds until a place was free, seconds down."""
+    """Means by mode, in seconds: until one was back, until its place was free if that was sooner, down."""
 
     seconds: Mapping[str, float] = field(default_factory=dict[str, float])
+    place_s: Mapping[str, float] = field(default_factory=dict[str, float])
     down_s: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
@@ -168,27 +169,35 @@ def asked(config: RollingBounceConfig) -> dict[str, Any]:
 def expected_s(
     left: Mapping[str, str],
     schedule: Schedule,
-    seconds: Mapping[str, float],
+    measured: Measured,
     *,
     canaries_left: int = 0,
     bake_s: float,
     waits_s: Mapping[str, float] | None = None,
+    under_way_s: Mapping[str, float] | None = None,
 ) -> float | None:
-    """Seconds that `left` (processor → mode) will take, by each mode's mean; None: nothing is measured.
+    """Seconds until all of `left` (processor → mode) are back; None: nothing is measured.
 
-    `bake_s` is what is left of the bake; it counts where others come after the canary.
-    A mode that isn't measured takes what the other one takes. The last `at_once` places
-    are rarely all in use: counted in whole turns, so rather too long than too short. Those in
-    `waits_s` begin so much later, and whoever can goes on meanwhile.
+    Each takes what its mode took so far, one that isn't measured what the other takes. It begins
+    when a place is free and who went before it of its group is back. `bake_s` is what is left of the
+    bake; it counts where others come after the canary. Those in `waits_s` begin so much later, and
+    whoever can goes on meanwhile; those in `under_way_s` have begun so long ago.
     """
-    if not seconds:
+    if not measured.seconds:
         return None
-    other = max(seconds.values())
+    other, waits, begun = max(measured.seconds.values()), waits_s or {}, under_way_s or {}
+    group_free: dict[str, float] = {}
 
     def end(processors: Sequence[str], begin_s: float) -> float:
-        costs = {p: seconds.get(left[p], other) for p in processors}
-        last = [wait + costs[p] for p, wait in (waits_s or {}).items() if p in costs]
-        return max([begin_s + _turns([*costs.values()], schedule.at_once), *last])
+        places, last = [begin_s] * schedule.at_once, begin_s
+        for p in sorted(processors, key=lambda p: (p not in begun, waits.get(p, 0.0))):
+            takes = measured.seconds.get(left[p], other)
+            ago = begun.get(p, 0.0)
+            start = max(heappop(places), waits.get(p, 0.0), group_free.get(group_of(p), 0.0))
+            heappush(places, start + max(0.0, measured.place_s.get(left[p], takes) - ago))
+            back = group_free[group_of(p)] = start + max(0.0, takes - ago)
+            last = max(last, back)
+        return last
 
     order = list(left)
     canary, rest = order[:canaries_left], order[canaries_left:]
@@ -196,18 +205,17 @@ def expected_s(
     return end(rest, first + bake_s) if rest else first
 
 
-def time_in_words(took_s: float | None, waits_s: Mapping[str, float]) -> str:
-    """What `expected_s` says, for a person; the longest wait while nothing is measured, or nothing."""
+def time_in_words(
+    took_s: float | None, waits_s: Mapping[str, float], *, is_least: bool = False
+) -> str:
+    """What `expected_s` says, for a person; the longest wait while nothing is measured, or nothing.
+
+    `is_least`: a mode among them isn't measured, and may take longer.
+    """
     if took_s is not None:
-        return f"about {in_words(took_s)}"
+        return f"{'at least' if is_least else 'about'} {in_words(took_s)}"
     longest = max(waits_s.values(), default=0.0)
     return f"at least {in_words(longest)}" if longest else ""
-
-
-def _turns(costs: Sequence[float], at_once: int) -> float:
-    if not costs:
-        return 0.0
-    return math.ceil(len(costs) / at_once) * sum(costs) / len(costs)
 
 
 def describe(plan: BouncePlan, shown: int = 300) -> str:
@@ -240,14 +248,16 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         if plan.judge
         else "it still runs, processes and has its lag back"
     )
+    modes = {p: plan.mode_of(p) for p in plan.processors}
     took = expected_s(
-        {p: plan.mode_of(p) for p in plan.processors},
+        modes,
         schedule,
-        plan.measured.seconds,
+        plan.measured,
         canaries_left=first,
         bake_s=schedule.bake_ms / 1000 if first else 0.0,
         waits_s=plan.waits_s,
     )
+    is_least = not plan.measured.seconds.keys() >= set(modes.values())
     lines = [
         f"**rolling_bounce** of {total} {unit} of `{plan.job}` in {len(plan.units)}"
         f" {'host(s)' if schedule.unit == 'hosts' else 'unit(s)'}, at most {schedule.at_once} at once,"
@@ -261,7 +271,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         else "3. no canary",
         f"4. {schedule.stop_after} failure(s) and nothing more is asked",
         "",
-        f"Expected in all: {time_in_words(took, plan.waits_s) or NOT_MEASURED}."
+        f"Expected in all: {time_in_words(took, plan.waits_s, is_least=is_least) or NOT_MEASURED}."
         f" Down each: {_downs(plan.measured)}.",
         "",
         "| # | unit | host | processor | mode | asked |",

@@ -14,7 +14,7 @@ from samza_dagster.errors import Refused, some_of
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import one_more_of
 from samza_dagster.orchestration.plans.conditions import behind
-from samza_dagster.orchestration.plans.decisions import require_told_lag
+from samza_dagster.orchestration.plans.decisions import require_known_lag
 from samza_dagster.orchestration.plans.move import (
     LAST_SEEN_STATE,
     LOST,

@@ -122,7 +122,8 @@ def busy_groups(view: JobView, ours: Collection[str]) -> dict[str, str]:
         if action.uuid not in ours:
             busy.setdefault(
                 view.group_of(action.processor_id),
-                f"request {action.uuid} for {action.processor_id} is {action.stage}",
+                f"{action.kind} {action.processor_id} to {action.destination}, which somebody else has"
+                f" asked for, is {action.stage} (request {action.uuid})",
             )
     return busy
 

@@ -83,7 +83,7 @@ def _read(text: str | None) -> dict[str, int]:
         return {}
 
 
-NO_PROGRESS = "no input offset grew in a commit since then"
+NO_PROGRESS = "no input offset grew in a commit since its start"
 
 
 @dataclass(frozen=True)
@@ -244,11 +244,10 @@ class NewReports:
             and (is_its_own(r) or (r.execution_id, r.observed_at_ms) not in former)
         ]
         greatest = max(known, default=None)
-        if len(known) < len(replicas) and not shown_by_work:
-            behind = greatest is not None and greatest > limit
-            unread = next((r.reason for r in replicas if r.lag is None and r.reason), None)
-            why = f"its lag isn't known{f': {unread}' if unread else ' since it started'}"
-            return LagSeen(greatest, why, not behind and any(is_its_own(r) for r in replicas))
         if greatest is not None and greatest > limit:
             return LagSeen(greatest, f"it is {greatest:,} records behind, limit {limit:,}")
+        if len(known) < len(replicas) and not shown_by_work:
+            unread = next((r.reason for r in replicas if r.lag is None and r.reason), None)
+            why = f"its lag isn't known: {unread}" if unread else "its lag isn't reported yet"
+            return LagSeen(greatest, why, any(is_its_own(r) for r in replicas))
         return LagSeen(greatest)

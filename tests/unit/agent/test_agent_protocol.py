@@ -56,6 +56,13 @@ def test_a_reply_is_read() -> None:
     )
 
 
+def test_a_command_may_say_what_lines_of_the_log_about_it_have() -> None:
+    """Ids as texts; what is none is refused alone, and an earlier coordinator says nothing."""
+    assert dict(only({**start(), "about": {"request": "u-1"}}).about) == {"request": "u-1"}
+    assert only(start()).about == ()
+    assert only({**start(), "about": {"request": 1}}).kind == REFUSED
+
+
 def test_fields_of_a_later_version_are_ignored() -> None:
     """One version forth and back is understood, two are not."""
     assert parse_reply(reply(news="x", version=2)).epoch == 3

@@ -68,7 +68,7 @@ def test_what_is_left_of_the_bake_is_part_of_the_time_left() -> None:
     world, book = BounceWorld(), Book()
     result = run(world, book, plan_of(world, canaries=1, bake_s=3_600))
     assert result.end is End.DONE
-    told = [text.partition("about ")[2].partition("; ") for text in book.told if "1/4" in text]
+    told = [text.partition("at least ")[2].partition("; ") for text in book.told if "1/4" in text]
     baking = list(dict.fromkeys(left for left, _, _ in told))
     assert baking[0] == "60 min left"
     assert baking[1:31] == [f"{minutes} min left" for minutes in range(59, 29, -1)]

@@ -177,7 +177,7 @@ def test_an_active_of_which_nobody_tells_that_it_restored_isnt_back_unless_it_pr
     assert result.end is end
     (row,) = result.rows
     assert row.why.startswith(
-        "it runs and processes" if verify_timeout_s else "its lag isn't known since it started"
+        "it runs and processes" if verify_timeout_s else "its lag isn't reported yet"
     )
 
 
@@ -242,7 +242,11 @@ def test_it_waits_while_somebody_else_acts_on_a_group() -> None:
     result = run(world, book, plan_of(world, timeout_s=20))
     assert world.order() == ["1-0", "1"]
     assert result.end is End.STOPPED
-    assert "request x for 0 is stopping" in result.because
+    why = "place 0 to host-9, which somebody else has asked for, is stopping (request x)"
+    assert why in result.because
+    assert book.told[-1] == f"2/4, 2 not begun; nobody may be touched for 20 s: {why}"
+    ends = "; it ends at 2023-11-14 22:13:"
+    assert any(text.startswith("2/4, about") and f"{why}{ends}" in text for text in book.told)
     world.others = ()
     assert run(world, book, plan_of(world)).end is End.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
@@ -351,7 +355,7 @@ def test_what_holds_a_restart_up_is_told_while_it_goes_on() -> None:
     world, book = BounceWorld(coordinator="samza", trouble="host-0 is LOST"), Book()
     result = run(world, book, plan_of(world, only=["0"]))
     assert result.end is End.DONE
-    assert any("stop in progress; host-0 is LOST" in line for line in book.lines + book.told)
+    assert any("it is being stopped; host-0 is LOST" in line for line in book.lines + book.told)
 
 
 def test_a_container_that_left_the_job_is_passed_over() -> None:

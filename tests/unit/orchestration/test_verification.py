@@ -84,8 +84,10 @@ def test_what_a_former_process_has_reported_says_nothing_of_the_new_one() -> Non
     def look(*replicas: ReplicaLag) -> LagSeen:
         return reports.look(replicas, "0-0#2", 100, shown_by_work=False)
 
-    unknown = "its lag isn't known since it started"
+    unknown = "its lag isn't reported yet"
     assert look(report(0, "0-0#1")) == LagSeen(None, unknown)
     assert look(report(None, "0-0#2")) == LagSeen(None, unknown, is_up=True)
     assert look(report(101, "0-0#2")) == LagSeen(101, "it is 101 records behind, limit 100")
     assert look(report(100, "0-0#2")) == LagSeen(100)
+    partly = (report(101, "0-0#2"), report(None, "0-0#2"))
+    assert look(*partly) == LagSeen(101, "it is 101 records behind, limit 100")
