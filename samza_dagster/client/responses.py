@@ -20,7 +20,7 @@ _STAGES = {
     texts.STOP_IN_PROGRESS: Stage.STOPPING,
     texts.STANDBY_STOP_IN_PROGRESS: Stage.STOPPING_STANDBY,
 }
-# What our coordinator alone has written.
+# What our coordinator alone has written, before its responses had details.
 _HELD = texts.held("", 0).partition(",")[0]
 _STARTED_STANDBY = re.compile(r"Successfully started standby container (\S+) on host (\S+)")
 _GAVE_WAY = re.compile(r".* after standby (\S+) gave way; .*")

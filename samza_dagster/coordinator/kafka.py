@@ -35,7 +35,6 @@ from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands
 from samza_dagster.placement.audit_codec import audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
-from samza_dagster.placement.responses import CONTROLS
 
 SOURCE = "samza-dagster"
 log = logging.getLogger(__name__)
@@ -247,4 +246,4 @@ def _place(mail: Mail) -> tuple[int, int, str]:
     if not isinstance(mail, Arrived):
         return (0, 0, "")
     ask = mail.ask
-    return (2, 0, "") if ask.kind in CONTROLS else (1, ask.timestamp_ms, ask.uuid)
+    return (2, 0, "") if ask.kind.is_about_another else (1, ask.timestamp_ms, ask.uuid)

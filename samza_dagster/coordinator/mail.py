@@ -23,7 +23,7 @@ from samza_dagster.model.placement_messages import (
     PlacementRequest,
     parse_request,
 )
-from samza_dagster.placement.state import AskKind, PlacementAsk
+from samza_dagster.placement.state import PlacementAsk
 
 LONGEST_KEY = 200
 """Characters of a request's key; a UUID and its kind have 70."""
@@ -125,7 +125,7 @@ def read_own_request(key: bytes, value: bytes) -> Mail | None:
     except MalformedRecord as error:
         return _malformed(text, uuid, error.seen, value, own=True)
     ask = _ask(uuid, request).evolve(
-        kind=AskKind(request.kind.value),
+        kind=request.kind,
         hold=request.hold,
         refers_to=request.refers_to or "",
         own=True,

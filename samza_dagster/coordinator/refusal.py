@@ -13,16 +13,21 @@ from samza_dagster.metadata.coordinator_stream import StreamRecord
 from samza_dagster.metadata.placement_store import request_key, response_key
 from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.model import PlacementResponse
-from samza_dagster.model.own_requests import REQUEST_PREFIX
+from samza_dagster.model.own_requests import REQUEST_PREFIX, RequestKind
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement.codec import group_to_json
-from samza_dagster.placement.state import AskKind, Group, JobState, PlacementAsk
+from samza_dagster.placement.state import Group, JobState, PlacementAsk
 
 MOST_QUEUED = 500
 """Requests of a group, some 240 bytes each as clients write them."""
 MOST_QUEUED_BYTES = 400_000
 """As the record has them: the rest of the 1 MB that brokers take is for the group's own state."""
-_QUEUED_KINDS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
+_QUEUED_KINDS = (
+    RequestKind.PLACE,
+    RequestKind.FAIL_OVER,
+    RequestKind.START_STANDBY,
+    RequestKind.STOP_STANDBY,
+)
 
 
 def refusal_records(

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import ownership, texts
 from samza_dagster.placement.certificates import AuditRecord, Predecessor
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import (
-    AskKind,
-    End,
-    Ended,
-    Group,
-    Incarnation,
-    Processor,
-    Role,
-    Stage,
-)
+from samza_dagster.placement.state import End, Ended, Group, Incarnation, Processor, Role, Stage
 
 
 def start(draft: Draft, group: Group, processor: Processor, incarnation: Incarnation) -> None:
@@ -106,7 +98,7 @@ def _why(draft: Draft, group: Group, processor: Processor, host: str) -> str:
 
 def _spun_up_by(group: Group, processor_id: str) -> str:
     action = group.action
-    if action is None or action.ask.kind is not AskKind.START_STANDBY:
+    if action is None or action.ask.kind is not RequestKind.START_STANDBY:
         return ""
     return action.ask.uuid if ownership.acts_on(action, processor_id, Stage.STARTING) else ""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import actions, ownership, responses, spin_up, texts
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import Action, AskKind, Group, Phase, PlacementAsk, Stage
+from samza_dagster.placement.state import Action, Group, Phase, PlacementAsk, Stage
 
 
 def carry_out(draft: Draft, ask: PlacementAsk) -> None:
@@ -17,11 +18,11 @@ def carry_out(draft: Draft, ask: PlacementAsk) -> None:
         return
     action = group.action
     if action is None or action.ask.uuid != target:
-        if ask.kind is AskKind.COMMIT:
+        if ask.kind is RequestKind.COMMIT:
             _refuse(draft, ask, texts.nothing_reserved(target))
             return
         _drop_queued(draft, group, target, texts.dropped(_verb(ask)))
-    elif ask.kind is AskKind.COMMIT:
+    elif ask.kind is RequestKind.COMMIT:
         if not action.ask.hold or action.stage not in (Stage.RESERVING, Stage.HELD):
             _refuse(draft, ask, texts.no_commit(target, action.stage, hold=action.ask.hold))
             return
@@ -34,12 +35,15 @@ def carry_out(draft: Draft, ask: PlacementAsk) -> None:
     else:
         _give_up(draft, group.group_id, action, _message(group, action, ask))
     responses.write(
-        draft, ask, texts.SUCCEEDED, texts.ended_for(target, released=ask.kind is AskKind.RELEASE)
+        draft,
+        ask,
+        texts.SUCCEEDED,
+        texts.ended_for(target, released=ask.kind is RequestKind.RELEASE),
     )
 
 
 def _give_up(draft: Draft, group_id: str, action: Action, message: str) -> None:
-    if action.ask.kind is AskKind.START_STANDBY:
+    if action.ask.kind is RequestKind.START_STANDBY:
         responses.give_back(draft, action)
         spin_up.given_up(draft, group_id, action, message)
     else:
@@ -86,9 +90,9 @@ def _begun(group: Group, action: Action) -> tuple[str, str]:
 
 
 def _way_back(action: Action, subject: str) -> str:
-    if action.ask.kind is AskKind.START_STANDBY:
+    if action.ask.kind is RequestKind.START_STANDBY:
         return f"ask to stop {subject} once it runs"
-    if action.ask.kind is AskKind.STOP_STANDBY:
+    if action.ask.kind is RequestKind.STOP_STANDBY:
         return "ask for another standby once it has ended"
     if action.ask.destination_host in (naming.LAST_SEEN, naming.FORCE_RESTART_LAST_SEEN):
         return f"wait until {subject} runs again where it was"
@@ -96,11 +100,11 @@ def _way_back(action: Action, subject: str) -> str:
 
 
 def _verb(ask: PlacementAsk) -> str:
-    return "released" if ask.kind is AskKind.RELEASE else "cancelled"
+    return "released" if ask.kind is RequestKind.RELEASE else "cancelled"
 
 
 def _word(ask: PlacementAsk) -> str:
-    return texts.RELEASED if ask.kind is AskKind.RELEASE else texts.CANCELLED
+    return texts.RELEASED if ask.kind is RequestKind.RELEASE else texts.CANCELLED
 
 
 def _refuse(draft: Draft, ask: PlacementAsk, reason: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import (
     actions,
     containers,
@@ -12,7 +13,7 @@ from samza_dagster.placement import (
     swaps,
 )
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import Action, AskKind, Group, Phase, Processor, Stage
+from samza_dagster.placement.state import Action, Group, Phase, Processor, Stage
 
 _MOVING = (
     Stage.RESERVING_STANDBY,
@@ -79,11 +80,11 @@ def _subject_ended(
 ) -> None:
     assert before.incarnation is not None
     match action.ask.kind:
-        case AskKind.START_STANDBY:
+        case RequestKind.START_STANDBY:
             spin_up.start_failed(draft, group_id, action, before.incarnation.host)
-        case AskKind.STOP_STANDBY if lost:
+        case RequestKind.STOP_STANDBY if lost:
             spin_up.lost(draft, group_id, action)
-        case AskKind.STOP_STANDBY:
+        case RequestKind.STOP_STANDBY:
             spin_up.stopped(draft, group_id, action)
         case _:
             failing_over = draft.group(group_id).failover
@@ -110,7 +111,7 @@ def stop_failed(draft: Draft, group: Group, processor_id: str) -> None:
     group_id = group.group_id
     action = ownership.owner(group, processor_id, Stage.STOPPING)
     displacing = ownership.displacing(group, processor_id, Stage.STOPPING_STANDBY)
-    if action is not None and action.ask.kind is AskKind.STOP_STANDBY:
+    if action is not None and action.ask.kind is RequestKind.STOP_STANDBY:
         spin_up.stop_failed(draft, group_id, action)
     elif action is not None:
         actions.stop_failed(draft, group_id, action)

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from samza_dagster.model import naming
-from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS
+from samza_dagster.model.own_requests import LONGEST_EXPIRY_MS, RequestKind
 from samza_dagster.placement import places, rules, texts
 from samza_dagster.placement.rules import Violation
 from samza_dagster.placement.state import (
-    AskKind,
     Group,
     Host,
     JobState,
@@ -131,14 +130,14 @@ def _refusal_of_expiry(ask: PlacementAsk) -> str | None:
 def _refusal_of_kind(limits: Limits, group: Group, role: Role, ask: PlacementAsk) -> str | None:
     pid = ask.processor_id
     standbys = [p for p in group.processors.values() if p.role is Role.STANDBY and p.wanted]
-    takes_place = ask.kind is AskKind.FAIL_OVER or ask.destination_host == naming.STANDBY
-    if ask.kind is AskKind.STOP_STANDBY:
+    takes_place = ask.kind is RequestKind.FAIL_OVER or ask.destination_host == naming.STANDBY
+    if ask.kind is RequestKind.STOP_STANDBY:
         if role is Role.STANDBY:
             return None
         return texts.refusal("standby-to-stop", f"{pid} is an active", "name one of its standbys")
-    if ask.kind is AskKind.START_STANDBY and role is not Role.ACTIVE:
+    if ask.kind is RequestKind.START_STANDBY and role is not Role.ACTIVE:
         return _in_words(_is_a_standby(group, pid))
-    if ask.kind is AskKind.START_STANDBY and len(standbys) >= limits.max_standbys:
+    if ask.kind is RequestKind.START_STANDBY and len(standbys) >= limits.max_standbys:
         return too_many_standbys(pid, len(standbys))
     refusal = _refusal_of_place(group, group.processors[pid]) if takes_place else None
     if refusal is not None:
@@ -150,9 +149,9 @@ def _refusal_of_kind(limits: Limits, group: Group, role: Role, ask: PlacementAsk
 
 
 def _refusal_of_destination(hosts: Mapping[str, Host], ask: PlacementAsk) -> str | None:
-    if ask.kind in (AskKind.STOP_STANDBY, AskKind.FAIL_OVER):
+    if ask.kind in (RequestKind.STOP_STANDBY, RequestKind.FAIL_OVER):
         return None
-    if ask.kind is AskKind.START_STANDBY and ask.destination_host in _NOT_FOR_NEW:
+    if ask.kind is RequestKind.START_STANDBY and ask.destination_host in _NOT_FOR_NEW:
         seen = f"a new standby can't go to {ask.destination_host}"
         return texts.refusal("place-for-new", seen, _A_HOST)
     unknown = _unknown_destination(hosts, ask.destination_host)

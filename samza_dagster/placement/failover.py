@@ -10,6 +10,7 @@ first standby found, here it is the one soonest ready.)
 
 from __future__ import annotations
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import (
     containers,
     failures,
@@ -26,15 +27,7 @@ from samza_dagster.placement.commands import (
     WriteLocality,
 )
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import (
-    AskKind,
-    Failover,
-    Group,
-    Phase,
-    Processor,
-    Role,
-    Stage,
-)
+from samza_dagster.placement.state import Failover, Group, Phase, Processor, Role, Stage
 
 ACTIVE_FIRST_MS = 4_000
 """A standby that gave way starts this much later: until then its active restores and starts."""
@@ -151,7 +144,7 @@ def look_again(draft: Draft, group_id: str) -> None:
         if group.failover is not None or active.last_seen_host is None:
             return
         action = ownership.owner(group, active_id, Stage.STARTING)
-        if action is not None and action.ask.kind is not AskKind.FAIL_OVER:
+        if action is not None and action.ask.kind is not RequestKind.FAIL_OVER:
             return
         tried = active.sought
         ready = [pid for pid in candidates(draft, group, active_id) if pid not in tried]
@@ -181,7 +174,7 @@ def abandon(draft: Draft, group_id: str, why: str) -> None:
     next_rung(draft, group_id, failover.active_id, why, failover.tried)
     group = draft.group(group_id)
     action = ownership.owner(group, failover.active_id, Stage.STARTING)
-    if action is not None and action.ask.kind is AskKind.FAIL_OVER and group.failover is None:
+    if action is not None and action.ask.kind is RequestKind.FAIL_OVER and group.failover is None:
         message = texts.no_place(failover.standby_id, why)
         responses.respond(draft, group_id, action, texts.IN_PROGRESS, message)
 

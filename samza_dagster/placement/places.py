@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from immutables import Map
 
 from samza_dagster.lag.choice import soonness
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import ownership, rules
 from samza_dagster.placement.rules import Violation
-from samza_dagster.placement.state import AskKind, Group, Host, Lag, Phase, Processor, Role, Stage
+from samza_dagster.placement.state import Group, Host, Lag, Phase, Processor, Role, Stage
 
 STANDBY_RUNS = "standby-runs"
 START_FAILED = "start-failed"
@@ -157,7 +158,7 @@ def _busy(group: Group, standby: Processor) -> str | None:
         return f"action {action.ask.uuid} takes its place"
     if ownership.subject(action) != standby_id:
         return None
-    moves = action.ask.kind is AskKind.PLACE and action.stage in _TAKEN_FROM
+    moves = action.ask.kind is RequestKind.PLACE and action.stage in _TAKEN_FROM
     return None if moves else f"action {action.ask.uuid} is about it"
 
 

@@ -6,6 +6,7 @@ itself, an orphan, or nobody, which makes it a stray. The other modules say what
 
 from __future__ import annotations
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import (
     actions,
     containers,
@@ -47,7 +48,7 @@ from samza_dagster.placement.events import (
 )
 from samza_dagster.placement.record import record
 from samza_dagster.placement.rules import Violation
-from samza_dagster.placement.state import AskKind, Group, JobState, Phase, Stage
+from samza_dagster.placement.state import Group, JobState, Phase, Stage
 from samza_dagster.placement.timeouts import time_passed
 
 # Looked up once: an access to a member of an Enum costs 0.1 µs until Python 3.12.
@@ -162,7 +163,7 @@ def _refused(draft: Draft, group_id: str, processor_id: str, broken: Violation) 
     if action is None:
         draft.emit(CountMetric("failed-standby-allocations"))
         containers.request_any(draft, group_id, processor_id)
-    elif action.ask.kind is AskKind.START_STANDBY:
+    elif action.ask.kind is RequestKind.START_STANDBY:
         spin_up.start_failed(draft, group_id, action, broken.host)
     else:
         actions.refused(draft, group_id, action, broken)
@@ -180,7 +181,7 @@ def _allocated(draft: Draft, request_id: str, host: str) -> None:
             if held.allocated_host is not None:
                 actions.confirmed(draft, group_id, action, held)
                 return
-            standby = action.ask.kind is AskKind.START_STANDBY
+            standby = action.ask.kind is RequestKind.START_STANDBY
             take = spin_up.allocated if standby else actions.allocated
             take(draft, group_id, action, held, host)
             return
@@ -212,7 +213,7 @@ def _expired(draft: Draft, request_id: str, why: str) -> None:
         reservation = action.reservation
         if reservation is not None and reservation.request_id == request_id:
             if reservation.allocated_host is None:
-                if action.ask.kind is AskKind.START_STANDBY:
+                if action.ask.kind is RequestKind.START_STANDBY:
                     why += left_out.reason(draft, group, action.standby_id, reservation)
                     draft.emit(ReleaseResource(request_id))
                     spin_up.expired(draft, group_id, action, why)
@@ -293,9 +294,9 @@ def _checked_in(draft: Draft, group: Group, processor_id: str) -> None:
         if failed_over:
             requests.failed_over_already(draft, group_id, processor_id)
         return
-    if action.ask.kind is AskKind.START_STANDBY:
+    if action.ask.kind is RequestKind.START_STANDBY:
         spin_up.checked_in(draft, group_id, action)
-    elif action.ask.kind is AskKind.FAIL_OVER and not failed_over:
+    elif action.ask.kind is RequestKind.FAIL_OVER and not failed_over:
         actions.checked_in_elsewhere(draft, group_id, action)
     else:
         actions.checked_in(draft, group_id, action)

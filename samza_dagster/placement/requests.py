@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import (
     actions,
     controls,
@@ -21,7 +22,7 @@ from samza_dagster.placement import (
 from samza_dagster.placement.commands import DeleteRequest
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.explain import refusal_of_ask, too_many_standbys
-from samza_dagster.placement.state import AskKind, Group, PlacementAsk, Role
+from samza_dagster.placement.state import Group, PlacementAsk, Role
 
 
 def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None:
@@ -33,7 +34,7 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
     if ask.deployment_id != draft.deployment_id or draft.knows(ask.uuid):
         return
     draft.remember(ask.uuid)
-    if ask.kind in responses.CONTROLS:
+    if ask.kind.is_about_another:
         controls.carry_out(draft, ask)
         return
     group = draft.group_with(ask.processor_id)
@@ -100,7 +101,7 @@ def failed_over_already(draft: Draft, group_id: str, active_id: str) -> None:
     over = [
         ask
         for ask in group.queue
-        if ask.kind is AskKind.FAIL_OVER and ask.processor_id == active_id
+        if ask.kind is RequestKind.FAIL_OVER and ask.processor_id == active_id
     ]
     if not over:
         return
@@ -143,9 +144,9 @@ def _begin(draft: Draft, group: Group, ask: PlacementAsk, *, accepted: bool) -> 
     begin: Callable[[Draft, str, PlacementAsk], None]
     if swaps.is_swap(ask):
         begin = swaps.begin
-    elif ask.kind is AskKind.START_STANDBY:
+    elif ask.kind is RequestKind.START_STANDBY:
         begin = spin_up.begin_start
-    elif ask.kind is AskKind.STOP_STANDBY:
+    elif ask.kind is RequestKind.STOP_STANDBY:
         begin = spin_up.begin_stop
     else:
         begin = actions.begin
@@ -167,12 +168,12 @@ def _broken_rule(draft: Draft, group: Group, ask: PlacementAsk) -> str | None:
             ask.processor_id, [f"{b.rule}: {b.seen}; {b.change}" for b in broken]
         )
     mover = ask.processor_id
-    if ask.kind is AskKind.START_STANDBY:
+    if ask.kind is RequestKind.START_STANDBY:
         standbys = sum(p.role is Role.STANDBY and p.wanted for p in group.processors.values())
         if standbys >= draft.limits.max_standbys:  # others were asked for before it
             return too_many_standbys(ask.processor_id, standbys)
         mover = spin_up.new_standby_id(draft, group)
-    if ask.kind is AskKind.STOP_STANDBY or ask.destination_host in naming.DESTINATION_WORDS:
+    if ask.kind is RequestKind.STOP_STANDBY or ask.destination_host in naming.DESTINATION_WORDS:
         return None
     broken = rules.violation(group, draft.hosts, mover, ask.destination_host)
     if broken is None or broken.rule == rules.HOST_ALIVE:
@@ -219,11 +220,11 @@ def _waits_for_hosts(draft: Draft, group: Group, ask: PlacementAsk) -> str | Non
 
 def _not_to_choose(draft: Draft, group: Group, ask: PlacementAsk) -> set[str] | None:
     """The hosts that its choice excludes; None when it chooses no host."""
-    if ask.kind is AskKind.START_STANDBY and ask.destination_host == naming.ANY_HOST:
+    if ask.kind is RequestKind.START_STANDBY and ask.destination_host == naming.ANY_HOST:
         mover = spin_up.new_standby_id(draft, group)
-    elif ask.kind is AskKind.PLACE and ask.destination_host == naming.ANY_HOST:
+    elif ask.kind is RequestKind.PLACE and ask.destination_host == naming.ANY_HOST:
         mover = ask.processor_id
-    elif ask.kind is AskKind.PLACE and ask.destination_host == naming.STANDBY:
+    elif ask.kind is RequestKind.PLACE and ask.destination_host == naming.STANDBY:
         ranked = failover.candidates(draft, group, ask.processor_id)
         if not ranked:
             return None

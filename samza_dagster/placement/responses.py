@@ -5,13 +5,12 @@ from __future__ import annotations
 from samza_dagster.placement import texts
 from samza_dagster.placement.commands import CountMetric, ReleaseResource, WriteResponse
 from samza_dagster.placement.draft import Draft
-from samza_dagster.placement.state import Action, AskKind, PlacementAsk
+from samza_dagster.placement.state import Action, PlacementAsk
 
 LONGEST_MESSAGE = 16_000
 """Characters: a reason may name every host, or every record that a stranger wrote."""
 _FAILURES = "failed-container-placements-actions"
 QUEUED = "queued"
-CONTROLS = (AskKind.CANCEL, AskKind.COMMIT, AskKind.RELEASE)
 """What is about another request, and waits for none."""
 
 
@@ -96,7 +95,7 @@ def _response(
         started=started[0],
         host=host,
         stopped=() if action is None else action.stopped,
-        refers_to=ask.refers_to if ask.kind in CONTROLS else "",
+        refers_to=ask.refers_to if ask.kind.is_about_another else "",
     )
 
 

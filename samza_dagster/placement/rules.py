@@ -14,16 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import ownership
 from samza_dagster.placement.record import record
-from samza_dagster.placement.state import (
-    AskKind,
-    Group,
-    Host,
-    Orphan,
-    Processor,
-    ResourceRequest,
-)
+from samza_dagster.placement.state import Group, Host, Orphan, Processor, ResourceRequest
 
 SAME_HOST = "same-host"
 SAME_DOMAIN = "same-fault-domain"
@@ -160,7 +154,9 @@ def _reservations(group: Group, processor_id: str) -> tuple[ResourceRequest | No
     if action is None:
         return ()
     own = action.reservation if ownership.subject(action) == processor_id else None
-    displaced = action.ask.kind is not AskKind.START_STANDBY and action.standby_id == processor_id
+    displaced = (
+        action.ask.kind is not RequestKind.START_STANDBY and action.standby_id == processor_id
+    )
     return own, action.standby_reservation if displaced else None
 
 

@@ -14,6 +14,7 @@ from enum import StrEnum
 from immutables import Map
 
 from samza_dagster.lag.choice import GOOD_FOR_MS
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.index import EMPTY, Index
 from samza_dagster.placement.record import Evolving, record
 
@@ -168,18 +169,6 @@ class Orphan(Evolving):
         return self.elsewhere and self.ended is not None
 
 
-class AskKind(StrEnum):
-    """What a request wants. Only `place` exists on Samza's wire; the others are ours."""
-
-    PLACE = "place"
-    FAIL_OVER = "fail-over"
-    START_STANDBY = "start-standby"
-    STOP_STANDBY = "stop-standby"
-    COMMIT = "commit"
-    RELEASE = "release"
-    CANCEL = "cancel"
-
-
 @record
 class PlacementAsk(Evolving):
     """A request as the reducer sees it; `expiry_ms` None means the job's default.
@@ -196,7 +185,7 @@ class PlacementAsk(Evolving):
     destination_host: str
     timestamp_ms: int
     expiry_ms: int | None = None
-    kind: AskKind = AskKind.PLACE
+    kind: RequestKind = RequestKind.PLACE
     hold: bool = False
     refers_to: str = ""
     own: bool = False

@@ -9,6 +9,7 @@ standby. In both the active runs on until its destination is held.
 from __future__ import annotations
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import (
     actions,
     containers,
@@ -22,7 +23,6 @@ from samza_dagster.placement.commands import DeleteLocality, ReleaseResource
 from samza_dagster.placement.draft import Draft
 from samza_dagster.placement.state import (
     Action,
-    AskKind,
     Group,
     Phase,
     PlacementAsk,
@@ -34,9 +34,9 @@ from samza_dagster.placement.state import (
 
 def is_swap(ask: PlacementAsk) -> bool:
     """Whether the request puts the active in a standby's place."""
-    if ask.kind is AskKind.PLACE:
+    if ask.kind is RequestKind.PLACE:
         return ask.destination_host == naming.STANDBY
-    return ask.kind is AskKind.FAIL_OVER
+    return ask.kind is RequestKind.FAIL_OVER
 
 
 def target_host(draft: Draft, group: Group, active_id: str) -> list[str]:
@@ -63,7 +63,7 @@ def begin(draft: Draft, group_id: str, ask: PlacementAsk) -> None:
         standby_id=standby_id,
         target_host=standby.incarnation.host,
     )
-    if ask.kind is AskKind.FAIL_OVER:
+    if ask.kind is RequestKind.FAIL_OVER:
         _stop_standby(draft, group_id, action)
         return
     action = responses.respond(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import AskKind, Lag, PlacementAsk
+from samza_dagster.placement.state import Lag, PlacementAsk
 from samza_dagster.simulation.coordinators import Standing
 from samza_dagster.simulation.moves import Handler, Move, by_leader
 from samza_dagster.simulation.settings import is_own
@@ -58,7 +59,7 @@ def ask(
             destination,
             timestamp_ms,
             None if expiry_ms < 0 else expiry_ms,
-            AskKind(kind),
+            RequestKind(kind),
             OPTIONS_HOLD in chosen,
             refers_to,
             OPTIONS_OWN in chosen,

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import AskKind, PlacementAsk, Role
+from samza_dagster.placement.state import PlacementAsk, Role
 from samza_dagster.simulation import emphases, happenings
 from samza_dagster.simulation.client_events import label
 from samza_dagster.simulation.coverage import COLUMNS, RARE, RAREST, Pair, column_of, rows_of
@@ -282,15 +283,15 @@ class _Driver:
         refers = ""
         processors = self._processors(world)
         pid = lots.choice(processors) if processors else "0"
-        if kind in (AskKind.START_STANDBY, AskKind.FAIL_OVER) and lots.random() < 0.8:
+        if kind in (RequestKind.START_STANDBY, RequestKind.FAIL_OVER) and lots.random() < 0.8:
             pid = _active_of(world, pid)
-        if kind is AskKind.STOP_STANDBY:
+        if kind is RequestKind.STOP_STANDBY:
             standbys = self._standbys(world)
             pid = lots.choice(standbys) if standbys else pid
         if kind in emphases.ABOUT:
             recent = list(asked)[-6:]
             held = [u for u in recent if asked[u].hold]
-            wanted = held if kind is not AskKind.CANCEL and held else recent
+            wanted = held if kind is not RequestKind.CANCEL and held else recent
             refers = lots.choice(wanted) if wanted else "u0"
             if refers in asked:
                 pid = asked[refers].processor_id
@@ -299,16 +300,16 @@ class _Driver:
             pid = "9-9"
         run = world.committed.deployment_id if odd < 0.96 else "run-0"
         destination = lots.choice((*emphases.DESTINATIONS, *self.setup.host_names))
-        if self.emphasis == "holds" and kind is AskKind.PLACE:
+        if self.emphasis == "holds" and kind is RequestKind.PLACE:
             destination = lots.choice((naming.ANY_HOST, *self.setup.host_names))
-        if self.emphasis == "standbys" and kind is AskKind.PLACE:
+        if self.emphasis == "standbys" and kind is RequestKind.PLACE:
             destination = naming.STANDBY
-        if destination == naming.STANDBY and kind is AskKind.PLACE and lots.random() < 0.9:
+        if destination == naming.STANDBY and kind is RequestKind.PLACE and lots.random() < 0.9:
             pid = _active_of(world, pid)
         if 0.02 <= odd < 0.03:
             destination = "host-99"
         # Every second fail-over is of the incarnation that its asker sees.
-        of = self._seen(world, pid) if kind is AskKind.FAIL_OVER and self.asked % 2 else ""
+        of = self._seen(world, pid) if kind is RequestKind.FAIL_OVER and self.asked % 2 else ""
         return label(
             PlacementAsk(
                 uuid,
@@ -318,9 +319,9 @@ class _Driver:
                 lots.randrange(1_000),
                 lots.choice(emphases.HOLDS if self.emphasis == "holds" else emphases.EXPIRIES),
                 kind,
-                kind is AskKind.PLACE and lots.random() < holds,
+                kind is RequestKind.PLACE and lots.random() < holds,
                 refers,
-                kind is not AskKind.PLACE or lots.random() < 0.2,
+                kind is not RequestKind.PLACE or lots.random() < 0.2,
                 of,
             )
         )

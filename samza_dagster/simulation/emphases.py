@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from samza_dagster.model import naming
-from samza_dagster.placement.state import AskKind
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.simulation.coverage import ROWS
 
 DESTINATIONS = (
@@ -15,15 +15,20 @@ DESTINATIONS = (
     naming.STANDBY,
 )
 KINDS = (
-    *((AskKind.PLACE,) * 10),
-    *((AskKind.FAIL_OVER,) * 2),
-    *((AskKind.START_STANDBY,) * 2),
-    *((AskKind.STOP_STANDBY,) * 2),
-    *((AskKind.COMMIT,) * 3),
-    AskKind.RELEASE,
-    *((AskKind.CANCEL,) * 2),
+    *((RequestKind.PLACE,) * 10),
+    *((RequestKind.FAIL_OVER,) * 2),
+    *((RequestKind.START_STANDBY,) * 2),
+    *((RequestKind.STOP_STANDBY,) * 2),
+    *((RequestKind.COMMIT,) * 3),
+    RequestKind.RELEASE,
+    *((RequestKind.CANCEL,) * 2),
 )
-SWAPS = (AskKind.PLACE, AskKind.FAIL_OVER, AskKind.START_STANDBY, AskKind.STOP_STANDBY)
+SWAPS = (
+    RequestKind.PLACE,
+    RequestKind.FAIL_OVER,
+    RequestKind.START_STANDBY,
+    RequestKind.STOP_STANDBY,
+)
 EMPHASES: dict[str, tuple[str, ...]] = {
     "plain": (),
     "plain too": (),
@@ -64,11 +69,20 @@ ACTS = frozenset(row for row in ROWS if row.startswith("action") and "fallback" 
 
 KINDS_OF = {
     "standbys": SWAPS,
-    "holds": (*((AskKind.PLACE,) * 6), AskKind.COMMIT, AskKind.CANCEL),
-    "deploys": (*KINDS, *((AskKind.START_STANDBY,) * 8)),
-    "moves": (*((AskKind.PLACE,) * 6), *((AskKind.START_STANDBY,) * 3), AskKind.STOP_STANDBY),
-    "silences": (*((AskKind.FAIL_OVER,) * 6), *((AskKind.PLACE,) * 4), *SWAPS, AskKind.CANCEL),
-    "stops": (*SWAPS, AskKind.STOP_STANDBY, AskKind.START_STANDBY),
+    "holds": (*((RequestKind.PLACE,) * 6), RequestKind.COMMIT, RequestKind.CANCEL),
+    "deploys": (*KINDS, *((RequestKind.START_STANDBY,) * 8)),
+    "moves": (
+        *((RequestKind.PLACE,) * 6),
+        *((RequestKind.START_STANDBY,) * 3),
+        RequestKind.STOP_STANDBY,
+    ),
+    "silences": (
+        *((RequestKind.FAIL_OVER,) * 6),
+        *((RequestKind.PLACE,) * 4),
+        *SWAPS,
+        RequestKind.CANCEL,
+    ),
+    "stops": (*SWAPS, RequestKind.STOP_STANDBY, RequestKind.START_STANDBY),
 }
 AN_HOUR_MS = 3_600_000
 EXPIRIES = (*((None, None, None, None, None, AN_HOUR_MS, 20_000, AN_HOUR_MS, 1, 1) * 4), 2**63 - 1)
@@ -78,4 +92,4 @@ REFUSALS = 0.06
 """How many of the requests come in a form that their reader refuses, at first or ever."""
 AGAIN = 0.5
 """How many requests have the uuid of such a one, while one is there that hasn't come again."""
-ABOUT = (AskKind.COMMIT, AskKind.RELEASE, AskKind.CANCEL)
+ABOUT = (RequestKind.COMMIT, RequestKind.RELEASE, RequestKind.CANCEL)

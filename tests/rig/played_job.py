@@ -26,7 +26,7 @@ from samza_dagster.model.placement_messages import (
 )
 from samza_dagster.placement.state import (
     Action,
-    AskKind,
+    RequestKind,
     Group,
     Incarnation,
     Limits,
@@ -214,7 +214,7 @@ class PlayedJob:
                     last.processor_id,
                     last.destination_host,
                     told[0].timestamp,
-                    kind=AskKind(kind),
+                    kind=RequestKind(kind),
                 ),
                 self.stage(last),
                 self.at.get(last.processor_id),

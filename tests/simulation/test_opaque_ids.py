@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from immutables import Map
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.events import Event
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import Step, step
-from samza_dagster.placement.state import AskKind, JobState
+from samza_dagster.placement.state import JobState
 from samza_dagster.simulation.driver import simulate
 
 pytestmark = pytest.mark.simulator
@@ -94,7 +95,7 @@ def named_anew(before: JobState, after: JobState) -> set[str]:
         group.action.standby_id
         for group in after.groups.values()
         if group.action is not None
-        and group.action.ask.kind is AskKind.START_STANDBY
+        and group.action.ask.kind is RequestKind.START_STANDBY
         and group.action.ask.uuid not in begun
     }
 

@@ -17,7 +17,8 @@ from samza_dagster.client.verdicts import peers_of
 from samza_dagster.coordinator.extra_standbys import with_extras
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel, naming
-from samza_dagster.placement.state import AskKind, Role
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.placement.state import Role
 from samza_dagster.placement.verification import verify
 from tests.unit.placement.scenes import Scene, ask, own, running
 
@@ -154,8 +155,8 @@ def test_a_standby_takes_over_and_its_lag_counts() -> None:
 def test_a_standby_that_is_spun_up_is_named_for_its_active() -> None:
     """And one that is given up is gone."""
     world = scene()
-    world.submit(own(AskKind.START_STANDBY, ONE, "host-4"))
+    world.submit(own(RequestKind.START_STANDBY, ONE, "host-4"))
     world.settle()
-    world.submit(own(AskKind.STOP_STANDBY, STANDBY, uuid="u2"))
+    world.submit(own(RequestKind.STOP_STANDBY, STANDBY, uuid="u2"))
     world.settle()
     assert list(world.group(ONE).processors) == [ONE, SPUN_UP]

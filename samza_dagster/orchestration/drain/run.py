@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import ActionFailed, Refused
-from samza_dagster.orchestration.chain import ROOT, read_back, root_run_id
+from samza_dagster.orchestration.chain import ROOT, root_run_id
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.deploy.submission import is_being_submitted
 from samza_dagster.orchestration.drain.job import ACTION, DrainHostConfig
-from samza_dagster.orchestration.moves.planning import former_record, tag_run
+from samza_dagster.orchestration.moves.planning import tag_run
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     budget_notices,
     carried_out,
+    former_units,
     over_budget,
     refusals,
     require_commits,
@@ -42,6 +43,7 @@ from samza_dagster.orchestration.waits.waiting import (
 )
 
 if TYPE_CHECKING:
+    from samza_dagster.client import PlacementClient
     from samza_dagster.orchestration.requests.refusing import Row
 
 SETTLES_S = 10.0
@@ -74,10 +76,10 @@ def planned(
             "exclude": config.exclude,
             "cold": config.cold,
         }
-        former = None if config.dry_run else former_record(context, asked)
+        former = None if config.dry_run else former_units(context, asked)
         if former is not None:
             plan = replace(
-                read_back(UnitsPlan, former),
+                former,
                 limits=limits,
                 at_once=config.at_once,
                 if_it_fails=config.if_it_fails,
@@ -121,10 +123,8 @@ def drained(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
     """Moves them, at most so many at a time; ends when none of the job is on the host."""
-    with errors_as_failures():
-        client = samza.client
 
-    def then() -> dict[str, Any]:
+    def then(client: PlacementClient) -> dict[str, Any]:
         if not wait_for(lambda: not still_on(client.view(), plan.subject), timeout_s=SETTLES_S):
             raise ActionFailed(
                 f"no container of {plan.job} is on {plan.subject}",
@@ -134,7 +134,7 @@ def drained(
         context.log.info(f"no container of {plan.job} is on {plan.subject} any more")
         return {}
 
-    yield from carried_out(context, client, plan, then)
+    yield from carried_out(context, samza, plan, then)
 
 
 def _drained_beside(context: dg.OpExecutionContext) -> dict[str, str]:

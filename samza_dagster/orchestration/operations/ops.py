@@ -12,9 +12,10 @@ import dagster as dg
 from samza_dagster.errors import InvalidInput, SamzaDagsterError, Unreachable
 from samza_dagster.model.naming import group_of
 from samza_dagster.model.own_requests import RequestKind
-from samza_dagster.orchestration.chain import root_run_id
+from samza_dagster.orchestration.chain import read_back, root_run_id
 from samza_dagster.orchestration.moves.extra_standby import REMOVE, remove_standby
 from samza_dagster.orchestration.moves.planning import (
+    former_record,
     plan_output,
     require_commits_readable,
 )
@@ -30,6 +31,7 @@ from samza_dagster.orchestration.requests.follow import (
     map_after_failure,
     map_metadata,
 )
+from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.plain_pictures import plain_maps
 from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
 from samza_dagster.orchestration.show.units import (
@@ -191,21 +193,28 @@ def _carry_out_units(
     return runner.progress
 
 
+def former_units(context: dg.OpExecutionContext, asked: dict[str, Any]) -> UnitsPlan | None:
+    """The plan that an earlier run of this chain made for the same ask."""
+    former = former_record(context, asked)
+    return None if former is None else read_back(UnitsPlan, former)
+
+
 def carried_out(
     context: dg.OpExecutionContext,
-    client: "PlacementClient",
+    samza: SamzaClientResource,
     plan: UnitsPlan,
-    then: Callable[[], dict[str, Any]],
+    then: Callable[["PlacementClient"], dict[str, Any]],
 ) -> Iterator[dg.Output[Any]]:
     """The output of the op that carries the plan out; none while it waits, or is paused.
 
     `then` looks at what has come of it, and gives more metadata.
     """
     with errors_as_failures():
+        client = samza.client
         progress = _carry_out_units(context, client, plan)
         if progress is None:
             return
-        more = then()
+        more = then(client)
         metadata = {**outcome_metadata(client, plan, progress), **more}
         after = host_map(client.view())
     yield dg.Output(len(progress), metadata=metadata)

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.orchestration.chain import ROOT, chain_of, read_back
+from samza_dagster.orchestration.chain import ROOT, chain_of
 from samza_dagster.orchestration.deploy.submission import is_never_submitted
-from samza_dagster.orchestration.moves.planning import former_record, tag_run
+from samza_dagster.orchestration.moves.planning import tag_run
 from samza_dagster.orchestration.moves.spun_up import SPINS_UP, YES, newest_starts, spin_ups_noted
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (
     budget_notices,
     carried_out,
     failed_before,
+    former_units,
     over_budget,
     refusals,
     require_commits,
@@ -60,9 +61,9 @@ def planned(
     findings: Sequence[Finding] = ()
     with errors_as_failures():
         tag_run(context)
-        former = None if config.dry_run else former_record(context, asked)
+        former = None if config.dry_run else former_units(context, asked)
         if former is not None:
-            plan = replace(read_back(UnitsPlan, former), limits=limits, at_once=config.at_once)
+            plan = replace(former, limits=limits, at_once=config.at_once)
         else:
             client = samza.client
             view = client.view()
@@ -104,14 +105,12 @@ def reconciled(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
     """Asks for what isn't as wanted, one at a time in each group; fails in the end if one couldn't."""
-    with errors_as_failures():
-        client = samza.client
 
-    def then() -> dict[str, Any]:
+    def then(client: PlacementClient) -> dict[str, Any]:
         left = reconcile(client.view(), WantedPlacement())
         return {"findings_after": _findings_table(left.findings)}
 
-    yield from carried_out(context, client, plan, then)
+    yield from carried_out(context, samza, plan, then)
 
 
 def _in_turn(

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import AskKind, Group, JobState, Phase, PlacementAsk, Stage
+from samza_dagster.placement.state import Group, JobState, Phase, PlacementAsk, Stage
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
 from samza_dagster.simulation.judges.legality import subject_of
 from samza_dagster.simulation.judges.taken import Taken
@@ -110,7 +111,7 @@ def judge_success(chronicle: Chronicle, asked: SeenRequest, after: JobState, tru
     group = after.groups.get(asked.group_id)
     processor = group.processors.get(asked.subject) if group is not None else None
     live = [p for p in truth.processes() if p.processor_id == asked.subject]
-    if ask.kind is AskKind.STOP_STANDBY:
+    if ask.kind is RequestKind.STOP_STANDBY:
         # Of a machine that has lost its name one may live on that has lost its tasks.
         live = [p for p in live if not chronicle.is_left_behind(p.execution_id, p.host)]
         if live or processor is not None:
@@ -197,7 +198,7 @@ def take_check_in(chronicle: Chronicle, before: JobState, event: ev.ContainerChe
     waiting = {
         uuid
         for uuid, asked in chronicle.asked.items()
-        if asked.ask.kind is AskKind.FAIL_OVER
+        if asked.ask.kind is RequestKind.FAIL_OVER
         and asked.ask.processor_id == active_id
         and not (asked.begun or asked.terminal)
     }
@@ -227,7 +228,7 @@ def _judge_control(chronicle: Chronicle, asked: SeenRequest) -> None:
     other = chronicle.asked.get(ask.refers_to)
     if other is None:
         raise InvariantViolated(ACTED_ONCE, f"{ask.uuid} SUCCEEDED for {ask.refers_to}, unknown")
-    if ask.kind is AskKind.COMMIT:
+    if ask.kind is RequestKind.COMMIT:
         chronicle.committed.add(ask.refers_to)
         return
     if other.terminal != "FAILED":
@@ -244,7 +245,7 @@ def _judge_control(chronicle: Chronicle, asked: SeenRequest) -> None:
 
 def _is_where_asked(asked: SeenRequest, host: str) -> bool:
     ask, source = asked.ask, asked.source[1] if asked.source is not None else None
-    if ask.kind is AskKind.FAIL_OVER:
+    if ask.kind is RequestKind.FAIL_OVER:
         return True  # the place of whichever standby it came to be: no host was asked for
     match ask.destination_host:
         case naming.ANY_HOST:
@@ -281,7 +282,7 @@ def _touched(chronicle: Chronicle, asked: SeenRequest) -> frozenset[str]:
     hosts: set[str] = set()
     if asked.source is not None and asked.source[0] in chronicle.checked_in:
         hosts.add(asked.source[1])
-    places = asked.ask.kind in {AskKind.PLACE, AskKind.START_STANDBY}
+    places = asked.ask.kind in {RequestKind.PLACE, RequestKind.START_STANDBY}
     if places and asked.ask.destination_host not in naming.DESTINATION_WORDS:
         hosts.add(asked.ask.destination_host)
     return frozenset(hosts)

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.certificates import FIRST_HASH, AuditRecord
-from samza_dagster.placement.state import AskKind, Fencing, Group, Limits, Phase, PlacementAsk
+from samza_dagster.placement.state import Fencing, Group, Limits, Phase, PlacementAsk
 from samza_dagster.simulation.copies import copied
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import InvariantViolated
@@ -276,7 +277,7 @@ class Chronicle:
             raise InvariantViolated("acted-once", f"request {uuid} began a second time")
         subject = asked.subject
         was = self.newest.get(subject)
-        if asked.ask.kind is AskKind.START_STANDBY and group.action is not None:
+        if asked.ask.kind is RequestKind.START_STANDBY and group.action is not None:
             subject, was = group.action.standby_id, None
         processor = group.processors.get(subject)
         if processor is None or processor.incarnation is None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from samza_dagster.placement.state import Action, AskKind, Group, JobState, ResourceRequest
+from samza_dagster.model.own_requests import RequestKind
+from samza_dagster.placement.state import Action, Group, JobState, ResourceRequest
 from samza_dagster.simulation.judges.origins import is_left_behind
 
 
@@ -37,7 +38,7 @@ def displaced_by(action: Action) -> str:
 
 
 def _adds(action: Action) -> bool:
-    return action.ask.kind is AskKind.START_STANDBY
+    return action.ask.kind is RequestKind.START_STANDBY
 
 
 def _gives_way_to(group: Group, processor_id: str) -> str:

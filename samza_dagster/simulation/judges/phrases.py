@@ -5,9 +5,10 @@ Texts are for people. Of a refusal it is judged whether it names what stands in 
 
 from __future__ import annotations
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Action, AskKind, Group, Phase, Stage
+from samza_dagster.placement.state import Action, Group, Phase, Stage
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
 from samza_dagster.simulation.judges.legality import (
     displaced_by,
@@ -52,7 +53,7 @@ def _judge_response(chronicle: Chronicle, taken: Taken, response: cmd.WriteRespo
 def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse) -> None:
     """Who has started for it, and where: it was starting there, and has checked in."""
     ask = asked.ask
-    starts = ask.kind not in CONTROLS and ask.kind is not AskKind.STOP_STANDBY
+    starts = ask.kind not in CONTROLS and ask.kind is not RequestKind.STOP_STANDBY
     if not response.started:
         if response.status == "SUCCEEDED" and starts:
             raise taken.broken(TRUE_WORDS, f"{response} doesn't say what has started")
@@ -65,7 +66,9 @@ def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse
     said = response.started, response.host
     if not starts or response.started != asked.subject or said not in checked_in:
         raise taken.broken(TRUE_WORDS, f"{response}: started were {checked_in}")
-    led = ask.kind is not AskKind.FAIL_OVER or response.host == _left_to(taken, ask.processor_id)
+    led = ask.kind is not RequestKind.FAIL_OVER or response.host == _left_to(
+        taken, ask.processor_id
+    )
     if led != (response.status == "SUCCEEDED"):
         raise taken.broken(TRUE_WORDS, f"{response}, and it is in a standby's place: {led}")
 
@@ -116,7 +119,7 @@ def _judge_answered(
                 raise taken.broken(TRUE_WORDS, f"{said}, held is {held}")
         led = old is not None and old.failover is not None
         alone = led and new is not None and new.failover is None
-        if alone and said is None and action.ask.kind is AskKind.FAIL_OVER:
+        if alone and said is None and action.ask.kind is RequestKind.FAIL_OVER:
             raise taken.broken(TRUE_WORDS, f"{action} has no standby's place now, untold")
     known = [] if old is None else [*old.queue, *([old.action.ask] if old.action else ())]
     left = set[str]() if new is None else {ask.uuid for ask in new.queue}

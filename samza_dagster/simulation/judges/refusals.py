@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import (
-    Action,
-    AskKind,
-    Group,
-    JobState,
-    Phase,
-    PlacementAsk,
-    Role,
-    Stage,
-)
+from samza_dagster.placement.state import Action, Group, JobState, Phase, PlacementAsk, Role, Stage
 from samza_dagster.simulation.judges.chronicle import CONTROLS
 from samza_dagster.simulation.judges.legality import group_with, reasons, subject_of
 from samza_dagster.simulation.judges.standby_places import may_give_way
@@ -47,7 +39,7 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
 
 
 def _of_control(state: JobState, ask: PlacementAsk) -> Words | None:
-    target, commits = ask.refers_to, ask.kind is AskKind.COMMIT
+    target, commits = ask.refers_to, ask.kind is RequestKind.COMMIT
     for group in state.groups.values():
         action = group.action
         if action is not None and action.ask.uuid == target:
@@ -79,13 +71,13 @@ def _of_itself(state: JobState, group: Group, role: Role, ask: PlacementAsk) -> 
     """What no state of its containers makes legal."""
     kind, pid, host = ask.kind, ask.processor_id, ask.destination_host
     standbys = [p for p in group.processors.values() if p.role is Role.STANDBY and p.wanted]
-    swaps = host == naming.STANDBY or kind is AskKind.FAIL_OVER
-    adds = kind is AskKind.START_STANDBY
-    placed = kind not in (AskKind.STOP_STANDBY, AskKind.FAIL_OVER)
+    swaps = host == naming.STANDBY or kind is RequestKind.FAIL_OVER
+    adds = kind is RequestKind.START_STANDBY
+    placed = kind not in (RequestKind.STOP_STANDBY, RequestKind.FAIL_OVER)
     unknown = host not in naming.DESTINATION_WORDS and host not in state.hosts
     if (ask.expiry_ms or 0) > _A_DAY_MS:  # docs/architecture/placement.md
         return ("longest-expiry", str(ask.expiry_ms), str(_A_DAY_MS))
-    if kind is AskKind.STOP_STANDBY:
+    if kind is RequestKind.STOP_STANDBY:
         return ("standby-to-stop: ", pid) if role is Role.ACTIVE else None
     if role is Role.STANDBY and (swaps or adds):
         return ("active-with-standby: ", pid)
@@ -109,7 +101,9 @@ def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
     now = taken.after.groups.get(group.group_id)
     if now is not None and ask in now.queue:
         return None
-    if ask.kind is AskKind.FAIL_OVER or (ask.kind is AskKind.PLACE and host == naming.STANDBY):
+    if ask.kind is RequestKind.FAIL_OVER or (
+        ask.kind is RequestKind.PLACE and host == naming.STANDBY
+    ):
         active, named = group.processors[pid], ask.execution_id
         if named and active.incarnation is None and not _was_last(group, pid, named):
             return ("same-incarnation", named, "down")
@@ -117,9 +111,9 @@ def _by_rules(taken: Taken, group: Group, ask: PlacementAsk) -> Words | None:
             may_give_way(state, group, active, standby) for standby in group.processors.values()
         )
         return None if free else ("no standby container of", pid)
-    if ask.kind is AskKind.STOP_STANDBY or host in naming.DESTINATION_WORDS:
+    if ask.kind is RequestKind.STOP_STANDBY or host in naming.DESTINATION_WORDS:
         return None
-    mover = _new_standby(group) if ask.kind is AskKind.START_STANDBY else pid
+    mover = _new_standby(group) if ask.kind is RequestKind.START_STANDBY else pid
     broken = {reason.rule for reason in reasons(state, group, mover, host)}
     # A lost host is waited for, whoever else is in its fault domain.
     if not broken or ("host-alive" in broken and broken <= {"host-alive", "same-fault-domain"}):

@@ -4,17 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import (
-    AskKind,
-    Group,
-    JobState,
-    Phase,
-    Processor,
-    Role,
-    Stage,
-)
+from samza_dagster.placement.state import Group, JobState, Phase, Processor, Role, Stage
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import (
     Reason,
@@ -52,7 +45,7 @@ def may_be_taken(state: JobState, group: Group, active: Processor, standby: Proc
     if action is not None and action.stage not in (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY):
         if displaced_by(action) == pid and action.stage in (*_REVOCABLE, Stage.STOPPING_STANDBY):
             return False
-        if subject_of(action) == pid and action.ask.kind is not AskKind.PLACE:
+        if subject_of(action) == pid and action.ask.kind is not RequestKind.PLACE:
             return False
     return not _in_the_way(state, group, active, standby, host)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
-    AskKind,
     Group,
     JobState,
     Phase,
@@ -181,10 +181,10 @@ def _waits_for_host(state: JobState, group: Group, ask: PlacementAsk) -> bool:
 
 def _choice(state: JobState, group: Group, ask: PlacementAsk) -> set[str]:
     """The legal hosts of a request for any host; empty for any other request."""
-    chooses = ask.kind in (AskKind.PLACE, AskKind.START_STANDBY)
+    chooses = ask.kind in (RequestKind.PLACE, RequestKind.START_STANDBY)
     if not chooses or ask.destination_host != naming.ANY_HOST:
         return set()
-    adds = ask.kind is AskKind.START_STANDBY
+    adds = ask.kind is RequestKind.START_STANDBY
     mover = "" if adds or ask.processor_id not in group.processors else ask.processor_id
     there = group.processors[mover].incarnation if mover else None
     return {
@@ -204,13 +204,13 @@ def _first_ready(group: Group) -> PlacementAsk | None:
 def is_ready(group: Group, ask: PlacementAsk) -> bool:
     """Its processor is in a state that it can act on."""
     processor = group.processors.get(ask.processor_id)
-    if ask.kind is AskKind.START_STANDBY or processor is None:
+    if ask.kind is RequestKind.START_STANDBY or processor is None:
         return True
     match ask.kind:
-        case AskKind.STOP_STANDBY:
+        case RequestKind.STOP_STANDBY:
             holding = (g for g in group.orphans if not (g.elsewhere and g.ended))
             return ask.processor_id not in {orphan.processor_id for orphan in holding}
-        case AskKind.FAIL_OVER:
+        case RequestKind.FAIL_OVER:
             return processor.phase not in (Phase.STARTING, Phase.STOPPING)
         case _:
             return processor.phase is Phase.RUNNING
@@ -218,9 +218,9 @@ def is_ready(group: Group, ask: PlacementAsk) -> bool:
 
 def _is_swap(ask: PlacementAsk) -> bool:
     """It puts the active in a standby's place."""
-    if ask.kind is AskKind.FAIL_OVER:
+    if ask.kind is RequestKind.FAIL_OVER:
         return True
-    return ask.kind is AskKind.PLACE and ask.destination_host == naming.STANDBY
+    return ask.kind is RequestKind.PLACE and ask.destination_host == naming.STANDBY
 
 
 def _hosts_of(group: Group, ask: PlacementAsk) -> set[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from samza_dagster.model import naming
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.reducer import next_deadline_ms
-from samza_dagster.placement.state import AskKind, Group, Host, JobState, Phase, Processor, Role
+from samza_dagster.placement.state import Group, Host, JobState, Phase, Processor, Role
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle, SeenRequest
 from samza_dagster.simulation.judges.taken import Taken
@@ -73,7 +74,7 @@ def judge_failure(
     group = taken.after.groups.get(asked.group_id)
     processor = group.processors.get(asked.subject) if group is not None else None
     if group is None or processor is None:
-        if ask.kind is not AskKind.START_STANDBY:
+        if ask.kind is not RequestKind.START_STANDBY:
             raise InvariantViolated(
                 FAILURE_LEAVES_RUNNING, f"{ask.uuid} FAILED, and {ask.processor_id} is gone"
             )
@@ -95,9 +96,9 @@ def judge_failure(
     if not processor.wanted:
         return
     gives_way = group.failover is not None and group.failover.standby_id == asked.subject
-    moved = ask.kind in {AskKind.PLACE, AskKind.FAIL_OVER} and not gives_way
+    moved = ask.kind in {RequestKind.PLACE, RequestKind.FAIL_OVER} and not gives_way
     if moved and asked.source is not None and _was_taken_down(chronicle, asked, asked.source[0]):
-        back_to = asked.source[1] if ask.kind is AskKind.PLACE else ""
+        back_to = asked.source[1] if ask.kind is RequestKind.PLACE else ""
         chronicle.falling_back[asked.subject] = back_to
     if not _leads_on(group, processor):
         raise InvariantViolated(
@@ -235,10 +236,11 @@ def _may_stop_at_once(group: Group, processor_id: str, execution_id: str) -> boo
     if action is None:
         return False
     ask = action.ask
-    if ask.kind is AskKind.FAIL_OVER:
+    if ask.kind is RequestKind.FAIL_OVER:
         return action.standby_id == processor_id
     return ask.processor_id == processor_id and (
-        ask.kind is AskKind.STOP_STANDBY or ask.destination_host == naming.FORCE_RESTART_LAST_SEEN
+        ask.kind is RequestKind.STOP_STANDBY
+        or ask.destination_host == naming.FORCE_RESTART_LAST_SEEN
     )
 
 

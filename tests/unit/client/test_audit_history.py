@@ -20,10 +20,10 @@ from samza_dagster.client.audit_history import (
 )
 from samza_dagster.errors import MalformedRecord, MissingPrerequisite
 from samza_dagster.metadata.audit_log import AuditEntry
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.audit_codec import audit_to_json
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.commands import RecordCertificate
-from samza_dagster.placement.state import AskKind
 from samza_dagster.placement.verification import Head, verify
 from tests.unit.placement.chronicle import Chronicle
 from tests.unit.placement.scenes import own, running
@@ -170,7 +170,7 @@ def test_a_field_in_the_topic_is_told_with_its_offset() -> None:
 def test_the_request_that_has_spun_up_a_standby_is_known_by_its_first_start() -> None:
     """Not by later ones, nor of the job's own; an id that was free again is the newest request's."""
     world = running()
-    world.submit(own(AskKind.START_STANDBY, "0", "host-3", uuid="first"))
+    world.submit(own(RequestKind.START_STANDBY, "0", "host-3", uuid="first"))
     world.until_all_run()
     world.crash("0-1")
     world.until_all_run()
@@ -179,9 +179,9 @@ def test_the_request_that_has_spun_up_a_standby_is_known_by_its_first_start() ->
         return standby_origins(command.record for command in world.sent(RecordCertificate))
 
     assert origins() == {"0-1": "first"}
-    world.submit(own(AskKind.STOP_STANDBY, "0-1", uuid="gone"))
+    world.submit(own(RequestKind.STOP_STANDBY, "0-1", uuid="gone"))
     world.until_all_run()
-    world.submit(own(AskKind.START_STANDBY, "0", "ANY_HOST", uuid="second", at_ms=20))
+    world.submit(own(RequestKind.START_STANDBY, "0", "ANY_HOST", uuid="second", at_ms=20))
     world.until_all_run()
     assert origins() == {"0-1": "second"}
 

@@ -11,6 +11,7 @@ from samza_dagster.coordinator.effects import response_of
 from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import texts
+from samza_dagster.version import __version__
 from tests.unit.placement.stories import Story, stories, tell
 
 pytestmark = pytest.mark.unit
@@ -66,6 +67,11 @@ def test_samzas_words_tell_what_has_happened(
 ) -> None:
     """Its AM writes nothing else."""
     assert details_of(said(status, text)) == details
+
+
+def test_words_of_a_coordinator_before_details_are_read_by_the_first_release_alone() -> None:
+    """Whoever makes the next one removes what reads them (`_HELD` to `_ABOUT_ANOTHER`), and this."""
+    assert __version__.startswith("0.1.")
 
 
 @pytest.mark.parametrize("story", stories(), ids=str)

@@ -22,7 +22,6 @@ from samza_dagster.metadata.own_requests import read_mail
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.model.placement_messages import REQUEST, parse_response
-from samza_dagster.placement.state import AskKind
 
 pytestmark = pytest.mark.unit
 
@@ -86,9 +85,13 @@ def test_both_forms_are_understood() -> None:
     theirs, ours = stream(STREAM), own({**OWN, "refersTo": UUID})
     assert isinstance(theirs, Arrived)
     assert isinstance(ours, Arrived)
-    assert (theirs.ask.kind, theirs.ask.own, theirs.ask.expiry_ms) == (AskKind.PLACE, False, 10_000)
+    assert (theirs.ask.kind, theirs.ask.own, theirs.ask.expiry_ms) == (
+        RequestKind.PLACE,
+        False,
+        10_000,
+    )
     assert (ours.ask.own, ours.ask.hold, ours.ask.refers_to) == (True, True, UUID)
-    assert {kind.value for kind in RequestKind} == {kind.value for kind in AskKind}
+    assert {kind.value for kind in RequestKind} == {kind.value for kind in RequestKind}
 
 
 def test_a_fail_over_may_name_the_incarnation_that_it_is_about() -> None:

@@ -13,8 +13,9 @@ from samza_dagster.coordinator.kafka import KafkaOwnRequests
 from samza_dagster.coordinator.mail import Arrived, Ignored, Mail
 from samza_dagster.metadata.state_topic import Snapshot, encode_record
 from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands, events
-from samza_dagster.placement.state import AskKind, PlacementAsk
+from samza_dagster.placement.state import PlacementAsk
 from tests.rig.term_bench import UUID, Bench, Finished, asks, everything_runs, leading, malformed
 from tests.unit.placement.scenes import stored_and_read
 
@@ -28,7 +29,7 @@ def test_a_group_queues_no_more_than_its_record_holds(
     """What is beyond is answered once, with what would make it legal, and deleted where it is."""
     monkeypatch.setattr(refusal, "MOST_QUEUED", 3)
     bench = leading()
-    *taken, beyond = asks(4, own=own, **({"kind": AskKind.PLACE} if own else {}))
+    *taken, beyond = asks(4, own=own, **({"kind": RequestKind.PLACE} if own else {}))
     for each in taken:
         bench.term._handle(each)
     assert len(bench.steps.state.groups["0"].queue) == 3
@@ -56,15 +57,15 @@ def largest(bench: Bench) -> int:
     return max(len(key) + len(value or b"") for key, value in written)
 
 
-@pytest.mark.parametrize("kind", [AskKind.STOP_STANDBY, AskKind.FAIL_OVER])
-def test_no_queue_outgrows_what_a_broker_takes_in_one_record(kind: AskKind) -> None:
+@pytest.mark.parametrize("kind", [RequestKind.STOP_STANDBY, RequestKind.FAIL_OVER])
+def test_no_queue_outgrows_what_a_broker_takes_in_one_record(kind: RequestKind) -> None:
     """260 requests with the longest names were 1.1 MB: no leader could write the group again."""
     bench = leading()
     everything_runs(bench)
     bench.term._handle(Arrived(PlacementAsk(UUID, "run-1", "0", "ANY_HOST", 0)))
     told = []
     for each in asks(260, own=True, kind=kind):
-        pid = "0-0" if kind is AskKind.STOP_STANDBY else "0"
+        pid = "0-0" if kind is RequestKind.STOP_STANDBY else "0"
         long = replace(each.ask, processor_id=pid, destination_host="\N{FOX FACE}" * 1024)
         bench.term._handle(Arrived(long))
         told += [str(record) for record in bench.log.commits[-1][0] if "response/" in record[0]]
@@ -102,7 +103,7 @@ def test_a_full_queue_changes_nothing_for_what_isnt_queued(
     bench.term._handle(Arrived(replace(second.ask, uuid=UUID, deployment_id="run-0")))
     assert [len(p) for _, p, _ in bench.log.commits[answered:]] == [1, 1]
     cancel = replace(
-        second.ask, uuid=UUID, kind=AskKind.CANCEL, refers_to=second.ask.uuid, own=True
+        second.ask, uuid=UUID, kind=RequestKind.CANCEL, refers_to=second.ask.uuid, own=True
     )
     bench.term._handle(Arrived(cancel))
     assert [ask.uuid for ask in bench.steps.state.groups["0"].queue] == [first.ask.uuid]
@@ -223,7 +224,7 @@ def test_a_cancel_finds_the_request_that_waited_with_it_in_the_other_topic() -> 
     bench.own.append(
         Arrived(
             PlacementAsk(
-                about, "run-1", "0", "h1", 50_000, kind=AskKind.CANCEL, refers_to=UUID, own=True
+                about, "run-1", "0", "h1", 50_000, kind=RequestKind.CANCEL, refers_to=UUID, own=True
             )
         )
     )

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from samza_dagster.coordinator.durable import changed, host_record
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.certificates import AuditRecord
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import (
-    AskKind,
     Fencing,
     Group,
     Incarnation,
@@ -120,7 +120,7 @@ class Scene(World):
         ready = -1 if ready_in_ms is None else ready_in_ms
         assert self.do(Move("lag", (standby_id, records, ready)))
 
-    def control(self, kind: AskKind, *, uuid: str = "c1", of: str = "u1") -> tuple[str, str]:
+    def control(self, kind: RequestKind, *, uuid: str = "c1", of: str = "u1") -> tuple[str, str]:
         """A commit, release or cancel of another request; its outcome."""
         self.submit(own(kind, "0", uuid=uuid, refers_to=of))
         return self.outcome(uuid)
@@ -371,7 +371,7 @@ def ask(
 
 
 def own(
-    kind: AskKind,
+    kind: RequestKind,
     processor_id: str,
     destination: str = "",
     *,

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from immutables import Map
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement import requests
@@ -16,7 +17,6 @@ from samza_dagster.placement.failures import LONGEST_PAUSE_MS
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
 from samza_dagster.placement.state import (
-    AskKind,
     End,
     Ended,
     Group,
@@ -115,13 +115,13 @@ def test_a_heart_that_fails_an_active_over_that_has_just_done_so_is_found(
 
     monkeypatch.setattr(requests, "failed_over_already", forgets)
     world, _ = failed_over_by_itself()
-    world.submit(own(AskKind.FAIL_OVER, "0", uuid="u1"))
+    world.submit(own(RequestKind.FAIL_OVER, "0", uuid="u1"))
     with pytest.raises(InvariantViolated, match=f"{ACTED_ONCE}.*0 had failed over by itself"):
         world.until_all_run()
     monkeypatch.undo()
     world, _ = failed_over_by_itself()
     world.until_all_run()
-    world.submit(own(AskKind.FAIL_OVER, "0", uuid="u2"))
+    world.submit(own(RequestKind.FAIL_OVER, "0", uuid="u2"))
     world.until_all_run()
     assert world.outcome("u2")[0] == "SUCCEEDED"
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import AskKind, Phase, Stage
+from samza_dagster.placement.state import Phase, Stage
 from samza_dagster.simulation.hosts import Trouble
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.steps import handle
@@ -18,10 +19,12 @@ from tests.unit.placement.scenes import PLACES, Scene, ask, groups_of, own
 from tests.unit.placement.sights import SIGHTS, every, same
 
 HOLD_MS = 60_000
-PLACE = AskKind.PLACE
+PLACE = RequestKind.PLACE
 
 
-def submit(world: Scene, kind: AskKind, processor_id: str, to: str = "", **more: object) -> None:
+def submit(
+    world: Scene, kind: RequestKind, processor_id: str, to: str = "", **more: object
+) -> None:
     """A request; the nth has the uuid `un`, and is younger than those before."""
     number = 1 + sum(uuid.startswith("u") for uuid in world.asks())
     request = ask if kind is PLACE else (lambda *rest, **named: own(kind, *rest, **named))
@@ -38,14 +41,14 @@ def move(world: Scene, who: str, to: str, s: str | None = None, at: str | None =
 def fail_over(world: Scene, who: str, s: str | None = None, of: str | None = None) -> None:
     number = 1 + sum(uuid.startswith("u") for uuid in world.asks())
     expiry_ms = None if s is None else int(s) * 1_000
-    wish = own(AskKind.FAIL_OVER, who, uuid=f"u{number}", at_ms=9 + number, expiry_ms=expiry_ms)
+    wish = own(RequestKind.FAIL_OVER, who, uuid=f"u{number}", at_ms=9 + number, expiry_ms=expiry_ms)
     which = {None: "", "as it was at first": world.first[who].execution_id}.get(of, of)
     world.submit(wish.evolve(execution_id=which))
 
 
 def control(world: Scene, word: str, uuid: str) -> None:
     number = 1 + sum(known.startswith("c") for known in world.asks())
-    world.control(AskKind(word), uuid=f"c{number}", of=uuid)
+    world.control(RequestKind(word), uuid=f"c{number}", of=uuid)
 
 
 def deploy(world: Scene, processor_ids: str = "", where: str | None = None) -> None:
@@ -162,9 +165,9 @@ ACTS: dict[str, Callable[..., object]] = {
     ),
     r"fail (\S+) over(?: within (\d+) s)?(?: if it is (.+))?": fail_over,
     r"start a standby of (\S+) on (\S+)": lambda w, who, host: submit(
-        w, AskKind.START_STANDBY, who, host
+        w, RequestKind.START_STANDBY, who, host
     ),
-    r"stop standby (\S+)": lambda w, who: submit(w, AskKind.STOP_STANDBY, who),
+    r"stop standby (\S+)": lambda w, who: submit(w, RequestKind.STOP_STANDBY, who),
     r"(commit|release|cancel) (\S+)": control,
     r"(\S+) dies": Scene.crash,
     r"(\S+) dies (\d+) times": crash_often,

@@ -10,8 +10,9 @@ from typing import get_args
 import pytest
 
 from samza_dagster.errors import MalformedRecord
+from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import AskKind, JobState, Lag, Limits, PlacementAsk
+from samza_dagster.placement.state import JobState, Lag, Limits, PlacementAsk
 from samza_dagster.simulation.driver import simulate
 from samza_dagster.simulation.event_log import (
     decode_event,
@@ -28,7 +29,7 @@ EVENTS: tuple[ev.Event, ...] = (
     ev.JobDeployed(1, "run-1", {"0": ("0", "0-0")}, {"0": "host-1"}, Limits(lease_ms=7)),
     ev.CoordinatorRestarted(2),
     ev.RequestArrived(
-        3, PlacementAsk("u", "run-1", "0", "ANY_HOST", 5, None, AskKind.CANCEL, True, "v", True)
+        3, PlacementAsk("u", "run-1", "0", "ANY_HOST", 5, None, RequestKind.CANCEL, True, "v", True)
     ),
     ev.RequestRefused(3, "u"),
     ev.HostRegistered(4, "host-1", frozenset({"b", "a"}), "rack-1"),
