@@ -117,7 +117,7 @@ def _judge_answered(
             held = None if action.reservation is None else action.reservation.allocated_host
             if said.host != held or said.host not in said.message:
                 raise taken.broken(TRUE_WORDS, f"{said}, held is {held}")
-        led = old is not None and old.failover is not None
+        led = old is not None and old.failover is not None and action.status == "IN_PROGRESS"
         alone = led and new is not None and new.failover is None
         if alone and said is None and action.ask.kind is RequestKind.FAIL_OVER:
             raise taken.broken(TRUE_WORDS, f"{action} has no standby's place now, untold")

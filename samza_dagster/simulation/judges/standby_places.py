@@ -124,8 +124,7 @@ def judge_cold(chronicle: Chronicle, taken: Taken, both: Both) -> None:
 
 
 def judge_failovers(taken: Taken) -> None:
-    """The best of the standbys that run is taken, and says so in one commit; none is dropped."""
-    _judge_dropped(taken)
+    """The best of the standbys that run is taken, and says so in one commit."""
     _judge_outlived(taken)
     for old, new, failover in taken.failovers_begun:
         if cmd.DeleteLocality(failover.standby_id) not in taken.commands or (
@@ -155,20 +154,6 @@ def judge_failovers(taken: Taken) -> None:
         ]
         if better:
             raise taken.broken(RIGHT_PLACE, f"{failover}, {better} would be ready sooner")
-
-
-def _judge_dropped(taken: Taken) -> None:
-    """An active that is still on its way to a standby's place still fails over."""
-    for both in taken.both:
-        was, now, old, group = both.was, both.now, both.old, both.group
-        if was is None or now is None or old is None or group is None:
-            continue
-        if old.failover is None or group.failover or old.failover.active_id != both.processor_id:
-            continue
-        if now.phase not in (Phase.RUNNING, Phase.STOPPING) and (
-            (was.request, was.incarnation) == (now.request, now.incarnation)
-        ):
-            raise taken.broken(RIGHT_PLACE, f"{now} goes on, and {old.failover} is dropped")
 
 
 def _judge_outlived(taken: Taken) -> None:

@@ -37,7 +37,6 @@ def judge_turns(chronicle: Chronicle, taken: Taken) -> None:
         return
     _judge_starts(chronicle, taken)
     _judge_actions(chronicle, taken)
-    _judge_choices(taken)
 
 
 def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
@@ -133,24 +132,6 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             before_starts = _before_starts(taken, group)
             if not any(_waits_for_host(state, it, ask) for it in (group, before_starts)):
                 raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
-
-
-def _judge_choices(taken: Taken) -> None:
-    """Who begins to choose a host has one to choose: not every legal one is full."""
-    begun = [
-        new
-        for old, new in taken.changed
-        if new is not None and new.action is not None and new.action.status == "IN_PROGRESS"
-        if old is None or old.action is None or old.action.ask.uuid != new.action.ask.uuid
-    ]
-    if len(begun) != 1 or begun[0].action is None:
-        return  # of several each has its turn in another state
-    state, most = taken.after, taken.after.limits.max_actions_per_host
-    for group in (begun[0], _before_starts(taken, begun[0])):
-        legal = _choice(state, group, begun[0].action.ask)
-        if not legal or any(_touching(state, host) < most for host in legal):
-            return
-    raise taken.broken(FAIR_TURNS, f"{begun[0].action} is to choose among hosts that are full")
 
 
 def _before_starts(taken: Taken, group: Group) -> Group:

@@ -62,7 +62,7 @@ def see_left_out(world: Scene, who: str, hosts: str) -> None:
 def see_legal(world: Scene, who: str, where: str, rule: str = "", why: str | None = None) -> None:
     candidate = next(c for c in explain(world.state, who, where).candidates)
     same((candidate.rule, candidate.legal), (rule, not rule))
-    said = f"{candidate.seen}; {candidate.change}"
+    said = str(candidate)
     so(all(part in said for part in (why or "").split(" + ")), said)
 
 
