@@ -14,7 +14,7 @@ class RecordError(Exception):
     """A record of this host that can't be understood; its text says which and why."""
 
 
-class Unreadable(RecordError):
+class UnreadableFile(RecordError):
     """It is there, and can't be read or is no record: torn by a power cut, or a disk that fails."""
 
 
@@ -54,7 +54,7 @@ def read_record(path: Path) -> Optional[Dict[str, Any]]:
     """The object in `path`; None only when it is absent.
 
     What isn't understood must be neither adopted nor taken for absent. Raises `RecordError`
-    for a version that is more than one from ours, as `Unreadable` for what is no record.
+    for a version that is more than one from ours, as `UnreadableFile` for what is no record.
     """
     try:
         value: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -74,9 +74,9 @@ def read_record(path: Path) -> Optional[Dict[str, Any]]:
     return record
 
 
-def unreadable(path: Path, seen: str) -> Unreadable:
+def unreadable(path: Path, seen: str) -> UnreadableFile:
     """For `path`; `seen` is what is wrong with it."""
-    return Unreadable(
+    return UnreadableFile(
         "{}: a record that can't be read is never taken for absent: {}. Make it readable, or see "
         "that no process of it lives and remove it".format(path, seen)
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, Optional
 
 from samza_dagster.agent import journal
-from samza_dagster.agent.files import Unreadable, read_record, write_json
+from samza_dagster.agent.files import UnreadableFile, read_record, write_json
 from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.roster import Roster
 
@@ -68,7 +68,7 @@ class Holdings:
     def _read(self) -> Optional[Dict[str, Any]]:
         try:
             return read_record(self._directory / "reservations.json")
-        except Unreadable:
+        except UnreadableFile:
             if not journal.of_an_earlier_boot(self._directory):
                 raise
             return None

@@ -19,7 +19,7 @@ from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 from samza_dagster.agent.container_log import OLDER
 from samza_dagster.agent.ending import HOW_NOT_STARTED, write_exit
 from samza_dagster.agent.files import (
-    Unreadable,
+    UnreadableFile,
     read_json,
     read_record,
     unreadable,
@@ -118,7 +118,7 @@ class Incarnation:
         """Reads a record back; None for a directory whose record was never finished.
 
         Raises `RecordError` for one of another version than this agent understands, as
-        `Unreadable` for what can't be read at all.
+        `UnreadableFile` for what can't be read at all.
         """
         spec = read_record(directory / "spec.json")
         if spec is None:
@@ -161,7 +161,7 @@ class Incarnation:
     def read_processes(self) -> bool:
         """Takes hold of warden and container once `warden.json` names them.
 
-        Raises `Unreadable` for one that names nobody: what it ran may live.
+        Raises `UnreadableFile` for one that names nobody: what it ran may live.
         """
         if self.container is not None:
             return True
@@ -265,7 +265,7 @@ def load_all(directory: Path, *, clean: bool = False) -> List[Incarnation]:
         loaded = None
         try:
             loaded = Incarnation.load(each)
-        except Unreadable as error:
+        except UnreadableFile as error:
             if not of_an_earlier_boot(directory):
                 raise
             LOG.warning("left out, nothing of an earlier boot lives: %s", error)

@@ -19,7 +19,7 @@ TEMPORARY = "work/tmp"
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ")
 
 
-class Place(NamedTuple):
+class HostDirectories(NamedTuple):
     """Where containers of this host find themselves."""
 
     directory: Path

@@ -17,7 +17,7 @@ from samza_dagster.agent.gate import Gate
 from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
 from samza_dagster.agent.incarnation import Incarnation
-from samza_dagster.agent.launching import Place
+from samza_dagster.agent.launching import HostDirectories
 from samza_dagster.agent.lease import Grant, Now, read_clocks
 from samza_dagster.agent.program import Program, packaged
 from samza_dagster.agent.protocol import Launch
@@ -67,7 +67,7 @@ class Supervisor:
             wardens=packaged() if wardens is None else wardens,
             monotonic=monotonic,
         )
-        self._place = Place(directory, state_dir, host)
+        self._place = HostDirectories(directory, state_dir, host)
         self._url_of = url_of
         self._monotonic = monotonic
         self._parked_s = parked_s

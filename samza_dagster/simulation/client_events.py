@@ -5,7 +5,7 @@ from __future__ import annotations
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Lag, PlacementAsk
-from samza_dagster.simulation.coordinators import Standing
+from samza_dagster.simulation.coordinators import ProcessState
 from samza_dagster.simulation.moves import Handler, Move, by_leader
 from samza_dagster.simulation.settings import is_own
 from samza_dagster.simulation.steps import handle, replace_leader
@@ -66,7 +66,7 @@ def ask(
             next((o.removeprefix(OPTION_OF) for o in chosen if o.startswith(OPTION_OF)), ""),
         )
     brokers.topic[uuid] = brokers.asked[uuid]
-    if world.leader.standing is not Standing.DEAD:
+    if world.leader.standing is not ProcessState.DEAD:
         world.leader.unread.append(uuid)
     return True
 
@@ -107,7 +107,7 @@ def _deploy(
     if deployment_id == world.committed.deployment_id:
         return False
     if world.committed.deployment_id:
-        world.leader.standing = Standing.DEAD
+        world.leader.standing = ProcessState.DEAD
         replace_leader(world, changes=changes)
         if not world.led():
             return True
@@ -128,8 +128,8 @@ def _restart(world: WorldState, changes: str) -> bool:
     """
     if not world.committed.deployment_id or not is_own(changes):
         return False
-    if world.leader.standing is Standing.LEADING:
-        world.leader.standing = Standing.DEAD
+    if world.leader.standing is ProcessState.LEADING:
+        world.leader.standing = ProcessState.DEAD
     replace_leader(world, changes=changes)
     return True
 

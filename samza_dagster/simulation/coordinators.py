@@ -13,7 +13,7 @@ from samza_dagster.simulation.copies import copied
 from samza_dagster.simulation.resources import Requests
 
 
-class Standing(StrEnum):
+class ProcessState(StrEnum):
     """What a coordinator's process is able to do."""
 
     LEADING = "leading"
@@ -55,7 +55,7 @@ class Trap(NamedTuple):
     In the first such step, or `later` ones after it.
     """
 
-    standing: Standing
+    standing: ProcessState
     effects: int
     later: int = 0
 
@@ -78,7 +78,7 @@ class Coordinator:
     began_ms: int = 0
     left_out: frozenset[str] = frozenset()
     heeds_domains: bool = True
-    standing: Standing = Standing.LEADING
+    standing: ProcessState = ProcessState.LEADING
     last_commit_ms: int = 0
     books: dict[str, Book] = field(default_factory=dict[str, Book])
     requests: Requests = field(default_factory=Requests)
@@ -96,4 +96,4 @@ class Coordinator:
     @property
     def answers(self) -> bool:
         """It replies to agents' asks."""
-        return self.standing is Standing.LEADING or self.standing is Standing.CUT
+        return self.standing is ProcessState.LEADING or self.standing is ProcessState.CUT

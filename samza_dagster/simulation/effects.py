@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import Fencing, JobState
-from samza_dagster.simulation.coordinators import Coordinator, Notice, Standing
+from samza_dagster.simulation.coordinators import Coordinator, Notice, ProcessState
 from samza_dagster.simulation.host_messages import HostCommand, Reserve
 from samza_dagster.simulation.hosts import VirtualHost
 from samza_dagster.simulation.world_state import WorldState
@@ -26,7 +26,7 @@ def act(
     for effect in effects[:count]:
         carry_out(world, leader, effect)
     leader.standing = standing
-    if standing is Standing.PAUSED:
+    if standing is ProcessState.PAUSED:
         leader.unsent = effects[count:]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from samza_dagster.placement.leases import beat_every_ms, grant_ms
 from samza_dagster.simulation import host_faults, passing, registrations
 from samza_dagster.simulation.clocks import LeaseGrant
-from samza_dagster.simulation.coordinators import Standing, Trap
+from samza_dagster.simulation.coordinators import ProcessState, Trap
 from samza_dagster.simulation.hosts import Trouble, VirtualHost
 from samza_dagster.simulation.moves import Handler, Move, at_host, by_leader
 from samza_dagster.simulation.world_state import WorldState
@@ -20,7 +20,7 @@ def possible(world: WorldState) -> list[Move]:
     for name, former in world.former_hosts.items():
         if former.frozen is not None and not former.shares_machine_of:
             found.append(Move("thaw", (name,)))
-    if leader.standing is Standing.LEADING:
+    if leader.standing is ProcessState.LEADING:
         found += [Move("crash", (count,)) for count in range(4)]
         found += [Move("pause", (count,)) for count in range(3)]
         found += [Move("store-cut"), Move("kill-leader")]
@@ -31,7 +31,7 @@ def possible(world: WorldState) -> list[Move]:
             found.append(Move("read", (1,)))
         if world.brokers.asked:
             found.append(Move("reread", (next(reversed(world.brokers.asked)),)))
-    elif leader.standing is not Standing.DEAD:
+    elif leader.standing is not ProcessState.DEAD:
         found.append(Move("take-over"))
     if leader.heir_trap is None:
         found += [Move("crash-heir", (0, 0)), Move("pause-heir", (0, 0))]
@@ -43,7 +43,7 @@ def possible(world: WorldState) -> list[Move]:
 def _possible_at(world: WorldState, name: str, host: VirtualHost, found: list[Move]) -> None:
     if host.reports:
         found += [Move("delay", (name,)), Move("duplicate", (name,))]
-        if len(host.reports) > 1 and world.leader.standing is Standing.LEADING:
+        if len(host.reports) > 1 and world.leader.standing is ProcessState.LEADING:
             found.append(Move("deliver", (name, 1)))
     if host.late:
         found.append(Move("late", (name, 0)))
@@ -100,7 +100,7 @@ def _duplicate(_: WorldState, host: VirtualHost) -> None:
 
 def _reread(world: WorldState, uuid: str) -> bool:
     """The stream gives a request again, also one that was deleted."""
-    if uuid not in world.brokers.asked or world.leader.standing is Standing.DEAD:
+    if uuid not in world.brokers.asked or world.leader.standing is ProcessState.DEAD:
         return False
     world.leader.unread.append(uuid)
     return True
@@ -177,7 +177,7 @@ def _silence(world: WorldState, host: VirtualHost) -> None:
 # -- the leader ------------------------------------------------------------------------
 
 
-def _trap(standing: Standing) -> Handler:
+def _trap(standing: ProcessState) -> Handler:
     @by_leader
     def set_trap(world: WorldState, count: int) -> bool:
         if world.leader.trap is not None:
@@ -188,7 +188,7 @@ def _trap(standing: Standing) -> Handler:
     return set_trap
 
 
-def _heir_trap(standing: Standing) -> Handler:
+def _heir_trap(standing: ProcessState) -> Handler:
     """Of whoever takes over next, in its first step or, as it deploys, in its second."""
 
     def set_trap(world: WorldState, count: int, later: int) -> bool:
@@ -200,7 +200,7 @@ def _heir_trap(standing: Standing) -> Handler:
     return set_trap
 
 
-def _leader_becomes(standing: Standing) -> Handler:
+def _leader_becomes(standing: ProcessState) -> Handler:
     @by_leader
     def become(world: WorldState) -> None:
         world.leader.standing = standing
@@ -220,11 +220,11 @@ HANDLERS: dict[str, Handler] = {
     "join": _join,
     "silence": _silence,
     "mend": mend,
-    "crash": _trap(Standing.DEAD),
-    "pause": _trap(Standing.PAUSED),
-    "crash-heir": _heir_trap(Standing.DEAD),
-    "pause-heir": _heir_trap(Standing.PAUSED),
-    "store-cut": _leader_becomes(Standing.CUT),
-    "pause-now": _leader_becomes(Standing.PAUSED),
-    "kill-leader": _leader_becomes(Standing.DEAD),
+    "crash": _trap(ProcessState.DEAD),
+    "pause": _trap(ProcessState.PAUSED),
+    "crash-heir": _heir_trap(ProcessState.DEAD),
+    "pause-heir": _heir_trap(ProcessState.PAUSED),
+    "store-cut": _leader_becomes(ProcessState.CUT),
+    "pause-now": _leader_becomes(ProcessState.PAUSED),
+    "kill-leader": _leader_becomes(ProcessState.DEAD),
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.simulation.coordinators import Book, Notice, Standing
+from samza_dagster.simulation.coordinators import Book, Notice, ProcessState
 from samza_dagster.simulation.effects import carry_out
 from samza_dagster.simulation.effects import place as place_all
 from samza_dagster.simulation.host_messages import Report, Reserve, Saying
@@ -21,11 +21,11 @@ from samza_dagster.simulation.world_state import WorldState
 def due(world: WorldState) -> list[Move]:
     """Every fair move but the passing of time; the first is what a tidy world does next."""
     leader, found = world.leader, list[Move]()
-    leads = leader.standing is Standing.LEADING
+    leads = leader.standing is ProcessState.LEADING
     if not leads:
-        found.append(Move("take-over") if leader.standing is Standing.DEAD else Move("wake"))
+        found.append(Move("take-over") if leader.standing is ProcessState.DEAD else Move("wake"))
     if world.old is not None:
-        found.append(Move("wake-old" if world.old.standing is Standing.PAUSED else "end-old"))
+        found.append(Move("wake-old" if world.old.standing is ProcessState.PAUSED else "end-old"))
     if leads and leader.notices:
         found.append(Move("notice", (0,)))
     for host in world.hosts.values():
@@ -127,7 +127,7 @@ def _register(world: WorldState, host: VirtualHost) -> bool:
     domain = host.fault_domain if leader.heeds_domains else ""
     handle(world, ev.HostRegistered(now, name, frozenset(host.journal), domain, *agent))
     host.unnamed = host.older_release
-    if leader.standing is Standing.LEADING:
+    if leader.standing is ProcessState.LEADING:
         place_all(world, leader)
     return True
 
@@ -181,7 +181,7 @@ def _take(world: WorldState, host: VirtualHost, reports: list[Report], place: in
                 event = ev.ResourceAllocated(now, ident, name)
     if event is not None:
         handle(world, event)
-    if leader.standing is Standing.LEADING:
+    if leader.standing is ProcessState.LEADING:
         place_all(world, leader)
     return True
 
@@ -222,7 +222,7 @@ def _fence(world: WorldState, place: int) -> bool:
     execution_id, epoch = brokers.calls.pop(place)
     brokers.shut_out(execution_id)
     world.touched()
-    if epoch == world.leader.epoch and world.leader.standing is not Standing.DEAD:
+    if epoch == world.leader.epoch and world.leader.standing is not ProcessState.DEAD:
         world.leader.notices.append((Notice.FENCED, execution_id))
     return True
 
@@ -233,7 +233,7 @@ def _take_over(world: WorldState, wall_jump_ms: int = 0, changes: str = "") -> b
     It was started with `changes` of the settings that are a coordinator's own; with another
     config than the deployment's it would be refused.
     """
-    if world.leader.standing is Standing.LEADING or not is_own(changes):
+    if world.leader.standing is ProcessState.LEADING or not is_own(changes):
         return False
     replace_leader(world, wall_jump_ms, changes)
     return True
@@ -242,9 +242,9 @@ def _take_over(world: WorldState, wall_jump_ms: int = 0, changes: str = "") -> b
 def _wake(world: WorldState) -> bool:
     """A leader that was paused or cut off goes on: nobody took over meanwhile."""
     leader = world.leader
-    if leader.standing not in (Standing.PAUSED, Standing.CUT):
+    if leader.standing not in (ProcessState.PAUSED, ProcessState.CUT):
         return False
-    leader.standing = Standing.LEADING
+    leader.standing = ProcessState.LEADING
     leader.last_commit_ms = world.now_ms
     unsent, leader.unsent = leader.unsent, []
     for effect in unsent:
@@ -255,9 +255,9 @@ def _wake(world: WorldState) -> bool:
 def _wake_old(world: WorldState) -> bool:
     """A deposed leader goes on: effects that it had committed leave it, and it answers agents."""
     old = world.old
-    if old is None or old.standing is not Standing.PAUSED:
+    if old is None or old.standing is not ProcessState.PAUSED:
         return False
-    old.standing = Standing.CUT
+    old.standing = ProcessState.CUT
     unsent, old.unsent = old.unsent, []
     for effect in unsent:
         carry_out(world, old, effect)

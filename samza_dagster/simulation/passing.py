@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.leases import grant_ms, over_ms
 from samza_dagster.placement.reducer import next_deadline_ms
-from samza_dagster.simulation.coordinators import Coordinator, Standing
+from samza_dagster.simulation.coordinators import Coordinator, ProcessState
 from samza_dagster.simulation.effects import place, reconcile
 from samza_dagster.simulation.hosts import VirtualHost
 from samza_dagster.simulation.judges.violation import InvariantViolated
@@ -50,7 +50,7 @@ def advance(world: WorldState, until_ms: int, *, busy: bool = False) -> None:
             if host.lease_left(world.true_ms) <= 0:
                 host.wardens_look(world.true_ms)
         world.former_hosts = {n: s for n, s in world.former_hosts.items() if any(s.live())}
-        if world.leader.standing is Standing.LEADING and (ended or not busy):
+        if world.leader.standing is ProcessState.LEADING and (ended or not busy):
             _look_at_deadlines(world)
         if ended:
             return
@@ -61,7 +61,7 @@ def _renew(world: WorldState) -> None:
     leader, old = world.leader, world.old
     if leader.answers:
         now = leader.clock.read(world.true_ms)
-        if leader.standing is Standing.LEADING:
+        if leader.standing is ProcessState.LEADING:
             leader.last_commit_ms = now
             if leader.own is not None and now > over_ms(world.committed.limits, leader.began_ms):
                 world.brokers.lease_ms = leader.own.lease_ms  # no earlier leader's runs any more
@@ -87,7 +87,7 @@ def _next_due_ms(world: WorldState) -> int | None:
 
 def _due_times(world: WorldState, *, busy: bool) -> Iterator[int]:
     leader = world.leader
-    leads = leader.standing is Standing.LEADING
+    leads = leader.standing is ProcessState.LEADING
     for host in world.machines():
         if host.frozen is not None or host.grant is None:
             continue

@@ -307,7 +307,7 @@ class StandaloneWorld:
 
     def _write(self, process: VirtualProcess, command: commands.Command) -> None:
         server = self._server
-        if isinstance(command, commands.Report):
+        if isinstance(command, commands.ReportRunning):
             if process.is_samzas:
                 return
             server.placement.report(process.state, command.running, runs=bool(process.run))

@@ -9,7 +9,7 @@ from samza_dagster.placement import events as ev
 from samza_dagster.placement.logins import launched_without
 from samza_dagster.simulation import settings
 from samza_dagster.simulation.clocks import Clock
-from samza_dagster.simulation.coordinators import Coordinator, Standing
+from samza_dagster.simulation.coordinators import Coordinator, ProcessState
 from samza_dagster.simulation.effects import act, forget_lost
 from samza_dagster.simulation.judges.durability import passed_on
 from samza_dagster.simulation.judges.violation import InvariantViolated
@@ -24,7 +24,7 @@ def handle(world: WorldState, event: ev.Event) -> None:
     A trap that was set makes it end, or pause, between two effects.
     """
     leader, before = world.leader, world.committed
-    assert leader.standing is Standing.LEADING, f"{event} without a leader"
+    assert leader.standing is ProcessState.LEADING, f"{event} without a leader"
     try:
         taken = world.reducer(before, event)
     except InvariantViolated:
@@ -61,9 +61,9 @@ def replace_leader(world: WorldState, wall_jump_ms: int = 0, changes: str = "") 
     It was started with the settings of that one, and these changes.
     """
     before = world.leader
-    world.old = None if before.standing is Standing.DEAD else before
-    if world.old is not None and world.old.standing is Standing.LEADING:
-        world.old.standing = Standing.PAUSED
+    world.old = None if before.standing is ProcessState.DEAD else before
+    if world.old is not None and world.old.standing is ProcessState.LEADING:
+        world.old.standing = ProcessState.PAUSED
     now = _wall_ms(world, before) + wall_jump_ms
     clock = Clock(world.true_ms, now, before.clock.ppm)
     own = settings.changed(world.own_limits(before), changes)

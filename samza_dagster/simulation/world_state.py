@@ -16,7 +16,7 @@ from samza_dagster.placement.reducer import Step, step
 from samza_dagster.placement.state import JobState, Limits, PlacementAsk
 from samza_dagster.simulation.brokers import VirtualBrokers
 from samza_dagster.simulation.clocks import Clock
-from samza_dagster.simulation.coordinators import Coordinator, Standing
+from samza_dagster.simulation.coordinators import Coordinator, ProcessState
 from samza_dagster.simulation.hosts import Entry, Life, VirtualHost
 from samza_dagster.simulation.judges.invariants import InvariantJudge
 from samza_dagster.simulation.judges.truth import Process
@@ -92,7 +92,7 @@ class WorldState:
 
     def led(self) -> bool:
         """Whether there is a leader that decides."""
-        return self.leader.standing is Standing.LEADING
+        return self.leader.standing is ProcessState.LEADING
 
     def talks(self, host: VirtualHost) -> bool:
         """Whether the host has registered with the leader, so that its reports are taken."""

@@ -61,7 +61,7 @@ class Expect:
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportRunning:
     """Write into the own node what this processor runs."""
 
     running: Running
@@ -95,7 +95,7 @@ Command = (
     | JoinBarrier
     | StartWork
     | Expect
-    | Report
+    | ReportRunning
     | Publish
     | EndBarrier
     | requests.Command

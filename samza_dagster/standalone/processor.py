@@ -32,12 +32,12 @@ from samza_dagster.standalone.commands import (
     JoinBarrier,
     Publish,
     Register,
-    Report,
+    ReportRunning,
     StartWork,
     StopWork,
 )
 from samza_dagster.standalone.group import BarrierState, GroupView, Member, Running
-from samza_dagster.standalone.work import NO_WORK, Work
+from samza_dagster.standalone.work import NO_WORK, ProcessorWork
 
 VERSIONS_KEPT = 10
 _RUNS_ON_MS = 8_000
@@ -107,7 +107,7 @@ class Processor:
     found: int | None = None
     samza: frozenset[str] = frozenset()
     samza_left_ms: int | None = None
-    work: Work = NO_WORK
+    work: ProcessorWork = NO_WORK
     joined: int = 0
     restarted: str | None = None
     running: Running | None = None
@@ -293,7 +293,7 @@ def _agreed(
     running = Running(group.version, state.restarted, work.silent_ms)
     if not work.has_checked_in or running == state.running:
         return state, ()
-    return replace(state, running=running), (Report(running),)
+    return replace(state, running=running), (ReportRunning(running),)
 
 
 def _as_leader(

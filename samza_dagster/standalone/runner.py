@@ -197,7 +197,7 @@ class ProcessorRunner:
                 if self._fence is not None and state.sequence is not None:
                     self._fence.admit(self._group.registration(state.sequence))
                 self._group.join(command, state.processor_id)
-            case commands.Report():
+            case commands.ReportRunning():
                 self._report(command)
             case commands.Publish():
                 self._group.publish(command)
@@ -211,7 +211,7 @@ class ProcessorRunner:
             case SetPin() | SetRestart() | Respond() | Forget():
                 self._group.place(command)
 
-    def _report(self, command: commands.Report) -> None:
+    def _report(self, command: commands.ReportRunning) -> None:
         state, running = self._state, command.running
         if running.silent_ms:
             _log.info("tasks that stay were silent for %.1f s", running.silent_ms / 1_000)

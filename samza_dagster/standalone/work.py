@@ -36,7 +36,7 @@ class LongestStart(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Work:
+class ProcessorWork:
     """The containers of one processor.
 
     `wanted` are those that it means to run, as it chose them by `version`; of these the `awaited` hold what it
@@ -113,7 +113,9 @@ class Work:
             tasks.get(name) != task for each in self.running for name, task in each.tasks.items()
         )
 
-    def by(self, version: int, processor_id: str, given: ContainerModel | None, most: int) -> Work:
+    def by(
+        self, version: int, processor_id: str, given: ContainerModel | None, most: int
+    ) -> ProcessorWork:
         """It means to run what this version gives its processor; that is chosen once for a version.
 
         At most so many containers have active tasks, and one that it gets.
@@ -152,7 +154,7 @@ class Work:
         )
         return (*running_on, *begun)
 
-    def agreed(self, processor_id: str, most: int, now_ms: int) -> Work:
+    def agreed(self, processor_id: str, most: int, now_ms: int) -> ProcessorWork:
         """The version that it is by is agreed on; when all is at work, more than `most` containers become fewer."""
         work = self
         if self.awaited:
@@ -162,11 +164,11 @@ class Work:
         wanted = merged(processor_id, self.wanted, most, _ids(self.running))
         return replace(work, wanted=wanted)
 
-    def without(self) -> Work:
+    def without(self) -> ProcessorWork:
         """It means to run nothing, until a version gives it something."""
         return replace(self, wanted=(), version=0, awaited=frozenset(), runs_on_until_ms=0)
 
-    def ended(self, ids: frozenset[str]) -> Work:
+    def ended(self, ids: frozenset[str]) -> ProcessorWork:
         """These have ended; what ended by itself wasn't meant to, and all starts anew."""
         work = self if ids <= self.ending or not ids & _ids(self.running) else self.without()
         return replace(
@@ -177,7 +179,7 @@ class Work:
             starting=_without(work.starting, ids),
         )
 
-    def now_there(self, container_id: str, now_ms: int) -> Work:
+    def now_there(self, container_id: str, now_ms: int) -> ProcessorWork:
         """That container is expected, and its process waits for its start."""
         work = replace(self, there=self.there | ({container_id} & _ids(self.expected)))
         if work.runs_on_until_ms is None or work.awaits_process:
@@ -185,7 +187,7 @@ class Work:
         warmed_ms = min(work.runs_on_until_ms, now_ms + _WARMED_MS)
         return replace(work, runs_on_until_ms=warmed_ms)
 
-    def now_at_work(self, container_id: str, now_ms: int) -> Work:
+    def now_at_work(self, container_id: str, now_ms: int) -> ProcessorWork:
         """That container processes its tasks."""
         if container_id not in _ids(self.running) - self.ending:
             return self
@@ -200,7 +202,7 @@ class Work:
             return work
         return replace(work, silent=frozenset(), silent_ms=now_ms - work.silent_since_ms)
 
-    def ordered(self, now_ms: int, runs_on_ms: int) -> tuple[Work, Orders]:
+    def ordered(self, now_ms: int, runs_on_ms: int) -> tuple[ProcessorWork, Orders]:
         """What is to end and to start now: nothing while a container lives that has one of its tasks.
 
         A container runs on for at most `runs_on_ms` until the process is there that is to go on with its tasks.
@@ -250,7 +252,7 @@ class Work:
             each.processor_id for each in _actives(self.running) if staying & each.tasks.keys()
         )
 
-    def _silenced(self, ends: frozenset[str], now_ms: int) -> Work:
+    def _silenced(self, ends: frozenset[str], now_ms: int) -> ProcessorWork:
         staying = {name for each in _actives(self.wanted) for name in each.tasks}
         silent = {
             name
@@ -275,5 +277,5 @@ def _without(starting: Mapping[str, int], ids: Collection[str]) -> dict[str, int
     return {own: ms for own, ms in starting.items() if own not in ids}
 
 
-NO_WORK = Work()
+NO_WORK = ProcessorWork()
 """Of a processor that has just come."""

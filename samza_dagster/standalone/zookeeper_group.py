@@ -26,7 +26,7 @@ from samza_dagster.standalone.commands import (
     EndBarrier,
     JoinBarrier,
     Publish,
-    Report,
+    ReportRunning,
     StartWork,
 )
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, LocalStores, Member
@@ -228,7 +228,7 @@ class ZooKeeperGroup:
                 make_path(self._own, path)
                 self._own.set(path, location.encode())
 
-    def report(self, command: Report, sequence: str) -> None:
+    def report(self, command: ReportRunning, sequence: str) -> None:
         """Writes what the processor runs into an ephemeral node, which goes with its own."""
         path = f"{self._paths.running}/{sequence}"
         data = layout.running_data(command.running)

@@ -78,7 +78,7 @@ def down(world: Lookout, many: int) -> None:
     world.states |= {f"{n}-0": "waiting" for n in range(20, 20 + many)}
 
 
-def large(actives: int = 60) -> Lookout:
+def large(actives: int = 170) -> Lookout:
     return Lookout(actives=actives, host_count=actives)
 
 
@@ -124,7 +124,7 @@ def test_a_host_that_falls_sick_is_told_however_many_troubles_stand() -> None:
 
 def test_what_is_refused_again_and_again_keeps_nothing_from_being_asked() -> None:
     """25 requests that the client refuses, with three allowed within the hour."""
-    watch = Watch(large(), "act", cap=3)
+    watch = Watch(large(60), "act", cap=3)
     stuck(watch.world, 25)
     client_refuses = {str(n) for n in range(20, 45)}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from samza_dagster.model import ContainerModel, JobModel, TaskModel
 from samza_dagster.standalone.group import GroupView
-from samza_dagster.standalone.work import Work
+from samza_dagster.standalone.work import ProcessorWork
 
 
 def dealt(tasks: Iterable[str], group: GroupView) -> JobModel:
@@ -28,7 +28,7 @@ def dealt(tasks: Iterable[str], group: GroupView) -> JobModel:
     return JobModel(config={}, containers=containers)
 
 
-def runs(*containers: ContainerModel) -> Work:
+def runs(*containers: ContainerModel) -> ProcessorWork:
     """A processor that runs these, by version 1 that was agreed on; all are at work."""
     ids = frozenset(each.processor_id for each in containers)
-    return Work(containers, 1, running=containers, at_work=ids)
+    return ProcessorWork(containers, 1, running=containers, at_work=ids)

@@ -10,7 +10,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterable
 
-from samza_dagster.coordinator.fencing.principals import Names, Principals, is_fresh_rehearsal
+from samza_dagster.coordinator.fencing.principals import (
+    PrincipalNames,
+    Principals,
+    is_fresh_rehearsal,
+)
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.metadata.authorizer import AclRule, Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
@@ -241,7 +245,7 @@ def _granted_rules(principals: Principals, authorizer: Authorizer) -> tuple[AclR
     return tuple(authorizer.rules(principals.rights_of)) if principals.rights_of else ()
 
 
-def present(names: Names, authorizer: Authorizer) -> frozenset[str]:
+def present(names: PrincipalNames, authorizer: Authorizer) -> frozenset[str]:
     """Execution ids of the job that the brokers have a login or a rule for."""
     found = authorizer.logins() | {rule.principal for rule in authorizer.rules()}
     ids = {names.execution_id(name) for name in found}

@@ -13,7 +13,11 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from samza_dagster.coordinator.fencing.broker_fence import left_over, present
-from samza_dagster.coordinator.fencing.principals import MECHANISMS, Names, is_fresh_rehearsal
+from samza_dagster.coordinator.fencing.principals import (
+    MECHANISMS,
+    PrincipalNames,
+    is_fresh_rehearsal,
+)
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.metadata.authorizer import Authorizer
 from samza_dagster.metadata.connection import Connection
@@ -54,7 +58,7 @@ def find(
     state to tell that, or another job's, `MissingPrerequisite` for brokers without an authorizer, `InvalidInput`
     where this client's principal lacks ALTER or DESCRIBE on the cluster, `Unreachable`.
     """
-    names = Names(connection.job_name, connection.job_id)
+    names = PrincipalNames(connection.job_name, connection.job_id)
     if not connection.zookeeper:
         require_own_topics(connection)
     with closing(Authorizer(KafkaCluster.of(connection))) as authorizer:
@@ -83,7 +87,7 @@ def find(
 
 def remove(connection: Connection, logins: Iterable[ContainerLogin]) -> None:
     """Removes login and rules, ALLOW and DENY, of the dead ones; repeating it does no harm."""
-    names = Names(connection.job_name, connection.job_id)
+    names = PrincipalNames(connection.job_name, connection.job_id)
     dead = [login for login in logins if login.dead]
     if not dead:
         return

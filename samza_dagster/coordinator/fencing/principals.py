@@ -43,7 +43,7 @@ _REHEARSAL_MS = 3_600_000  # far longer than any examination takes
 
 
 @dataclass(frozen=True)
-class Names:
+class PrincipalNames:
     """How the users of a job's incarnations are called at its brokers."""
 
     job_name: str
@@ -69,7 +69,7 @@ class Names:
 
 
 @dataclass(frozen=True)
-class Principals(Names):
+class Principals(PrincipalNames):
     """The principals of a job's incarnations at its brokers.
 
     `systems` are the job's Kafka systems of the coordinator stream's cluster, which

@@ -17,7 +17,7 @@ from samza_dagster.standalone.commands import (
     EndBarrier,
     JoinBarrier,
     Publish,
-    Report,
+    ReportRunning,
     StartWork,
 )
 from samza_dagster.standalone.group import BarrierState, LocalStores, Pin, Running
@@ -114,7 +114,7 @@ def test_a_leader_that_was_paused_beyond_its_session_changes_nothing_once_anothe
             lambda: old.group.end_barrier(EndBarrier(3, BarrierState.TIMED_OUT)),
             lambda: old.group.join(JoinBarrier(3), "p1"),
             lambda: old.group.write_locality(StartWork((work,), (work,), MODEL), "host-p1"),
-            lambda: old.group.report(Report(Running(3)), sequence),
+            lambda: old.group.report(ReportRunning(Running(3)), sequence),
             lambda: old.group.place(SetPin("P 0", Pin("host-p1", response.uuid))),
             lambda: old.group.place(SetRestart("p2", response.uuid)),
             lambda: old.group.place(Respond(response)),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from samza_dagster.coordinator.fencing.principals import Names
+from samza_dagster.coordinator.fencing.principals import PrincipalNames
 from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.model import naming
 from samza_dagster.orchestration.choices import processors_of
@@ -66,7 +66,9 @@ def test_no_two_jobs_share_a_name_of_ours(
     assume(one != two)
     assert naming.own_name(*one) != naming.own_name(*two)
     assert _started(one, p, n) != _started(two, q, m)
-    assert Names(*one).user(_started(one, p, n)) != Names(*two).user(_started(two, q, m))
+    assert PrincipalNames(*one).user(_started(one, p, n)) != PrincipalNames(*two).user(
+        _started(two, q, m)
+    )
     assert job_tag("/".join(one)) != job_tag("/".join(two))
     assert group_tag("/".join(one), p) != group_tag("/".join(two), q)
     assert processors_of("/".join(one)).name != processors_of("/".join(two)).name

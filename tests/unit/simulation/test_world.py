@@ -8,7 +8,7 @@ import pytest
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import Limits, Phase, PlacementAsk
-from samza_dagster.simulation.coordinators import Standing
+from samza_dagster.simulation.coordinators import ProcessState
 from samza_dagster.simulation.hosts import Life
 from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.setup import Setup, skewed
@@ -109,7 +109,7 @@ def test_whoever_takes_over_may_die_between_its_first_commands() -> None:
     did(world, "take-over")
     assert world.sent(cmd.RequestResource)
     assert not world.leader.requests.pending
-    assert world.leader.standing is Standing.DEAD
+    assert world.leader.standing is ProcessState.DEAD
     did(world, "take-over")
     assert world.led()
     world.settle()
@@ -122,7 +122,7 @@ def test_whoever_deploys_may_be_paused_between_the_commands_of_that() -> None:
     did(world, "pause-heir", 1, 0)
     did(world, "deploy", "run-2", "0,0-0;1,1-0")
     assert world.state.deployment_id == "run-2"
-    assert world.leader.standing is Standing.PAUSED
+    assert world.leader.standing is ProcessState.PAUSED
     assert len(world.leader.unsent) > 1
     world.settle()
     assert world.led()
@@ -134,7 +134,7 @@ def test_a_crash_between_commands_leaves_the_rest_unsent() -> None:
     world = running()
     did(world, "crash", 0)
     world.submit(PlacementAsk("u1", "run-1", "0", "host-3", 10))
-    assert world.leader.standing is Standing.DEAD
+    assert world.leader.standing is ProcessState.DEAD
     assert world.action("0") is not None
     assert not world.leader.requests.pending
     world.settle()

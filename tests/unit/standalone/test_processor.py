@@ -29,7 +29,7 @@ from samza_dagster.standalone.processor import (
     JoinBarrier,
     Publish,
     Register,
-    Report,
+    ReportRunning,
     StartWork,
     step,
 )
@@ -112,7 +112,7 @@ def test_a_restart_within_the_debounce_time_interrupts_nobody_else() -> None:
     state, commands = step(state, seen, 140, planned)
     assert commands == (JoinBarrier(2),)
     agreed = group(A, back, version=2, state=BarrierState.DONE, joined="a b", a="a", b="b")
-    assert step(state, agreed, 141, planned)[1] == (Report(Running(2, silent_ms=0)),)
+    assert step(state, agreed, 141, planned)[1] == (ReportRunning(Running(2, silent_ms=0)),)
 
 
 def test_who_came_after_a_version_was_published_is_not_awaited_and_joins_the_next() -> None:

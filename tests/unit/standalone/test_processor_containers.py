@@ -24,7 +24,7 @@ from samza_dagster.standalone.group import Barrier, BarrierState, Running
 from samza_dagster.standalone.processor import (
     GiveUp,
     JoinBarrier,
-    Report,
+    ReportRunning,
     Settings,
     step,
 )
@@ -135,10 +135,10 @@ def test_a_processor_reports_what_it_runs_and_how_long_its_tasks_were_silent() -
     state = rules.at_work(state, "b_1", 4_107)
     agreed = replace(seen, barrier=Barrier(BarrierState.DONE))
     state, (reported,) = step(state, agreed, 4_108, planned)
-    assert reported == Report(Running(2, silent_ms=7))
+    assert reported == ReportRunning(Running(2, silent_ms=7))
     assert step(state, agreed, 4_109, planned)[1] == ()
     state, (reported,) = step(replace(state, joined=3), replace(agreed, version=3), 4_110, planned)
-    assert reported == Report(Running(3, silent_ms=0))
+    assert reported == ReportRunning(Running(3, silent_ms=0))
 
 
 def test_a_processor_that_is_told_to_restart_starts_all_its_tasks_in_new_containers() -> None:
@@ -154,7 +154,7 @@ def test_a_processor_that_is_told_to_restart_starts_all_its_tasks_in_new_contain
     assert commands == (start(both), expect())
     assert step(state, told, 104, planned)[1] == (), "none has checked in"
     state, (reported,) = step(rules.at_work(state, "b_2", 104), told, 104, planned)
-    assert reported == Report(Running(1, restart="u", silent_ms=4))
+    assert reported == ReportRunning(Running(1, restart="u", silent_ms=4))
     assert step(state, told, 105, planned)[1] == ()
 
 
@@ -169,7 +169,7 @@ def test_who_has_a_container_that_does_not_check_in_in_time_gives_up() -> None:
     assert isinstance(given_up, GiveUp)
     assert given_up.why == "container b hasn't checked in 1 s after its start"
     state = rules.at_work(state, "b", 1_050)
-    assert step(state, settled, 1_100, planned)[1] == (Report(Running(1)),)
+    assert step(state, settled, 1_100, planned)[1] == (ReportRunning(Running(1)),)
 
 
 def test_standby_tasks_start_once_the_active_ones_that_start_too_have_been_at_work_for_a_while() -> (
