@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -150,7 +151,7 @@ def stream_command(
     def tidy(at: datetime) -> None:
         tables.tidy(timedelta(days=keep_days), at)
 
-    with Workers(start) as workers:
+    with closing(Workers(start)) as workers:
         for snapshot in stream(take, tidy, every_s, lambda error: notice(f"Warning: {error}")):
             _show(snapshot, as_json=as_json)
             if once:

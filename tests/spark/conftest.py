@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -36,7 +37,8 @@ DEADLINE_S = 30.0 * PACE
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     """Spark's, where there is work for two of them; `in_parts` makes it so."""
     settings = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    with Workers(partial(spark_session, class_archive=dump(), settings=settings)) as workers:
+    start = partial(spark_session, class_archive=dump(), settings=settings)
+    with closing(Workers(start)) as workers:
         yield workers
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,7 @@ class SnapshotStore(dg.ConfigurableResource[object]):
         from samza_dagster.snapshots.schemas import DATASETS
 
         tables, jobs = self.tables(), [one.connection() for one in samza.each()]
-        with self.workers(spark_config or {}) as workers:
+        with closing(self.workers(spark_config or {})) as workers:
             snapshot = take_fleet(workers, jobs, datetime.now(UTC), tables)
             return TakenSnapshot(
                 at=snapshot.at,

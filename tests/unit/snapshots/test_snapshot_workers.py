@@ -19,12 +19,13 @@ def no_spark() -> Any:
 
 def test_one_part_takes_no_spark() -> None:
     """Nor does none; two do."""
-    with Workers(no_spark) as workers:
-        assert workers.each(str, [1]) == ["1"]
-        assert workers.each(str, []) == []
-        assert workers.started_s == 0
-        with pytest.raises(Unreachable, match="starts none"):
-            workers.each(str, [1, 2])
+    workers = Workers(no_spark)
+    assert workers.each(str, [1]) == ["1"]
+    assert workers.each(str, []) == []
+    assert workers.started_s == 0
+    with pytest.raises(Unreachable, match="starts none"):
+        workers.each(str, [1, 2])
+    workers.close()
 
 
 def test_little_work_is_one_part_whatever_workers_there_are() -> None:
