@@ -16,7 +16,8 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.tags import GROUP, JOB, SLOT, tags_from_run_config
+from samza_dagster.orchestration.operations.control import BOUNCE, PROGRESS
+from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, SLOT, tags_from_run_config
 
 pytestmark = pytest.mark.dagster
 
@@ -217,6 +218,18 @@ def test_the_overview_has_a_line_for_each_job(instance: dg.DagsterInstance) -> N
             metadata={"job": "orders/1", "succeeded": 1},
         )
     )
+    job = loaded().get_job("rolling_bounce")
+    for name, status, tags in (
+        (
+            "orders/1",
+            dg.DagsterRunStatus.STARTED,
+            {BOUNCE: "running", PROGRESS: "3/7, about 2 min left"},
+        ),
+        ("orders/1", dg.DagsterRunStatus.QUEUED, {}),
+        ("billing/2", dg.DagsterRunStatus.SUCCESS, {BOUNCE: "paused", PROGRESS: "1/4"}),
+    ):
+        about = {JOB: name, ACTION: "rolling_bounce", **tags}
+        instance.create_run_for_job(job, tags=about, status=status)
     done = loaded().get_job("look_at_fleet").execute_in_process(instance=instance)
     (event,) = done.get_asset_materialization_events()
     told = event.materialization.metadata["jobs"].value
@@ -224,4 +237,10 @@ def test_the_overview_has_a_line_for_each_job(instance: dg.DagsterInstance) -> N
     assert set(rows) == {"orders/1", "billing/2"}
     assert rows["orders/1"]["moves_7d"] == "1 / 0"
     assert rows["billing/2"]["moves_7d"] == "0 / 0"
+    assert rows["orders/1"]["now"] == "rolling_bounce is running: 3/7, about 2 min left"
+    assert rows["orders/1"]["waits"] == "rolling_bounce is queued in Dagster"
+    assert (rows["billing/2"]["now"], rows["billing/2"]["waits"]) == (
+        "-",
+        "rolling_bounce is paused: 1/4",
+    )
     assert "host-1" in str(rows["orders/1"]["hosts"])
