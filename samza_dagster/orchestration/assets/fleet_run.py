@@ -184,15 +184,31 @@ def events_of_a_week(
 def shown(lines: Sequence[Line]) -> dict[str, Any]:
     """The table, jobs with trouble first, and the figures that the UI plots."""
     order = sorted(lines, key=lambda line: (not line.troubles, natural(line.job)))
+    known = [line.worst_lag for line in lines if line.worst_lag is not None]
     return {
+        "summary": _summary(lines),
         "jobs": table([_row(line) for line in order], tuple(COLUMNS), COLUMNS),
         "jobs_with_trouble": sum(bool(line.troubles) for line in lines),
         "standby_debt": sum(line.standby_debt or 0 for line in lines),
-        "worst_lag": max((line.worst_lag or 0 for line in lines), default=0),
+        **({"worst_lag": max(known)} if known else {}),
         "actions": sum(len(line.now) for line in lines),
         "waiting": sum(len(line.waits) for line in lines),
         "dagster/row_count": len(lines),
     }
+
+
+def _summary(lines: Sequence[Line]) -> str:
+    """The first thing that a person wants to know."""
+    bad = [line.job for line in lines if line.troubles]
+    missing = sum(line.standby_debt or 0 for line in lines)
+    now, waits = sum(len(line.now) for line in lines), sum(len(line.waits) for line in lines)
+    state = f"{len(bad)} of {len(lines)} jobs need a look: {_cut(bad, SHOWN_HOSTS, ', ')}"
+    parts = [
+        state if bad else f"all {len(lines)} jobs are well",
+        f"{missing} standbys are missing" if missing else "no standby is missing",
+        f"{now} actions run, {waits} wait" if now or waits else "nothing runs or waits",
+    ]
+    return "; ".join(parts)
 
 
 def _row(line: Line) -> dict[str, Any]:
@@ -201,7 +217,9 @@ def _row(line: Line) -> dict[str, Any]:
         "job": line.job,
         "state": _cut(line.troubles, SHOWN_ACTIONS) or "well",
         "owner": line.owner,
-        "hosts": f"{_cut(line.hosts, SHOWN_HOSTS, ', ')} ({line.containers} containers)",
+        "hosts": f"{_cut(line.hosts, SHOWN_HOSTS, ', ')} ({line.containers} containers)"
+        if line.containers
+        else "",
         "worst_lag": line.worst_lag,
         "standby_debt": line.standby_debt,
         "now": _cut(line.now, SHOWN_ACTIONS) or "-",
