@@ -202,11 +202,11 @@ def _summary(lines: Sequence[Line]) -> str:
     bad = [line.job for line in lines if line.troubles]
     missing = sum(line.standby_debt or 0 for line in lines)
     now, waits = sum(len(line.now) for line in lines), sum(len(line.waits) for line in lines)
-    state = f"{len(bad)} of {len(lines)} jobs need a look: {_cut(bad, SHOWN_HOSTS, ', ')}"
     parts = [
-        state if bad else f"all {len(lines)} jobs are well",
-        f"{missing} standbys are missing" if missing else "no standby is missing",
-        f"{now} actions run, {waits} wait" if now or waits else "nothing runs or waits",
+        f"well: {len(lines) - len(bad)} of {len(lines)} jobs",
+        *([f"to look at: {_cut(bad, SHOWN_HOSTS, ', ')}"] if bad else []),
+        f"standbys missing: {missing}",
+        f"under way: {now}, waiting: {waits}",
     ]
     return "; ".join(parts)
 

@@ -81,12 +81,12 @@ def test_jobs_with_trouble_come_first() -> None:
 def test_a_sentence_says_what_a_person_wants_to_know_first() -> None:
     """What isn't known is no number: a lag that nobody tells isn't 0."""
     assert shown([Line("a/1")])["summary"] == (
-        "all 1 jobs are well; no standby is missing; nothing runs or waits"
+        "well: 1 of 1 jobs; standbys missing: 0; under way: 0, waiting: 0"
     )
     bad = Line("b/1", ("can't be read",), standby_debt=2, now=("place 0",), waits=("one", "two"))
     told = shown([Line("a/1"), bad])
     assert told["summary"] == (
-        "1 of 2 jobs need a look: b/1; 2 standbys are missing; 1 actions run, 2 wait"
+        "well: 1 of 2 jobs; to look at: b/1; standbys missing: 2; under way: 1, waiting: 2"
     )
     assert "worst_lag" not in told
     assert shown([Line("a/1", worst_lag=7)])["worst_lag"] == 7
