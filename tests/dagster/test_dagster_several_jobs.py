@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import dagster as dg
@@ -16,8 +17,9 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from samza_dagster.orchestration.tags import GROUP, JOB, SLOT, tags_from_run_config
 from tests.rig.sensor_ticks import tick
+from samza_dagster.orchestration.operations.control import BOUNCE, PROGRESS
+from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, SLOT, tags_from_run_config
 
 pytestmark = pytest.mark.dagster
 
@@ -209,7 +211,9 @@ def test_two_components_of_several_stand_side_by_side(instance: dg.DagsterInstan
     assert (run.tags[JOB], run.tags[GROUP]) == ("east/orders/1", "east/orders/1/1")
 
 
-def test_the_overview_has_a_line_for_each_job(instance: dg.DagsterInstance) -> None:
+def test_the_overview_has_a_line_for_each_job(
+    instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By one look at each; what Dagster has recorded of the week stands beside it."""
     instance.report_runless_asset_event(
         dg.AssetMaterialization(
@@ -218,6 +222,26 @@ def test_the_overview_has_a_line_for_each_job(instance: dg.DagsterInstance) -> N
             metadata={"job": "orders/1", "succeeded": 1},
         )
     )
+    job = loaded().get_job("rolling_bounce")
+    for name, status, tags in (
+        (
+            "orders/1",
+            dg.DagsterRunStatus.STARTED,
+            {BOUNCE: "running", PROGRESS: "3/7, about 2 min left"},
+        ),
+        ("billing/2", dg.DagsterRunStatus.SUCCESS, {BOUNCE: "paused", PROGRESS: "1/4"}),
+    ):
+        about = {JOB: name, ACTION: "rolling_bounce", **tags}
+        instance.create_run_for_job(job, tags=about, status=status)
+    # Dagster makes no queued run without a code server.
+    queued = SimpleNamespace(tags={JOB: "orders/1", ACTION: "restart_container"})
+    real = instance.get_runs
+
+    def get_runs(filters: dg.RunsFilter | None = None, **more: Any) -> Any:
+        is_of_queue = filters is not None and list(filters.statuses) == [dg.DagsterRunStatus.QUEUED]
+        return [queued] if is_of_queue else real(filters, **more)
+
+    monkeypatch.setattr(instance, "get_runs", get_runs)
     done = loaded().get_job("look_at_fleet").execute_in_process(instance=instance)
     (event,) = done.get_asset_materialization_events()
     told = event.materialization.metadata["jobs"].value
@@ -225,4 +249,10 @@ def test_the_overview_has_a_line_for_each_job(instance: dg.DagsterInstance) -> N
     assert set(rows) == {"orders/1", "billing/2"}
     assert rows["orders/1"]["moves_7d"] == "1 / 0"
     assert rows["billing/2"]["moves_7d"] == "0 / 0"
+    assert rows["orders/1"]["now"] == "rolling_bounce is running: 3/7, about 2 min left"
+    assert rows["orders/1"]["waits"] == "restart_container is queued in Dagster"
+    assert (rows["billing/2"]["now"], rows["billing/2"]["waits"]) == (
+        "-",
+        "rolling_bounce is paused: 1/4",
+    )
     assert "host-1" in str(rows["orders/1"]["hosts"])

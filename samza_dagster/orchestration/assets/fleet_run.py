@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -14,10 +14,12 @@ import dagster as dg
 
 from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.orchestration.history.names import BOUNCES, HISTORY
+from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.map_picture import natural
 from samza_dagster.orchestration.show.pictures import in_words
 from samza_dagster.orchestration.show.tables import table
+from samza_dagster.orchestration.tags import ACTION, JOB
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.check_tick import read_lags
 
@@ -34,8 +36,8 @@ COLUMNS: Mapping[str, str] = {
     "hosts": "hosts with a container of it, and how many it has",
     "worst_lag": "records that its furthest standby is behind; empty: not known, or no standby",
     "standby_debt": "standbys that are missing",
-    "now": "actions under way",
-    "waits": "actions that wait",
+    "now": "actions under way, and bounces, drains and reconciliations with how far they are",
+    "waits": "actions that wait, runs in Dagster's queue, and what is paused",
     "moves_7d": "requests that ended in the last seven days: succeeded / failed",
     "bounced_7d": "containers that were bounced in the last seven days",
 }
@@ -65,18 +67,45 @@ def overview_now(
     since = datetime.now(UTC) - WEEK
     moves = events_of_a_week(context.instance, samza.asset_key(HISTORY), since, "succeeded")
     bounces = events_of_a_week(context.instance, samza.asset_key(BOUNCES), since, "done")
+    now, waits = runs_of_jobs(context.instance)
     each = samza.each()
     with ThreadPoolExecutor(AT_ONCE, "fleet") as pool:
         seen = list(pool.map(looked_at, each))
     lines = [
         replace(
             line,
+            now=(*now[one.tag], *line.now),
+            waits=(*line.waits, *waits[one.tag]),
             moves=(moves[line.job, True], moves[line.job, False]),
             bounced=bounces[line.job, True] + bounces[line.job, False],
         )
-        for line in seen
+        for one, line in zip(each, seen, strict=True)
     ]
     return dg.MaterializeResult(metadata=shown(lines))
+
+
+def runs_of_jobs(
+    instance: dg.DagsterInstance,
+) -> tuple[Mapping[str, list[str]], Mapping[str, list[str]]]:
+    """What Dagster itself has under way, and what waits there, by the value of tag `samza/job`.
+
+    A run that asks a coordinator for one action is seen there; here are those that ask for many.
+    """
+    now, waits = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    for run in control.bounces(instance, statuses=control.AT_WORK, actions=control.STEERED_JOBS):
+        now[run.tags.get(JOB, "")].append(_told(run))
+    for run in instance.get_runs(dg.RunsFilter(statuses=[dg.DagsterRunStatus.QUEUED])):
+        if ACTION in run.tags:
+            waits[run.tags.get(JOB, "")].append(f"{run.tags[ACTION]} is queued in Dagster")
+    for action in control.STEERED_JOBS:
+        for run in control.paused(instance, action=action):
+            waits[run.tags.get(JOB, "")].append(_told(run))
+    return now, waits
+
+
+def _told(run: dg.DagsterRun) -> str:
+    state, progress = control.state_of(run), run.tags.get(control.PROGRESS)
+    return f"{run.tags[ACTION]} is {state}" + (f": {progress}" if progress else "")
 
 
 def looked_at(samza: SamzaClientResource) -> Line:
@@ -155,15 +184,31 @@ def events_of_a_week(
 def shown(lines: Sequence[Line]) -> dict[str, Any]:
     """The table, jobs with trouble first, and the figures that the UI plots."""
     order = sorted(lines, key=lambda line: (not line.troubles, natural(line.job)))
+    known = [line.worst_lag for line in lines if line.worst_lag is not None]
     return {
+        "summary": _summary(lines),
         "jobs": table([_row(line) for line in order], tuple(COLUMNS), COLUMNS),
         "jobs_with_trouble": sum(bool(line.troubles) for line in lines),
         "standby_debt": sum(line.standby_debt or 0 for line in lines),
-        "worst_lag": max((line.worst_lag or 0 for line in lines), default=0),
+        **({"worst_lag": max(known)} if known else {}),
         "actions": sum(len(line.now) for line in lines),
         "waiting": sum(len(line.waits) for line in lines),
         "dagster/row_count": len(lines),
     }
+
+
+def _summary(lines: Sequence[Line]) -> str:
+    """The first thing that a person wants to know."""
+    bad = [line.job for line in lines if line.troubles]
+    missing = sum(line.standby_debt or 0 for line in lines)
+    now, waits = sum(len(line.now) for line in lines), sum(len(line.waits) for line in lines)
+    parts = [
+        f"well: {len(lines) - len(bad)} of {len(lines)} jobs",
+        *([f"to look at: {_cut(bad, SHOWN_HOSTS, ', ')}"] if bad else []),
+        f"standbys missing: {missing}",
+        f"under way: {now}, waiting: {waits}",
+    ]
+    return "; ".join(parts)
 
 
 def _row(line: Line) -> dict[str, Any]:
@@ -172,7 +217,9 @@ def _row(line: Line) -> dict[str, Any]:
         "job": line.job,
         "state": _cut(line.troubles, SHOWN_ACTIONS) or "well",
         "owner": line.owner,
-        "hosts": f"{_cut(line.hosts, SHOWN_HOSTS, ', ')} ({line.containers} containers)",
+        "hosts": f"{_cut(line.hosts, SHOWN_HOSTS, ', ')} ({line.containers} containers)"
+        if line.containers
+        else "",
         "worst_lag": line.worst_lag,
         "standby_debt": line.standby_debt,
         "now": _cut(line.now, SHOWN_ACTIONS) or "-",

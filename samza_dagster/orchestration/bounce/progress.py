@@ -44,6 +44,7 @@ class ProgressLog:
             self._forms[row.processor] = but_for_lag
             self._ledger.log(line)
         if row.stand in (Stand.BACK, Stand.FAILED, Stand.STUCK):
+            self._why_now = ""
             self._ledger.finished(row, rows, _done(rows))
             self.tell(rows)
 

@@ -237,6 +237,7 @@ class Restart:
 
     def _see(self, response: PlacementResponse, now_ms: int) -> None:
         message, details = response.response_message, details_of(response)
+        why = doing(details.stage or "", message)
         if ended_badly(response):
             self._reservation.forget()
             if self.row.stop_ms is not None:
@@ -256,9 +257,9 @@ class Restart:
             )
         elif details.stopped:
             self._reservation.forget()
-            self.row = replace(self.row, stop_ms=response.timestamp, why=message)
+            self.row = replace(self.row, stop_ms=response.timestamp, why=why)
         else:
-            self.row = replace(self.row, why=message)
+            self.row = replace(self.row, why=why)
             if stage_named(details.stage) == HELD and not self._committed:
                 self._commit(response.timestamp)
 

@@ -75,3 +75,18 @@ def test_jobs_with_trouble_come_first() -> None:
     told = shown(lines)
     assert [row.data["job"] for row in told["jobs"].records] == ["c/1", "a/1", "b/1"]
     assert told["jobs_with_trouble"] == 1
+    assert told["jobs"].records[0].data["hosts"] == ""
+
+
+def test_a_sentence_says_what_a_person_wants_to_know_first() -> None:
+    """What isn't known is no number: a lag that nobody tells isn't 0."""
+    assert shown([Line("a/1")])["summary"] == (
+        "well: 1 of 1 jobs; standbys missing: 0; under way: 0, waiting: 0"
+    )
+    bad = Line("b/1", ("can't be read",), standby_debt=2, now=("place 0",), waits=("one", "two"))
+    told = shown([Line("a/1"), bad])
+    assert told["summary"] == (
+        "well: 1 of 2 jobs; to look at: b/1; standbys missing: 2; under way: 1, waiting: 2"
+    )
+    assert "worst_lag" not in told
+    assert shown([Line("a/1", worst_lag=7)])["worst_lag"] == 7
