@@ -17,9 +17,9 @@ from samza_dagster import SamzaJobComponent
 from samza_dagster.client.views import HostView
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
-from tests.rig.sensor_ticks import tick
 from samza_dagster.orchestration.operations.control import BOUNCE, PROGRESS
 from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, SLOT, tags_from_run_config
+from tests.rig.sensor_ticks import tick
 
 pytestmark = pytest.mark.dagster
 

@@ -26,13 +26,13 @@ from samza_dagster.model.placement_messages import (
 )
 from samza_dagster.placement.state import (
     Action,
-    RequestKind,
     Group,
     Incarnation,
     Limits,
     Phase,
     PlacementAsk,
     Processor,
+    RequestKind,
     Role,
     Stage,
 )
