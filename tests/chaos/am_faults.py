@@ -28,7 +28,7 @@ WATCHERS = (BLIND, KNOWS_YARN)
 
 
 @dataclass(frozen=True)
-class Incoming:
+class Told:
     """What a watcher has told of whom, and how long after the fault."""
 
     watcher: str
@@ -92,7 +92,7 @@ def next_move(at: Mapping[str, str], group: str) -> tuple[str, str] | None:
 
 def problems(
     faults: Sequence[Fault],
-    told: Collection[Incoming],
+    told: Collection[Told],
     chosen: Mapping[Fault, str],
     stood_s: Mapping[Fault, float],
 ) -> list[str]:
@@ -120,9 +120,7 @@ def problems(
     return found
 
 
-def is_told(
-    faults: Sequence[Fault], told: Collection[Incoming], chosen: Mapping[Fault, str]
-) -> bool:
+def is_told(faults: Sequence[Fault], told: Collection[Told], chosen: Mapping[Fault, str]) -> bool:
     """Whether nobody has to be waited for any more."""
     there = {(one.watcher, one.signal, one.subject) for one in told}
     return all(

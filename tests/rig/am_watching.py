@@ -11,7 +11,7 @@ from samza_dagster.metadata.connection import Connection
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover
-from tests.chaos.am_faults import Incoming
+from tests.chaos.am_faults import Told
 
 EVERY_S = 5.0
 
@@ -41,10 +41,10 @@ class Watcher:
         self._over.set()
         self._thread.join()
 
-    def told(self, since: float) -> list[Incoming]:
+    def told(self, since: float) -> list[Told]:
         """What was told since then, by the monotonic clock in seconds."""
         return [
-            Incoming(self.name, signal, subject, at - since)
+            Told(self.name, signal, subject, at - since)
             for at, signal, subject in list(self._told)
             if at >= since
         ]

@@ -148,7 +148,7 @@ def test_a_warden_that_froze_as_it_launched_doesnt_outlive_the_lease(waiting: Wa
 
 
 def test_a_warden_that_froze_as_it_launched_doesnt_outlive_a_stop(waiting: Waiting) -> None:
-    """Incoming as a start that failed, after the grace."""
+    """Told as a start that failed, after the grace."""
     waiting[stopped].result()
 
 

@@ -31,7 +31,7 @@ from tests.chaos.am_faults import (
     STOP_APPLYING,
     WAVES,
     Fault,
-    Incoming,
+    Told,
     is_told,
     next_move,
     problems,
@@ -171,7 +171,7 @@ def test_each_fault_is_told_in_time_and_nothing_else(sandbox: Sandbox) -> None:
         ]
         faults = Faults(sandbox, client)
 
-        def told(since: float) -> list[Incoming]:
+        def told(since: float) -> list[Told]:
             return [one for watcher in watchers for one in watcher.told(since)]
 
         def is_well() -> bool:

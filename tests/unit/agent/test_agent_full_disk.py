@@ -125,7 +125,7 @@ def test_a_stop_that_cant_be_recorded_is_carried_out_and_recorded_by_the_next(
 def test_a_start_that_cant_be_recorded_never_opens_the_gate_of_what_is_parked(
     host: Supervisor, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TickResult as failed, it is replaced: its JVM must not be served the JobModel after all."""
+    """Told as failed, it is replaced: its JVM must not be served the JobModel after all."""
     killed: list[procfs.ProcessName] = []
     monkeypatch.setattr(procfs, "kill_group", lambda leader, _: killed.append(leader))
     found = parked(host)

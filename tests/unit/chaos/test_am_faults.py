@@ -13,7 +13,7 @@ from tests.chaos.am_faults import (
     KNOWS_YARN,
     WATCHERS,
     Fault,
-    TickResult,
+    Told,
     is_told,
     problems,
 )
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.unit
 FROZEN, NODE, JOB = Fault(FREEZE, "0"), Fault(KILL_NODE), Fault(KILL_JOB)
 
 
-def both(signal: str, subject: str, after_s: float) -> list[TickResult]:
-    return [TickResult(watcher, signal, subject, after_s) for watcher in WATCHERS]
+def both(signal: str, subject: str, after_s: float) -> list[Told]:
+    return [Told(watcher, signal, subject, after_s) for watcher in WATCHERS]
 
 
 def test_what_is_told_in_time_by_both_is_no_problem() -> None:
@@ -36,7 +36,7 @@ def test_what_is_told_in_time_by_both_is_no_problem() -> None:
 
 
 def test_what_is_missing_late_or_of_nothing_is_told() -> None:
-    one = [TickResult(BLIND, "silent", "0", 200.0), TickResult(BLIND, "silent", "1", 20.0)]
+    one = [Told(BLIND, "silent", "0", 200.0), Told(BLIND, "silent", "1", 20.0)]
     assert not is_told([FROZEN], one, {})
     assert problems([FROZEN], one, {}, {}) == [
         f"freeze 0, {BLIND}: told after 200 s",

@@ -58,7 +58,7 @@ def batch(
 
 
 def test_who_comes_back_after_another_has_written_was_a_second_owner() -> None:
-    """TickResult with the place in the log."""
+    """Told with the place in the log."""
     (found,) = overlaps("t", 3, written_by(1, 2, 1))
     assert (found.partition, found.offset, found.producer_id, found.other) == (3, 2, 1, 2)
 

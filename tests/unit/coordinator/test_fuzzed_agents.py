@@ -122,7 +122,7 @@ def read(body: bytes) -> Sync | None:
     for container in sync.containers:
         assert max(len(container.why), len(container.stop_failed)) <= LONGEST_WHY
     json.dumps(sync.model_dump()).encode("utf-8")
-    for text in (sync.host, sync.books, *(c.why for c in sync.containers)):
+    for text in (sync.host, sync.journal, *(c.why for c in sync.containers)):
         text.encode("utf-8")
     return sync
 

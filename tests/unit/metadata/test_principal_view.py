@@ -17,7 +17,7 @@ from samza_dagster.metadata.principal_view import PrincipalView
 
 pytestmark = pytest.mark.unit
 
-TickResult = tuple[str, bool]
+Told = tuple[str, bool]
 """Which brokers one names, by their letters, and whether it shows the principal a topic."""
 
 
@@ -28,7 +28,7 @@ class Client:
     One that isn't in it doesn't answer, and so is never asked.
     """
 
-    told: Mapping[str, TickResult]
+    told: Mapping[str, Told]
     first: str
 
     def __post_init__(self) -> None:
@@ -61,14 +61,14 @@ class Client:
 class View(PrincipalView):
     """`told`: each broker's answer, none of one that doesn't answer; `first`: who is found first."""
 
-    told: Mapping[str, TickResult] = field(default_factory=dict[str, TickResult])
+    told: Mapping[str, Told] = field(default_factory=dict[str, Told])
     first: str = "a"
 
     def _client(self, cluster: KafkaCluster) -> Any:
         return Client(self.told, self.first)
 
 
-def serving(told: Mapping[str, TickResult], **how: Any) -> str:
+def serving(told: Mapping[str, Told], **how: Any) -> str:
     """The letters of who still serves it."""
     view = View("bootstrap", "user", "password", deadline_s=0.05, told=told, **how)
     return "".join(each.partition(":")[0] for each in view.who_still_serves_it())
@@ -115,7 +115,7 @@ def test_nobody_is_shut_out_by_a_broker_that_shows_topics_alone() -> None:
     assert serving({"a": ("a", True)}) == "a"
 
 
-def view_of(told: Mapping[str, TickResult]) -> View:
+def view_of(told: Mapping[str, Told]) -> View:
     return View("bootstrap", "user", "password", deadline_s=0.05, told=told)
 
 

@@ -25,7 +25,7 @@ NO_RIGHT, SILENT, NO_TOPIC = 29, -185, 3
 
 
 @dataclass(frozen=True)
-class TickResult:
+class Told:
     """An answer, or an error; as a future gives it."""
 
     value: Any
@@ -58,19 +58,17 @@ class Brokers(KafkaCluster):
     def reader(self, **_: object) -> Any:
         return Reader(self)
 
-    def describe_topics(self, asked: Any, request_timeout: float) -> dict[str, TickResult]:
+    def describe_topics(self, asked: Any, request_timeout: float) -> dict[str, Told]:
         two = SimpleNamespace(partitions=[SimpleNamespace(id=0), SimpleNamespace(id=1)])
-        return {
-            name: TickResult(self.topics.get(name, NO_TOPIC) or two) for name in asked.topic_names
-        }
+        return {name: Told(self.topics.get(name, NO_TOPIC) or two) for name in asked.topic_names}
 
-    def list_offsets(self, asked: Mapping[Any, Any], **_: object) -> dict[Any, TickResult]:
+    def list_offsets(self, asked: Mapping[Any, Any], **_: object) -> dict[Any, Told]:
         from confluent_kafka.admin import OffsetSpec
 
-        def of(at: Any, spec: OffsetSpec) -> TickResult:
+        def of(at: Any, spec: OffsetSpec) -> Told:
             offset = 0 if spec is OffsetSpec.earliest() else 10
             found = SimpleNamespace(offset=offset, timestamp=1_000)
-            return TickResult(self.partitions.get((at.topic, at.partition), found))
+            return Told(self.partitions.get((at.topic, at.partition), found))
 
         return {at: of(at, spec) for at, spec in asked.items()}
 

@@ -17,7 +17,7 @@ from tests.unit.placement.words import take
 pytestmark = pytest.mark.unit
 
 
-class TickResult(NamedTuple):
+class Told(NamedTuple):
     """A scene as it stands in its file."""
 
     file: str
@@ -29,9 +29,9 @@ class TickResult(NamedTuple):
         return f"{self.file}: {self.name}"
 
 
-def scenes() -> list[TickResult]:
+def scenes() -> list[Told]:
     """All of them: heads begin with `=`, remarks with `#`, and steps are indented."""
-    found: list[TickResult] = []
+    found: list[Told] = []
     for file in sorted(Path(__file__).parent.glob("*.scenes")):
         head = ""
         for line in file.read_text(encoding="utf-8").splitlines():
@@ -42,12 +42,12 @@ def scenes() -> list[TickResult]:
                 steps = f"{told.steps}; {line.strip()}" if told.steps else line.strip()
                 found.append(told._replace(steps=steps))
             elif line and not line.startswith("#"):
-                found.append(TickResult(file.stem, head, line, ""))
+                found.append(Told(file.stem, head, line, ""))
     return found
 
 
 @pytest.mark.parametrize("told", scenes(), ids=str)
-def test_a_scene_goes_as_it_is_told(told: TickResult) -> None:
+def test_a_scene_goes_as_it_is_told(told: Told) -> None:
     """Each step is taken, and each sight is seen."""
     take(job(told.head), told.steps)
 
