@@ -73,7 +73,7 @@ def status(*, run: str, job: str | None, home: Path, as_json: bool) -> None:
     \b
     Examples:
       samza-dagster bounce status
-      samza-dagster bounce status 3f2a --json | jq '.processors[] | select(.stand == "failed")'
+      samza-dagster bounce status 3f2a --json | jq '.processors[] | select(.status == "failed")'
     """
     from samza_dagster.orchestration.bounce import record as bounce_record
     from samza_dagster.orchestration.operations import control
@@ -209,14 +209,14 @@ def _ms(when: datetime | None) -> int | None:
 
 
 def _plain(row: Bounced) -> dict[str, Any]:
-    return {**vars(row), "stand": _outcome(row)}
+    return {**vars(row), "status": _outcome(row)}
 
 
 def _outcome(row: Bounced) -> str:
     """Events are of those that are back, failed or stuck: of the others none tells more."""
-    from samza_dagster.orchestration.operations.schedule import Stand
+    from samza_dagster.orchestration.operations.schedule import UnitStatus
 
-    return _NOT_YET if row.stand is Stand.WAITING else row.stand.value
+    return _NOT_YET if row.status is UnitStatus.WAITING else row.status.value
 
 
 def _print_rows(rows: list[Bounced]) -> None:

@@ -14,7 +14,7 @@ from samza_dagster.model import PlacementResponse
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import STANDBY
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import ACTIVE
 from samza_dagster.orchestration.plans.order import not_running
 from samza_dagster.orchestration.requests.step_request import details_of
@@ -76,11 +76,11 @@ class BackWatch:
         renewed: dict[str, ProcessorView] = {}
         for p, row in rows.items():
             found = view.processors.get(p)
-            why = not_itself(row, found, idle) if found and row.stand is Stand.BACK else ""
+            why = not_itself(row, found, idle) if found and row.status is UnitStatus.BACK else ""
             if found is None or not why:
                 self._first_ms.pop(p, None)
                 self._asked_for.discard(p)
-                if row.stand is Stand.BACK:
+                if row.status is UnitStatus.BACK:
                     self._deployment[p] = view.deployment_id
             elif self._is_asked_for(p, row, view, ours, now_ms):
                 self._first_ms.pop(p, None)
@@ -166,8 +166,8 @@ class Down:
         untold: dict[str, Bounced] = {}
         for p, row in rows.items():
             # Somebody who goes on with a bounce by hand tries again what failed: it waits then.
-            again = row.stand is Stand.WAITING and row.attempt > 0
-            if not again and row.stand is not Stand.FAILED:
+            again = row.status is UnitStatus.WAITING and row.attempt > 0
+            if not again and row.status is not UnitStatus.FAILED:
                 continue
             if p in idle:
                 down[p] = idle[p]

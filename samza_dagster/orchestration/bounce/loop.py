@@ -17,7 +17,7 @@ from samza_dagster.orchestration.bounce.progress import ProgressLog
 from samza_dagster.orchestration.bounce.restart import AT_WORK, Restart, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result, planned
 from samza_dagster.orchestration.operations.loop import CanaryVerdict, End, Loop
-from samza_dagster.orchestration.operations.schedule import Next, Position, Stand
+from samza_dagster.orchestration.operations.schedule import Next, Position, UnitStatus
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.order import busy_groups, not_running, paced
 from samza_dagster.orchestration.requests.step_request import StepRequest, standing
@@ -113,7 +113,7 @@ class Bounce:
             self._holds[restart.row.uuid] = mine[restart.row.uuid]
             self._ledger.log(f"{restart.row.processor}: {restart.give_back()}")
         for row in self._rows().values():
-            if row.stand in AT_WORK:
+            if row.status in AT_WORK:
                 self._ledger.log(
                     f"{row.processor}: request {row.uuid} is in flight, the coordinator goes on with it"
                 )
@@ -131,7 +131,7 @@ class Bounce:
                 if why := not_itself(known, view.processors[p], idle):
                     self._ledger.log(f"{p} was back, and now {why}: it is verified again")
                     restart.begin_again(now_ms)
-            elif restart.row.stand is Stand.WAITING:
+            elif restart.row.status is UnitStatus.WAITING:
                 asked = standing(self._client, self._root, f"bounce/{p}", p, on_record=there)
                 self._asked[p] = asked
                 restart.row = failed or replace(restart.row, attempt=asked.attempt, uuid=asked.uuid)
@@ -147,11 +147,11 @@ class Bounce:
     def position(self, now_ms: int) -> Position:
         """Where each stands, and whom nobody is to touch now."""
         view, rows = self._job(), self._rows()
-        stands = {p: row.stand for p, row in rows.items()}
-        waiting = {p: b for p, b in paced(view).items() if stands.get(p) is Stand.WAITING}
+        statuses = {p: row.status for p, row in rows.items()}
+        waiting = {p: b for p, b in paced(view).items() if statuses.get(p) is UnitStatus.WAITING}
         self._progress.waits_until_ms = {p: b.free_at_ms or now_ms for p, b in waiting.items()}
         return Position(
-            stands=stands,
+            statuses=statuses,
             back_at_ms=self._back_at_ms(rows),
             judged=self._canary.passed,
             busy=busy_groups(view, self._ours()),
@@ -183,7 +183,7 @@ class Bounce:
             self._ledger.log(f"{p} runs as {execution} on {host}: somebody else has asked for that")
         for p, seen in since.died.items():
             restart, why = self._restarts[p], f"it was back and died since: {seen}"
-            restart.row = replace(restart.row, stand=Stand.FAILED, why=why)
+            restart.row = replace(restart.row, status=UnitStatus.FAILED, why=why)
             self._tell(restart)
         return since
 
@@ -214,7 +214,7 @@ class Bounce:
         view, changed = self._job(), False
         for p, restart in self._restarts.items():
             row = restart.row
-            if row.stand not in AT_WORK:
+            if row.status not in AT_WORK:
                 continue
             if p not in view.processors:
                 restart.leave()
@@ -226,7 +226,7 @@ class Bounce:
                 self._read_lags(now_ms)
             if restart.step(view, self._lags, now_ms):
                 self._tell(restart)
-                changed = changed or restart.row.stand is not row.stand
+                changed = changed or restart.row.status is not row.status
         if changed:  # a place is free: what is decided now goes by the job as it is now
             self._view = self._client.view()
 

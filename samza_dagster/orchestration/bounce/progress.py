@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, Stand
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Next, UnitStatus
 from samza_dagster.orchestration.plans.bounce import (
     BouncePlan,
     Measured,
@@ -38,19 +38,19 @@ class ProgressLog:
 
     def changed(self, row: Bounced, rows: Mapping[str, Bounced]) -> None:
         """One processor stands elsewhere; a lag that changes alone is left to the heartbeat."""
-        line = f"{row.processor} on {row.now_on or row.host}: {row.stand}: {row.why}"
+        line = f"{row.processor} on {row.now_on or row.host}: {row.status}: {row.why}"
         but_for_lag = line if row.lag is None else line.replace(f" {row.lag:,} ", " ")
         if self._forms.get(row.processor) != but_for_lag:
             self._forms[row.processor] = but_for_lag
             self._ledger.log(line)
-        if row.stand in (Stand.BACK, Stand.FAILED, Stand.STUCK):
+        if row.status in (UnitStatus.BACK, UnitStatus.FAILED, UnitStatus.STUCK):
             self._why_now = ""
             self._ledger.finished(row, rows, _done(rows))
             self.tell(rows)
 
     def heartbeat(self, todo: Next, rows: Mapping[str, Bounced], now_ms: int) -> None:
         """What the bounce is at, when that changes and every 30 s."""
-        flying = [r for r in rows.values() if r.stand in UNDER_WAY]
+        flying = [r for r in rows.values() if r.status in UNDER_WAY]
         is_due = now_ms >= self._due_ms
         is_new = bool(todo.because) and todo.because != self._because
         self._because, self._is_over = todo.because, todo.is_over
@@ -87,10 +87,10 @@ class ProgressLog:
         or somebody takes long, it says why, and until when. Once nothing more is asked the time is
         that of those in flight, and it says how many were not begun.
         """
-        waiting = sum(row.stand is Stand.WAITING for row in rows.values())
-        bad = sum(row.stand in (Stand.FAILED, Stand.STUCK) for row in rows.values())
-        stands = UNDER_WAY if self._is_over else (Stand.WAITING, *UNDER_WAY)
-        left = {p: row.mode for p, row in rows.items() if row.stand in stands}
+        waiting = sum(row.status is UnitStatus.WAITING for row in rows.values())
+        bad = sum(row.status in (UnitStatus.FAILED, UnitStatus.STUCK) for row in rows.values())
+        statuses = UNDER_WAY if self._is_over else (UnitStatus.WAITING, *UNDER_WAY)
+        left = {p: row.mode for p, row in rows.items() if row.status in statuses}
         parts = [f"{_done(rows)}/{len(rows)}"]
         parts += [f"{bad} failed"] if bad else []
         parts += [f"{waiting} not begun"] if waiting and self._is_over else []
@@ -106,7 +106,7 @@ class ProgressLog:
         waits_s = {
             p: max(0, at - now_ms) / 1000 for p, at in self.waits_until_ms.items() if p in left
         }
-        begun = {p: row.asked_ms for p, row in rows.items() if row.stand in UNDER_WAY}
+        begun = {p: row.asked_ms for p, row in rows.items() if row.status in UNDER_WAY}
         measured = Measured(
             {**plan.measured.seconds, **_means((r.mode, r.seconds) for r in rows.values())},
             {**plan.measured.place_s, **_means((r.mode, r.place_s) for r in rows.values())},
@@ -126,10 +126,10 @@ class ProgressLog:
     def _bake_left_s(self, rows: Mapping[str, Bounced], canary: Collection[str]) -> float:
         """All of it until the canary is back; nothing once others have begun."""
         bake_ms, others = self._plan.schedule.bake_ms, set(rows) - set(canary)
-        begun = any(rows[p].stand not in (Stand.WAITING, Stand.GONE) for p in others)
+        begun = any(rows[p].status not in (UnitStatus.WAITING, UnitStatus.GONE) for p in others)
         if not canary or begun:
             return 0.0
-        if any(rows[p].stand in (Stand.WAITING, *UNDER_WAY) for p in canary):
+        if any(rows[p].status in (UnitStatus.WAITING, *UNDER_WAY) for p in canary):
             return bake_ms / 1000
         back_ms = max((rows[p].back_ms or 0 for p in canary), default=0)
         return max(0, back_ms + bake_ms - self._now_ms()) / 1000
@@ -164,4 +164,4 @@ def _until(todo: Next) -> str:
 
 
 def _done(rows: Mapping[str, Bounced]) -> int:
-    return sum(row.stand in (Stand.BACK, Stand.GONE) for row in rows.values())
+    return sum(row.status in (UnitStatus.BACK, UnitStatus.GONE) for row in rows.values())

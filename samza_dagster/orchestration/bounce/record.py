@@ -14,7 +14,7 @@ from samza_dagster.orchestration.chain import plan_records, read_back
 from samza_dagster.orchestration.history.names import BOUNCES
 from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import BounceJudge, BouncePlan, Measured
 from samza_dagster.orchestration.show.bounce import bounce_svg
 from samza_dagster.orchestration.show.gallery import Gallery
@@ -58,7 +58,7 @@ class RunLedger:
             "job": self._plan.job,
             "processor": row.processor,
             "host": row.now_on or row.host,
-            "outcome": row.stand.value,
+            "outcome": row.status.value,
             "why": row.why,
             "request": row.uuid,
             "done": done,
@@ -76,7 +76,7 @@ class RunLedger:
         self._context.log_event(
             dg.AssetObservation(
                 self._key,
-                description=f"{row.processor}: {row.stand}: {row.why} ({done}/{total})",
+                description=f"{row.processor}: {row.status}: {row.why} ({done}/{total})",
                 partition=self._partition,
                 metadata=metadata,
             )
@@ -148,7 +148,7 @@ def known_back(instance: dg.DagsterInstance, root: str) -> dict[str, Bounced]:
     """Processors that a run of this bounce saw back, by their newest record."""
     runs = reversed(control.chain(instance, root))
     newest = {row.processor: row for row in recorded(instance, runs)}
-    return {p: row for p, row in newest.items() if row.stand is Stand.BACK}
+    return {p: row for p, row in newest.items() if row.status is UnitStatus.BACK}
 
 
 def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str, Bounced]:
@@ -159,7 +159,7 @@ def failed_before(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dict[str,
     """
     parents = reversed([*control.retried_by(instance, run)])
     newest = {row.processor: row for row in recorded(instance, parents)}
-    return {p: row for p, row in newest.items() if row.stand is Stand.FAILED}
+    return {p: row for p, row in newest.items() if row.status is UnitStatus.FAILED}
 
 
 def measured(

@@ -17,7 +17,7 @@ from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import LAST_SEEN
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.bounce.row import Bounced, Lags
-from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatus
 from samza_dagster.orchestration.plans.bounce import ACTIVE, Patience
 from samza_dagster.orchestration.requests.asking import Reservation, write
 from samza_dagster.orchestration.requests.step_request import (
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from samza_dagster.client import JobView, PlacementClient, ProcessorView
 
 
-AT_WORK = (Stand.STUCK, *UNDER_WAY)
+AT_WORK = (UnitStatus.STUCK, *UNDER_WAY)
 """Asked, and without an end yet."""
 
 
@@ -132,7 +132,7 @@ class Restart:
         self._began_ms = now_ms
         self.row = replace(
             self.row,
-            stand=Stand.IN_FLIGHT,
+            status=UnitStatus.IN_FLIGHT,
             attempt=asked.attempt,
             uuid=asked.uuid,
             asked_ms=now_ms,
@@ -175,7 +175,7 @@ class Restart:
 
     def leave(self) -> None:
         """The processor has left the job."""
-        self.row = replace(self.row, stand=Stand.GONE, why="it is no longer in the job")
+        self.row = replace(self.row, status=UnitStatus.GONE, why="it is no longer in the job")
 
     def begin_again(self, now_ms: int) -> None:
         """Verifies one that was back and is another process by now; asks nothing.
@@ -186,7 +186,7 @@ class Restart:
         self._again = True
         self.row = replace(
             self.row,
-            stand=Stand.IN_FLIGHT,
+            status=UnitStatus.IN_FLIGHT,
             in_ms=self.row.in_ms or 0,
             why="it is another process than the one that was back",
         )
@@ -196,7 +196,7 @@ class Restart:
         before = self.row
         if self.row.in_ms is None:
             self._follow(view, now_ms)
-        if self.row.in_ms is not None and self.row.stand in AT_WORK:
+        if self.row.in_ms is not None and self.row.status in AT_WORK:
             self._verify(view, lags, now_ms)
         return self.row != before
 
@@ -204,7 +204,7 @@ class Restart:
         """Releases what is held only; what became of it, or that there was nothing."""
         why = self._reservation.give_back()
         if why:
-            self.row = replace(self.row, stand=Stand.WAITING, why=why)
+            self.row = replace(self.row, status=UnitStatus.WAITING, why=why)
         return why
 
     def _restarted(self) -> bool:
@@ -217,7 +217,7 @@ class Restart:
         response = self._client.response(self.row.uuid)
         if response is not None:
             self._see(response, now_ms)
-        if self.row.stand != Stand.IN_FLIGHT or self.row.in_ms is not None:
+        if self.row.status != UnitStatus.IN_FLIGHT or self.row.in_ms is not None:
             return
         action = next((a for a in (*view.actions, *view.queued) if a.uuid == self.row.uuid), None)
         why = self.row.why if action is None else doing(action.stage, self.row.why)
@@ -250,7 +250,7 @@ class Restart:
             down = None if stop is None else max(0, response.timestamp - stop) / 1000
             self.row = replace(
                 self.row,
-                stand=Stand.IN_FLIGHT,
+                status=UnitStatus.IN_FLIGHT,
                 in_ms=response.timestamp,
                 down_s=down,
                 why="it has checked in",
@@ -283,7 +283,7 @@ class Restart:
         else:
             self.row = replace(
                 self.row,
-                stand=Stand.STUCK,
+                status=UnitStatus.STUCK,
                 why=f"no end {limit}: {self.row.why}; the coordinator goes on with it",
             )
 
@@ -304,7 +304,7 @@ class Restart:
         if lacks is None:
             self.row = replace(
                 self.row,
-                stand=Stand.BACK,
+                status=UnitStatus.BACK,
                 back_ms=now_ms,
                 until_ms=None,
                 seconds=self.row.seconds if self._again else took_s,
@@ -323,7 +323,7 @@ class Restart:
             is_up = lag.is_up and lacks.is_lag
             self.row = replace(
                 self.row,
-                stand=Stand.UP if is_up else Stand.IN_FLIGHT,
+                status=UnitStatus.UP if is_up else UnitStatus.IN_FLIGHT,
                 place_s=(self.row.place_s or took_s) if is_up else None,
                 until_ms=until_ms,
                 why=lacks.seen,
@@ -375,4 +375,4 @@ class Restart:
         return " ".join(parts)
 
     def _fail(self, why: str) -> None:
-        self.row = replace(self.row, stand=Stand.FAILED, why=why)
+        self.row = replace(self.row, status=UnitStatus.FAILED, why=why)

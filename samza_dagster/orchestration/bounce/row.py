@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from samza_dagster.orchestration.operations.loop import End
-from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import BouncePlan, Patience
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Bounced:
     processor: str
     host: str
     mode: str
-    stand: Stand = Stand.WAITING
+    status: UnitStatus = UnitStatus.WAITING
     attempt: int = 0
     uuid: str = ""
     asked_ms: int | None = None
@@ -53,7 +53,7 @@ class Bounced:
     @property
     def has_died(self) -> bool:
         """It was back and died: its times were told before."""
-        return self.stand is Stand.FAILED and self.back_ms is not None
+        return self.status is UnitStatus.FAILED and self.back_ms is not None
 
 
 def planned(plan: BouncePlan, processor_id: str) -> Bounced:
@@ -87,6 +87,6 @@ class Result:
     because: str
     rows: tuple[Bounced, ...]
 
-    def are(self, *stands: Stand) -> list[Bounced]:
+    def are(self, *statuses: UnitStatus) -> list[Bounced]:
         """The rows that stand so."""
-        return [row for row in self.rows if row.stand in stands]
+        return [row for row in self.rows if row.status in statuses]

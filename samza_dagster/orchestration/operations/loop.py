@@ -18,7 +18,7 @@ from samza_dagster.orchestration.operations.schedule import (
     Next,
     Phase,
     Position,
-    Stand,
+    UnitStatus,
     what_next,
 )
 from samza_dagster.orchestration.plans.conditions import Wait
@@ -201,7 +201,7 @@ class Loop:
 
 
 def _ended(position: Position, order: str, because: str) -> OperationEnded:
-    if len(position.are(Stand.BACK, Stand.GONE)) == len(position.stands):
+    if len(position.are(UnitStatus.BACK, UnitStatus.GONE)) == len(position.statuses):
         return OperationEnded(End.DONE, "all are back")
     if order == PAUSE:
         return OperationEnded(End.PAUSED, "it was paused")

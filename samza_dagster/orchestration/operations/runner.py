@@ -33,7 +33,7 @@ from samza_dagster.orchestration.operations.schedule import (
     NEVER,
     Next,
     Position,
-    Stand,
+    UnitStatus,
 )
 from samza_dagster.orchestration.plans.conditions import Met, Reported, Wait, WarmUp
 from samza_dagster.orchestration.plans.order import Batch, Schedule
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
 LAG_EVERY_MS = 2_000
 VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
 _STANDS = {
-    State.WAITING: Stand.WAITING,
-    State.RUNNING: Stand.IN_FLIGHT,
-    State.DONE: Stand.BACK,
-    State.FAILED: Stand.FAILED,
+    State.WAITING: UnitStatus.WAITING,
+    State.RUNNING: UnitStatus.IN_FLIGHT,
+    State.DONE: UnitStatus.BACK,
+    State.FAILED: UnitStatus.FAILED,
 }
 
 

@@ -21,7 +21,7 @@ NEVER = 10**9
 """As `stop_after`: a failure ends the work on its group alone."""
 
 
-class Stand(StrEnum):
+class UnitStatus(StrEnum):
     """How far the work on one of them is."""
 
     WAITING = "waiting"
@@ -35,7 +35,7 @@ class Stand(StrEnum):
     GONE = "gone"
 
 
-UNDER_WAY = (Stand.IN_FLIGHT, Stand.UP)
+UNDER_WAY = (UnitStatus.IN_FLIGHT, UnitStatus.UP)
 
 
 class Phase(StrEnum):
@@ -60,7 +60,7 @@ class Position:
     nothing more to be asked. `group` tells whose group one is of: no two of a group are touched.
     """
 
-    stands: Mapping[str, Stand]
+    statuses: Mapping[str, UnitStatus]
     back_at_ms: Mapping[str, int] = field(default_factory=dict[str, int])
     judged: bool | None = None
     busy: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -70,9 +70,9 @@ class Position:
     halt: str = ""
     group: Callable[[str], str] = field(kw_only=True)
 
-    def are(self, *stands: Stand) -> list[str]:
+    def are(self, *statuses: UnitStatus) -> list[str]:
         """Those that stand so."""
-        return [p for p, stand in self.stands.items() if stand in stands]
+        return [p for p, status in self.statuses.items() if status in statuses]
 
 
 @dataclass(frozen=True)
@@ -111,18 +111,18 @@ def _what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms:
     if at.halt:
         return over(at.halt)
     canary = [p for batch in order[: schedule.canaries] for p in batch.members]
-    bad = at.are(Stand.FAILED, Stand.STUCK)
+    bad = at.are(UnitStatus.FAILED, UnitStatus.STUCK)
     if any(p in canary for p in bad):
         return over(f"the canary failed: {', '.join(p for p in bad if p in canary)}")
     if len(bad) >= schedule.stop_after:
         return over(f"the budget of failures is spent: {', '.join(bad)}")
-    if not at.are(Stand.WAITING):
+    if not at.are(UnitStatus.WAITING):
         return Next(idle, because="everybody was asked")
     pool: Sequence[Batch] = order
-    not_begun = (Stand.WAITING, Stand.GONE)
-    begun = any(stand not in not_begun for p, stand in at.stands.items() if p not in canary)
+    not_begun = (UnitStatus.WAITING, UnitStatus.GONE)
+    begun = any(status not in not_begun for p, status in at.statuses.items() if p not in canary)
     if canary and not begun:
-        if any(at.stands[p] in (Stand.WAITING, *UNDER_WAY) for p in canary):
+        if any(at.statuses[p] in (UnitStatus.WAITING, *UNDER_WAY) for p in canary):
             pool = order[: schedule.canaries]
         elif at.judged is False:
             return over("the judge said no to the canary")
@@ -135,9 +135,9 @@ def _what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms:
 
 
 def _choose(pool: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int) -> Next:
-    held = at.are(Stand.IN_FLIGHT, Stand.STUCK)
-    taken = {at.group(p) for p in at.are(Stand.STUCK, *UNDER_WAY)}
-    failed = {at.group(p) for p in at.are(Stand.FAILED, Stand.STUCK)}
+    held = at.are(UnitStatus.IN_FLIGHT, UnitStatus.STUCK)
+    taken = {at.group(p) for p in at.are(UnitStatus.STUCK, *UNDER_WAY)}
+    failed = {at.group(p) for p in at.are(UnitStatus.FAILED, UnitStatus.STUCK)}
     down = {**at.down, **at.unsettled}
     down_now = [why for p, why in down.items() if p not in held]
     free = schedule.at_once - len(held) - len(down_now)
@@ -149,7 +149,7 @@ def _choose(pool: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int
     until: list[int] = []
     for member in (p for batch in pool for p in batch.members):
         its = at.group(member)
-        if at.stands[member] != Stand.WAITING or its in failed or its in taken:
+        if at.statuses[member] != UnitStatus.WAITING or its in failed or its in taken:
             continue
         is_one_left = True
         if its in at.busy:
@@ -181,7 +181,7 @@ def _choose(pool: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int
 
 def _has_work(batch: Batch, at: Position, failed: Collection[str]) -> bool:
     return any(
-        at.stands[p] == Stand.IN_FLIGHT
-        or (at.stands[p] == Stand.WAITING and at.group(p) not in failed)
+        at.statuses[p] == UnitStatus.IN_FLIGHT
+        or (at.statuses[p] == UnitStatus.WAITING and at.group(p) not in failed)
         for p in batch.members
     )

@@ -10,7 +10,7 @@ from dagster import serialize_value
 
 from samza_dagster.orchestration.bounce.row import Bounced, Result
 from samza_dagster.orchestration.operations.loop import End
-from samza_dagster.orchestration.operations.schedule import UNDER_WAY, Stand
+from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatus
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.move import HostRow
 from samza_dagster.orchestration.requests.follow import Metadata
@@ -38,13 +38,13 @@ _DESCRIPTIONS = {
 }
 _WHY = 160
 _WHY_CHARACTERS = 500
-_BAD = (Stand.FAILED, Stand.STUCK)
+_BAD = (UnitStatus.FAILED, UnitStatus.STUCK)
 
 
 def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -> str:
     """The outcome in some lines of Markdown, with the `orders` that the bounce was given."""
-    back, bad = result.are(Stand.BACK), result.are(Stand.FAILED, Stand.STUCK)
-    flying, left = result.are(*UNDER_WAY), result.are(Stand.WAITING)
+    back, bad = result.are(UnitStatus.BACK), result.are(UnitStatus.FAILED, UnitStatus.STUCK)
+    flying, left = result.are(*UNDER_WAY), result.are(UnitStatus.WAITING)
     lines = [
         f"**{result.end}**: {len(back)} of {len(plan.processors)} bounced; {result.because}",
         "",
@@ -57,7 +57,7 @@ def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -
         for r in flying
     ]
     lines += [f"- told: {order}" for order in orders]
-    gone = result.are(Stand.GONE)
+    gone = result.are(UnitStatus.GONE)
     lines += [f"- no longer in the job: {_names(gone)}"] if gone else []
     if result.end is not End.DONE:
         lines.append(
@@ -74,15 +74,15 @@ def summary_metadata(
     orders: Sequence[Steering] = (),
 ) -> Metadata:
     """The same with a table of all, the map before and after, and numbers."""
-    back = result.are(Stand.BACK)
+    back = result.are(UnitStatus.BACK)
     downs = sorted(r.down_s for r in back if r.down_s is not None)
     metadata: Metadata = {
         "what": dg.MetadataValue.md(summary(plan, result, orders)),
         "progress": dg.MetadataValue.md(picture(bounce_svg(result.rows), "bounce")),
         **_map_and_tables(plan.before, after, result.rows),
         "bounced": len(back),
-        "failed": len(result.are(Stand.FAILED, Stand.STUCK)),
-        "left": len(result.are(Stand.WAITING)),
+        "failed": len(result.are(UnitStatus.FAILED, UnitStatus.STUCK)),
+        "left": len(result.are(UnitStatus.WAITING)),
         "end": result.end.value,
     }
     if downs:
@@ -124,7 +124,7 @@ def _shown(rows: Sequence[Bounced]) -> list[Bounced]:
     """What isn't as it should be comes first when not all have room."""
     if len(rows) <= SHOWN:
         return list(rows)
-    return sorted(rows, key=lambda r: r.stand in (Stand.BACK, Stand.WAITING))[:SHOWN]
+    return sorted(rows, key=lambda r: r.status in (UnitStatus.BACK, UnitStatus.WAITING))[:SHOWN]
 
 
 def _cells(row: Bounced) -> dict[str, object]:
@@ -132,7 +132,7 @@ def _cells(row: Bounced) -> dict[str, object]:
     return {
         "processor": row.processor,
         "mode": row.mode,
-        "outcome": row.stand.value,
+        "outcome": row.status.value,
         "asked": None if row.asked_ms is None else clock(row.asked_ms),
         "down_seconds": row.down_s,
         "seconds": row.seconds,
@@ -153,9 +153,9 @@ def _names(rows: Sequence[Bounced]) -> str:
 def bounce_svg(rows: Iterable[Bounced]) -> str:
     """By the coordinator's clock; who isn't asked for yet has a line without a bar."""
     known = list(rows)
-    back = sum(r.stand is Stand.BACK for r in known)
-    bad = sum(r.stand in _BAD for r in known)
-    flying = sum(r.stand in UNDER_WAY for r in known)
+    back = sum(r.status is UnitStatus.BACK for r in known)
+    bad = sum(r.status in _BAD for r in known)
+    flying = sum(r.status in UNDER_WAY for r in known)
     title = f"{back} of {len(known)} back"
     title += (f", {flying} in flight" if flying else "") + (f", {bad} failed" if bad else "")
     kinds = (("s", "back"), ("o", "in flight"), DOWN)
@@ -165,12 +165,12 @@ def bounce_svg(rows: Iterable[Bounced]) -> str:
 def _restart(row: Bounced) -> TimelineRow:
     bars: list[Bar] = []
     if row.asked_ms is not None:
-        kind = "s" if row.stand is Stand.BACK else "d" if row.stand in _BAD else "o"
+        kind = "s" if row.status is UnitStatus.BACK else "d" if row.status in _BAD else "o"
         bars.append(Bar(kind, row.asked_ms, row.back_ms))
         if row.stop_ms is not None:
             bars.append(Bar("d", row.stop_ms, row.in_ms or row.back_ms, is_inner=True))
     down = f"{row.down_s:.1f} s down" if bars and row.down_s is not None else ""
-    pressing = bool(bars) and row.stand is not Stand.BACK
+    pressing = bool(bars) and row.status is not UnitStatus.BACK
     return TimelineRow(
-        row.processor, row.now_on or row.host, bars, down or row.stand.value, pressing
+        row.processor, row.now_on or row.host, bars, down or row.status.value, pressing
     )

@@ -68,8 +68,8 @@ def test_the_command_line_pauses_shows_resumes_and_aborts(
         *("pause", "kim", "slow", "OPS-7"),
     ]
     one = command(home, "status", run.run_id[:6])
-    stands = [(p["processor"], p["stand"]) for p in one["processors"]]
-    assert stands == [("0-0", "back"), *((p, "not yet") for p in ("1-0", "0", "1"))]
+    statuses = [(p["processor"], p["status"]) for p in one["processors"]]
+    assert statuses == [("0-0", "back"), *((p, "not yet") for p in ("1-0", "0", "1"))]
     told = command(home, "resume")
     assert told["bounce"]["told"] == "resume"
     assert told["bounce"]["orders"][-1]["who"] == getpass.getuser()

@@ -85,7 +85,7 @@ def test_a_bounce_outlives_the_code_server_and_is_paused_and_aborted(ready: Cock
         ready.until_nothing_is_held()
         shown = json.loads(ready.command("bounce", "status", paused.run_id, "--json").stdout)
         assert shown["bounce"]["state"] == "paused"
-        assert [(row["processor"], row["stand"]) for row in shown["processors"]] == [
+        assert [(row["processor"], row["status"]) for row in shown["processors"]] == [
             ("1-0", "back"),
             ("1", "not yet"),
         ]

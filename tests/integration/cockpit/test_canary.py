@@ -59,7 +59,7 @@ def test_a_canary_without_room_ends_the_bounce_and_touches_nobody(ready: Cockpit
         assert asked.ended_ms - asked.asked_ms < (EXPIRY_S + 10) * 1000
         shown = json.loads(ready.command("bounce", "status", root, "--json").stdout)
         assert shown["bounce"]["state"] == "stopped"
-        stands = {row["processor"]: row["stand"] for row in shown["processors"]}
+        stands = {row["processor"]: row["status"] for row in shown["processors"]}
         assert stands == {CANARY: "failed", "0": "not yet", "1": "not yet"}
         (row,) = (row for row in shown["processors"] if row["processor"] == CANARY)
         assert "expired" in row["why"]

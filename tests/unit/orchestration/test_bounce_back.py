@@ -20,7 +20,7 @@ from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode, 
 from samza_dagster.orchestration.bounce.back import SETTLES_MS, BackWatch, Since
 from samza_dagster.orchestration.bounce.restart import Restart
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import Patience
 from samza_dagster.orchestration.requests.step_request import StepRequest
 from samza_dagster.placement import texts
@@ -71,7 +71,9 @@ def job(died: str = "", *, execution: str = "", **more: Any) -> JobView:
 
 def rows() -> dict[str, Bounced]:
     return {
-        p: Bounced(p, host, "active", Stand.BACK, uuid=OURS[p], in_ms=1_000, execution=f"{p}#1")
+        p: Bounced(
+            p, host, "active", UnitStatus.BACK, uuid=OURS[p], in_ms=1_000, execution=f"{p}#1"
+        )
         for p, host in MEMBERS.items()
     }
 
@@ -211,7 +213,7 @@ def test_whose_own_answer_is_cleaned_up_was_asked_for_by_any_that_is_left() -> N
         coordinator="samza_dagster",
     )
     restart.begin(StepRequest(OURS["0-0"], 1, None, forgotten=True), now_ms=10**12)
-    known = {"0-0": replace(restart.row, stand=Stand.BACK, execution="0-0#1")}
+    known = {"0-0": replace(restart.row, status=UnitStatus.BACK, execution="0-0#1")}
     made, again = BackWatch(cast("PlacementClient", answers)), job("0-0", execution="0-0#2")
     assert set(made.look(again, known, (), 10**12).renewed) == {"0-0"}
 

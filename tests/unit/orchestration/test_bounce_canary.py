@@ -9,7 +9,7 @@ from test_bounce_loop import NOT_STARTED, Book, downs, many, plan_of, run
 
 from samza_dagster.client.views import ActionView
 from samza_dagster.orchestration.operations.loop import End
-from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from tests.rig.bounce_world import BounceWorld, earlier_restart
 
 pytestmark = pytest.mark.unit
@@ -28,7 +28,7 @@ def test_a_canary_that_does_not_come_back_ends_it(why: str) -> None:
     assert result.end is End.STOPPED
     assert "the canary failed: 0" in result.because
     assert world.order() == ["0"]
-    (failed,) = result.are(Stand.FAILED)
+    (failed,) = result.are(UnitStatus.FAILED)
     assert {"slow": "no input offset grew", "far": "records behind", "failed": "FAILED"}[
         why
     ] in failed.why
@@ -89,7 +89,7 @@ def test_a_canary_that_dies_in_its_bake_is_a_no() -> None:
     result = run(world, book, plan_of(world, only=["0", "1"], canaries=1, bake_s=60))
     assert result.end is End.STOPPED
     assert "the canary failed: 0" in result.because
-    assert "died since: 0 runs as 0#2, no longer as 0#1" in result.are(Stand.FAILED)[0].why
+    assert "died since: 0 runs as 0#2, no longer as 0#1" in result.are(UnitStatus.FAILED)[0].why
     assert world.order() == ["0"]
 
 
@@ -116,7 +116,7 @@ def test_a_canary_that_crashes_minutes_after_its_bake_ends_it() -> None:
     assert any("the canary runs" in line for line in book.lines)
     assert result.end is End.STOPPED
     assert f"the canary failed: {canary}" in result.because
-    (failed,) = result.are(Stand.FAILED)
+    (failed,) = result.are(UnitStatus.FAILED)
     assert failed.why == f"it was back and died since: {canary} is starting"
     assert failed.back_ms is not None
     crashed_ms = failed.back_ms + 120_000
@@ -129,8 +129,8 @@ def test_who_was_back_and_dies_keeps_its_place_until_it_runs() -> None:
     down = downs(world, crash("0-0", book, 20_000, 90_000))
     result = run(world, book, plan_of(world, stop_after_failures=3))
     assert max(down) <= 2  # the one that was in flight when it died
-    assert [r.processor for r in result.are(Stand.FAILED)] == ["0-0"]
-    assert [r.processor for r in result.are(Stand.WAITING)] == ["0"]
+    assert [r.processor for r in result.are(UnitStatus.FAILED)] == ["0-0"]
+    assert [r.processor for r in result.are(UnitStatus.WAITING)] == ["0"]
     assert any("0-0 is starting: who failed or died keeps its place" in line for line in book.lines)
     assert book.told[-1].startswith("10/12, 1 failed")
 
@@ -159,7 +159,7 @@ def test_a_bounce_is_not_done_before_a_death_is_settled() -> None:
     world, book = BounceWorld(), Book()
     world.on_sleep = crash("0-0", book, 7_000, 10**9)
     result = run(world, book, plan_of(world, only=["0", "0-0"]))
-    assert [r.processor for r in result.are(Stand.BACK)] == ["0"]
+    assert [r.processor for r in result.are(UnitStatus.BACK)] == ["0"]
     assert result.end is End.STOPPED
     assert "the budget of failures is spent: 0-0" in result.because
     assert any("whether somebody has asked for that" in line for line in book.lines)
@@ -186,5 +186,5 @@ def test_who_is_restarted_by_somebody_else_after_it_was_back_has_not_failed(cana
     result = run(world, book, plan)
     assert result.end is End.DONE
     row = next(r for r in result.rows if r.processor == "0-0")
-    assert (row.stand, row.execution, row.now_on) == (Stand.BACK, "0-0#2", "host-9")
+    assert (row.status, row.execution, row.now_on) == (UnitStatus.BACK, "0-0#2", "host-9")
     assert any("somebody else has asked for that" in line for line in book.lines)

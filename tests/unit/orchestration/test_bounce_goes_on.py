@@ -12,7 +12,7 @@ from test_bounce_loop import BOTH, NOT_STARTED, Book, many, plan_of, run
 from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.operations.loop import End
-from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from tests.rig.bounce_client import Killed
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 
@@ -96,7 +96,7 @@ def test_a_restart_that_a_dead_am_had_taken_is_over_at_once_and_the_next_run_ask
 
     world.on_sleep = replaced
     (row,) = run(world, book, plan).rows
-    assert row.stand is Stand.FAILED
+    assert row.status is UnitStatus.FAILED
     assert "over: deployment run-1 ended; run-2 runs" in row.why
     assert world.now_ms - BEGIN_MS < 30_000
     assert run(world, Book(), plan).end is End.DONE
@@ -126,8 +126,8 @@ def test_a_pause_finishes_what_is_in_flight_and_a_later_run_does_the_rest() -> N
     result = run(world, book, plan)
     assert result.end is End.PAUSED
     assert world.in_flight() == []
-    assert len(result.are(Stand.BACK)) == len(world.requests) < 6
-    assert not result.are(Stand.IN_FLIGHT)
+    assert len(result.are(UnitStatus.BACK)) == len(world.requests) < 6
+    assert not result.are(UnitStatus.IN_FLIGHT)
     world.on_sleep, book.order = None, ""
     assert run(world, book, plan).end is End.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
@@ -162,9 +162,9 @@ def test_an_abort_gives_back_what_is_held_and_tells_what_goes_on() -> None:
     result = run(world, book, plan_of(world, at_once=2))
     assert result.end is End.ABORTED
     assert world.released == ["1-0"]
-    assert [r.processor for r in result.are(Stand.IN_FLIGHT)] == ["0-0"]
+    assert [r.processor for r in result.are(UnitStatus.IN_FLIGHT)] == ["0-0"]
     assert any("0-0: request" in line and "in flight" in line for line in book.lines)
-    assert [r.processor for r in result.are(Stand.WAITING)] == ["1-0", "0", "1"]
+    assert [r.processor for r in result.are(UnitStatus.WAITING)] == ["1-0", "0", "1"]
 
 
 @given(
@@ -262,6 +262,6 @@ def test_a_hold_that_expires_before_its_commit_fails_that_one_alone() -> None:
     world, book = BounceWorld(hold_ms=1), Book()
     result = run(world, book, plan_of(world, stop_after_failures=9))
     assert result.end is End.STOPPED
-    assert {r.processor for r in result.are(Stand.FAILED)} == {"0-0", "1-0"}
-    assert all("not committed in time" in r.why for r in result.are(Stand.FAILED))
+    assert {r.processor for r in result.are(UnitStatus.FAILED)} == {"0-0", "1-0"}
+    assert all("not committed in time" in r.why for r in result.are(UnitStatus.FAILED))
     assert world.restarts() == {}

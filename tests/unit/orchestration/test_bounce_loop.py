@@ -14,7 +14,7 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.row import Bounced, Result
 from samza_dagster.orchestration.operations.loop import End
-from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import BouncePlan, make_plan
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -57,7 +57,7 @@ class Book:
         return self.check if self.asked_check > 1 else None
 
     def back(self) -> dict[str, Bounced]:
-        return {r.processor: r for r in self.rows if r.stand is Stand.BACK}
+        return {r.processor: r for r in self.rows if r.status is UnitStatus.BACK}
 
 
 @cache
@@ -195,9 +195,9 @@ def test_who_failed_and_is_down_keeps_its_place_until_it_runs(
     down = downs(world)
     result = run(world, book, plan_of(world, stop_after_failures=3))
     assert max(down) == 1
-    assert [r.processor for r in result.are(Stand.FAILED)] == [failing]
+    assert [r.processor for r in result.are(UnitStatus.FAILED)] == [failing]
     left = ["0"] if failing == "0-0" else []
-    assert [r.processor for r in result.are(Stand.WAITING)] == left
+    assert [r.processor for r in result.are(UnitStatus.WAITING)] == left
     assert any("keeps its place until it runs" in line for line in book.lines)
 
 
@@ -218,11 +218,11 @@ def test_a_request_without_an_end_keeps_its_place_and_its_group() -> None:
     world, book = BounceWorld(coordinator="samza", never_ends={"0-0"}), Book()
     result = run(world, book, plan_of(world, stop_after_failures=5, timeout_s=30))
     assert result.end is End.STOPPED
-    assert [r.processor for r in result.are(Stand.STUCK)] == ["0-0"]
+    assert [r.processor for r in result.are(UnitStatus.STUCK)] == ["0-0"]
     assert world.order() == ["0-0"]
     two = BounceWorld(coordinator="samza", never_ends={"0-0"})
     result = run(two, Book(), plan_of(two, stop_after_failures=5, timeout_s=30, at_once=2))
-    assert [r.processor for r in result.are(Stand.WAITING)] == ["0"]
+    assert [r.processor for r in result.are(UnitStatus.WAITING)] == ["0"]
     assert two.order() == ["0-0", "1-0", "1"]
 
 
@@ -232,7 +232,7 @@ def test_a_hold_that_takes_too_long_is_given_back() -> None:
     result = run(world, book, plan_of(world, timeout_s=30))
     assert result.end is End.STOPPED
     assert world.released == ["0-0"]
-    assert "runs on untouched" in result.are(Stand.FAILED)[0].why
+    assert "runs on untouched" in result.are(UnitStatus.FAILED)[0].why
     assert world.restarts() == {}
 
 
@@ -294,7 +294,7 @@ def test_a_standby_that_tells_that_it_is_behind_has_its_place_again() -> None:
     result = run(world, Book(), plan_of(world, lag_timeout_s=300))
     assert result.end is End.STOPPED
     assert world.order() == ["2-0", "0-0", "1-0"]
-    (failed,) = result.are(Stand.FAILED)
+    (failed,) = result.are(UnitStatus.FAILED)
     assert (failed.processor, failed.lag) == ("2-0", 1_000)
 
 
@@ -365,7 +365,7 @@ def test_a_container_that_left_the_job_is_passed_over() -> None:
     del world.at["1-0"]
     result = run(world, book, plan)
     assert result.end is End.DONE
-    assert [r.processor for r in result.are(Stand.GONE)] == ["1-0"]
+    assert [r.processor for r in result.are(UnitStatus.GONE)] == ["1-0"]
 
 
 def test_a_lag_that_shrinks_fills_no_log() -> None:

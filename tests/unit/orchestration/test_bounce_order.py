@@ -17,7 +17,7 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.schedule import (
     UNDER_WAY,
     Phase,
-    Stand,
+    UnitStatus,
     what_next,
 )
 from samza_dagster.orchestration.operations.schedule import Position as AnyPosition
@@ -109,18 +109,18 @@ def test_what_somebody_else_does_keeps_a_group_from_being_touched() -> None:
 def test_whoever_has_spent_half_of_what_samza_s_am_lets_pass_waits_and_the_others_go_on() -> None:
     """Until its row is over; on our coordinator nothing is counted."""
     order = order_of(job(DEMO), CONTAINERS)
-    stands = dict.fromkeys(DEMO, Stand.WAITING)
+    statuses = dict.fromkeys(DEMO, UnitStatus.WAITING)
     budgets = {
         p: StopBudget(p, counted, free_at_ms=9_000) for p, counted in (("0-0", 4), ("1-0", 3))
     }
     spent = paced(replace(job(DEMO), coordinator="samza", stop_budgets=budgets))
     assert list(spent) == ["0-0"]
-    todo = what_next(order, Schedule(at_once=4), Position(stands, paced=spent), 8_999)
+    todo = what_next(order, Schedule(at_once=4), Position(statuses, paced=spent), 8_999)
     assert (todo.ask, todo.until_ms) == (("1-0", "0"), 9_000)
     assert todo.because == (
         "0-0 waits until 1970-01-01 00:00:09 UTC: 4 of the 8 stops in a row that Samza's AM lets pass are spent"
     )
-    assert what_next(order, Schedule(), Position(stands, paced=spent), 9_000).ask == ("0-0",)
+    assert what_next(order, Schedule(), Position(statuses, paced=spent), 9_000).ask == ("0-0",)
     assert paced(job(DEMO)) == {}
 
 
@@ -202,7 +202,7 @@ def test_the_limits_hold_in_every_history(
     order = order_of(job(at), unit)
     limits = Schedule(unit, at_once, min(canaries, len(order)), 10, stop_after)
     canary = {p for u in order[: limits.canaries] for p in u.members}
-    stands = {p: Stand.WAITING for u in order for p in u.members}
+    statuses = {p: UnitStatus.WAITING for u in order for p in u.members}
     back: dict[str, int] = {}
     down_until: dict[str, int] = {}
     behind: set[str] = set()
@@ -211,45 +211,45 @@ def test_the_limits_hold_in_every_history(
     told = list(moves)
     for _ in range(1_000):
         down = {p: f"{p} is starting" for p, until in down_until.items() if now < until}
-        todo = what_next(order, limits, Position(stands, back, judged, down=down), now)
+        todo = what_next(order, limits, Position(statuses, back, judged, down=down), now)
         if todo.phase is Phase.ENDED:
             break
-        bad = [p for p, s in stands.items() if s in (Stand.FAILED, Stand.STUCK)]
+        bad = [p for p, s in statuses.items() if s in (UnitStatus.FAILED, UnitStatus.STUCK)]
         if todo.ask:
             assert len(bad) < stop_after
             assert not canary & set(bad)
-            assert all(stands[p] is Stand.WAITING for p in todo.ask)
+            assert all(statuses[p] is UnitStatus.WAITING for p in todo.ask)
             assert not {group_of(p) for p in todo.ask} & {group_of(p) for p in bad}
         if set(todo.ask) - canary and canary:
-            assert all(stands[p] is Stand.BACK for p in canary)
+            assert all(statuses[p] is UnitStatus.BACK for p in canary)
             assert judged
         for p in todo.ask:
-            stands[p] = Stand.IN_FLIGHT
-        places = [p for p, s in stands.items() if s in (Stand.IN_FLIGHT, Stand.STUCK)]
+            statuses[p] = UnitStatus.IN_FLIGHT
+        places = [p for p, s in statuses.items() if s in (UnitStatus.IN_FLIGHT, UnitStatus.STUCK)]
         assert len(set(places) - behind) <= at_once
         assert not todo.ask or len(places) + len(down) <= at_once
-        touched = [p for p, s in stands.items() if s in (Stand.STUCK, *UNDER_WAY)]
+        touched = [p for p, s in statuses.items() if s in (UnitStatus.STUCK, *UNDER_WAY)]
         assert len({group_of(p) for p in touched}) == len(touched)
         if unit == HOSTS:
-            flown = {p for p in places if stands[p] is Stand.IN_FLIGHT}
+            flown = {p for p in places if statuses[p] is UnitStatus.IN_FLIGHT}
             assert len({at[p] for p in flown - behind}) <= 1
         if todo.phase is Phase.JUDGING:
             assert now >= max(back[p] for p in canary) + 10
             judged = True
-        flying = [p for p, s in stands.items() if s in UNDER_WAY]
+        flying = [p for p, s in statuses.items() if s in UNDER_WAY]
         if flying:
             index, how = told.pop(0) if told else (0, "back")
             p = flying[index % len(flying)]
-            if how in ("behind", "stuck") and stands[p] is Stand.UP:
+            if how in ("behind", "stuck") and statuses[p] is UnitStatus.UP:
                 behind.add(p)
-            answered = stands[p] is Stand.UP or p in behind
+            answered = statuses[p] is UnitStatus.UP or p in behind
             ends = {
-                "back": Stand.BACK,
-                "up": Stand.UP,
-                "behind": Stand.IN_FLIGHT,
-                "stuck": Stand.IN_FLIGHT if answered else Stand.STUCK,
+                "back": UnitStatus.BACK,
+                "up": UnitStatus.UP,
+                "behind": UnitStatus.IN_FLIGHT,
+                "stuck": UnitStatus.IN_FLIGHT if answered else UnitStatus.STUCK,
             }
-            stands[p] = ends.get(how, Stand.FAILED)
+            statuses[p] = ends.get(how, UnitStatus.FAILED)
             if how == "down":
                 down_until[p] = now + 50
             if how == "back":
@@ -257,33 +257,33 @@ def test_the_limits_hold_in_every_history(
         now += 7
     else:
         raise AssertionError("it never ends")
-    if not any(s in (Stand.FAILED, Stand.STUCK) for s in stands.values()):
-        assert set(stands.values()) == {Stand.BACK}
+    if not any(s in (UnitStatus.FAILED, UnitStatus.STUCK) for s in statuses.values()):
+        assert set(statuses.values()) == {UnitStatus.BACK}
 
 
 def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     """And ends at once where nobody is left to ask, or a request without an end holds the place."""
     order = order_of(job({**DEMO, "2": "h5"}), CONTAINERS, only=["0", "1", "2"])
     down, limits = {"0": "0 is starting"}, Schedule(stop_after=3)
-    stands = {"0": Stand.FAILED, "1": Stand.WAITING, "2": Stand.BACK}
-    todo = what_next(order, limits, Position(stands, down=down), 0)
+    statuses = {"0": UnitStatus.FAILED, "1": UnitStatus.WAITING, "2": UnitStatus.BACK}
+    todo = what_next(order, limits, Position(statuses, down=down), 0)
     assert (todo.phase, todo.ask) == (Phase.BOUNCING, ())
     assert todo.because == "0 is starting: who failed or died keeps its place until it runs"
-    assert what_next(order, limits, Position(stands), 0).ask == ("1",)
-    over = {"0": Stand.FAILED, "1": Stand.GONE, "2": Stand.BACK}
+    assert what_next(order, limits, Position(statuses), 0).ask == ("1",)
+    over = {"0": UnitStatus.FAILED, "1": UnitStatus.GONE, "2": UnitStatus.BACK}
     assert what_next(order, limits, Position(over, down=down), 0).phase is Phase.ENDED
-    stuck = {**stands, "2": Stand.STUCK}
+    stuck = {**statuses, "2": UnitStatus.STUCK}
     assert what_next(order, limits, Position(stuck, down=down), 0).phase is Phase.ENDED
 
 
 def test_nothing_is_asked_when_somebody_wants_it_to_halt() -> None:
     """What is in flight is finished."""
     order = order_of(job(DEMO), CONTAINERS)
-    stands = dict.fromkeys(DEMO, Stand.WAITING) | {"0-0": Stand.IN_FLIGHT}
-    todo = what_next(order, Schedule(at_once=4), Position(stands, halt="paused"), 0)
+    statuses = dict.fromkeys(DEMO, UnitStatus.WAITING) | {"0-0": UnitStatus.IN_FLIGHT}
+    todo = what_next(order, Schedule(at_once=4), Position(statuses, halt="paused"), 0)
     assert (todo.phase, todo.ask) == (Phase.FINISHING, ())
-    stands["0-0"] = Stand.BACK
-    todo = what_next(order, Schedule(at_once=4), Position(stands, halt="paused"), 0)
+    statuses["0-0"] = UnitStatus.BACK
+    todo = what_next(order, Schedule(at_once=4), Position(statuses, halt="paused"), 0)
     assert (todo.phase, todo.because) == (Phase.ENDED, "paused")
 
 
@@ -291,31 +291,31 @@ def test_the_others_wait_for_bake_and_judge() -> None:
     """A judge's no ends it, whatever the budget."""
     order = order_of(job(DEMO), CONTAINERS)
     limits = Schedule(at_once=2, canaries=1, bake_ms=60_000, stop_after=9)
-    stands = dict.fromkeys(DEMO, Stand.WAITING) | {"0-0": Stand.BACK}
-    at = Position(stands, {"0-0": 1_000})
+    statuses = dict.fromkeys(DEMO, UnitStatus.WAITING) | {"0-0": UnitStatus.BACK}
+    at = Position(statuses, {"0-0": 1_000})
     todo = what_next(order, limits, at, 2_000)
     assert (todo.phase, todo.until_ms) == (Phase.BAKING, 61_000)
     assert what_next(order, limits, at, 61_000).phase is Phase.JUDGING
-    no = Position(stands, {"0-0": 1_000}, judged=False)
+    no = Position(statuses, {"0-0": 1_000}, judged=False)
     assert what_next(order, limits, no, 61_000).phase is Phase.ENDED
-    yes = Position(stands, {"0-0": 1_000}, judged=True)
+    yes = Position(statuses, {"0-0": 1_000}, judged=True)
     assert what_next(order, limits, yes, 61_000).ask == ("1-0", "0")
 
 
 def test_a_container_that_left_the_job_before_the_canary_does_not_switch_it_off() -> None:
     """Whoever is gone was never asked: the canary still goes alone."""
     order = order_of(job(DEMO), CONTAINERS)
-    stands = dict.fromkeys(DEMO, Stand.WAITING) | {"1": Stand.GONE}
+    statuses = dict.fromkeys(DEMO, UnitStatus.WAITING) | {"1": UnitStatus.GONE}
     limits = Schedule(at_once=4, canaries=1)
-    assert what_next(order, limits, Position(stands), 0).ask == ("0-0",)
-    stands["0-0"] = Stand.BACK
-    assert what_next(order, limits, Position(stands, {"0-0": 0}), 1).phase is Phase.JUDGING
+    assert what_next(order, limits, Position(statuses), 0).ask == ("0-0",)
+    statuses["0-0"] = UnitStatus.BACK
+    assert what_next(order, limits, Position(statuses, {"0-0": 0}), 1).phase is Phase.JUDGING
 
 
 def test_places_that_stay_taken_end_it() -> None:
     """A request without an end may still stop its container: its place isn't given away."""
     order = order_of(job(DEMO), CONTAINERS)
-    stands = dict.fromkeys(DEMO, Stand.WAITING) | {"0-0": Stand.STUCK}
-    todo = what_next(order, Schedule(at_once=1, stop_after=5), Position(stands), 0)
+    statuses = dict.fromkeys(DEMO, UnitStatus.WAITING) | {"0-0": UnitStatus.STUCK}
+    todo = what_next(order, Schedule(at_once=1, stop_after=5), Position(statuses), 0)
     assert todo.phase is Phase.ENDED
     assert "without an end" in todo.because

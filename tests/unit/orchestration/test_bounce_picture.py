@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from samza_dagster.orchestration.bounce.row import Bounced
-from samza_dagster.orchestration.operations.schedule import Stand
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.show.bounce import bounce_svg
 from samza_dagster.orchestration.show.pictures import MOST_BYTES, in_words, lag_svg, picture
 from samza_dagster.orchestration.show.timeline import DRAWN_AT_MOST
@@ -24,7 +24,7 @@ def back(processor: str, second: int, down_s: float = 4.0) -> Bounced:
         processor,
         "host-1",
         "active",
-        stand=Stand.BACK,
+        status=UnitStatus.BACK,
         asked_ms=asked,
         stop_ms=asked + 1000,
         in_ms=asked + 1000 + round(down_s * 1000),
@@ -56,8 +56,8 @@ def test_each_processor_has_its_time_and_its_time_down_to_one_scale() -> None:
 
 def test_who_waits_flies_or_failed_is_told() -> None:
     """A bounce in progress: the one in flight is drawn up to the last moment known."""
-    flying = Bounced("1", "h", "active", stand=Stand.IN_FLIGHT, asked_ms=BEGAN_MS + 2000)
-    failed = Bounced("2", "h", "active", stand=Stand.FAILED, asked_ms=BEGAN_MS + 3000)
+    flying = Bounced("1", "h", "active", status=UnitStatus.IN_FLIGHT, asked_ms=BEGAN_MS + 2000)
+    failed = Bounced("2", "h", "active", status=UnitStatus.FAILED, asked_ms=BEGAN_MS + 3000)
     drawn = bounce_svg([Bounced("3", "h", "active"), failed, flying, back("0", 0)])
     assert "1 of 4 back, 1 in flight, 1 failed" in texts(drawn)
     ((x, wide),) = bars(drawn, "s")
@@ -76,7 +76,7 @@ def test_before_anybody_is_asked_for_there_is_a_picture_too() -> None:
 
 def test_of_a_thousand_those_are_drawn_that_matter_now() -> None:
     """Whoever isn't back, then who came back last; the rest is counted."""
-    flying = Bounced("f", "h", "active", stand=Stand.IN_FLIGHT, asked_ms=BEGAN_MS)
+    flying = Bounced("f", "h", "active", status=UnitStatus.IN_FLIGHT, asked_ms=BEGAN_MS)
     rows = [flying, *[back(str(n), n) for n in range(900)]]
     rows += [Bounced(f"w{n}", "h", "active") for n in range(99)]
     drawn = bounce_svg(rows)

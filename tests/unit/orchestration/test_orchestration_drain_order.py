@@ -15,7 +15,7 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.schedule import (
     NEVER,
     Position,
-    Stand,
+    UnitStatus,
     what_next,
 )
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
@@ -185,12 +185,12 @@ def test_where_groups_are_apart_only_the_group_of_a_failure_ends(
     assume(failed < len(groups))
     keys = [str(n) for n in range(len(groups))]
     order, schedule = [Batch(key, (key,)) for key in keys], Schedule("", at_once, stop_after=NEVER)
-    stands = dict.fromkeys(keys, Stand.WAITING) | {str(failed): Stand.FAILED}
-    at = Position(stands, group=lambda key: str(groups[int(key)]))
+    statuses = dict.fromkeys(keys, UnitStatus.WAITING) | {str(failed): UnitStatus.FAILED}
+    at = Position(statuses, group=lambda key: str(groups[int(key)]))
     while asked := what_next(order, schedule, at, 0).ask:
         assert groups[failed] not in {groups[int(key)] for key in asked}
-        stands.update(dict.fromkeys(asked, Stand.BACK))
-    left = {int(key) for key in at.are(Stand.WAITING)}
+        statuses.update(dict.fromkeys(asked, UnitStatus.BACK))
+    left = {int(key) for key in at.are(UnitStatus.WAITING)}
     assert {groups[n] for n in left} <= {groups[failed]}
 
 
