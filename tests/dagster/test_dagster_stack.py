@@ -90,8 +90,8 @@ def test_a_run_s_process_is_known_by_when_the_kernel_started_it(stack: DagsterSt
     def is_kept() -> bool:
         with dg.DagsterInstance.from_config(str(stack.home)) as instance:
             events = instance.all_logs(run_id, of_type=dg.DagsterEventType.ENGINE_EVENT)
-            told = [e.dagster_event.message or "" for e in events if e.dagster_event]
-        kept[:] = [launch for text in told if (launch := RunLaunch.read(text))]
+        found = (RunLaunch.of(e.dagster_event) for e in events if e.dagster_event)
+        kept[:] = [launch for launch in found if launch is not None]
         return bool(kept)
 
     until("the daemon has kept the launch", is_kept, seconds=30)

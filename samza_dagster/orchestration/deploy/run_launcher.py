@@ -68,6 +68,13 @@ class RunLaunch:
     until_tick: int
     boot_id: str
 
+    @classmethod
+    def of(cls, event: dg.DagsterEvent) -> RunLaunch | None:
+        """As the event of a run keeps it; None for any other event."""
+        data = event.event_specific_data
+        kept = data.metadata.get(_LAUNCH) if isinstance(data, EngineEventData) else None
+        return cls(**cast("dict[str, Any]", kept.value)) if kept is not None else None
+
 
 @dataclass(frozen=True)
 class RunProcess:
@@ -200,8 +207,7 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
             event = entry.dagster_event
             if event is None:
                 continue
-            if kept := event.engine_event_data.metadata.get(_LAUNCH):
-                launch = RunLaunch(**cast("dict[str, Any]", kept.value))
+            launch = RunLaunch.of(event) or launch
             if begun := _STARTED.match(event.message or ""):
                 started = int(begun[1]), entry.timestamp
         return RunProcess(*started, launch) if started is not None else None
