@@ -16,12 +16,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import Refused
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import one_more_of
-from samza_dagster.orchestration.plans.move import (
-    LAST_SEEN_STATE,
-    LOST,
-    RUNNING,
-    require_named_hosts,
-)
+from samza_dagster.orchestration.plans import move
 from samza_dagster.orchestration.plans.units import Kind, Step, Unit, standby_placed
 
 if TYPE_CHECKING:
@@ -47,7 +42,7 @@ def unwell(view: JobView) -> dict[str, list[Finding]]:
     """
     found: dict[str, list[Finding]] = {}
     for pid, processor in sorted(view.processors.items()):
-        if processor.state not in (RUNNING, LAST_SEEN_STATE):
+        if processor.state not in (move.RUNNING, move.LAST_SEEN_STATE):
             seen = f"it is {processor.state} on {processor.host or 'no host'}"
             found.setdefault(view.group_of(pid), []).append(Finding(pid, seen, _WAIT))
     return found
@@ -68,7 +63,7 @@ def localities(view: JobView) -> list[Finding]:
 
 def _disagrees(processor: ProcessorView) -> bool:
     known, host = processor.last_seen_host, processor.host
-    return processor.state == RUNNING and known is not None and host is not None and known != host
+    return processor.state == move.RUNNING and None not in (known, host) and known != host
 
 
 def _no_host(processor_id: str, why: str) -> Finding:
@@ -139,7 +134,7 @@ def reconcile(view: JobView, wanted: WantedPlacement) -> Reconciliation:
         units += _missing(world, active, number, findings)
         findings += _together(world, active)
     if units:
-        require_named_hosts(view, "reconcile")
+        move.require_named_hosts(view, "reconcile")
     findings += [one for one in localities(view) if view.group_of(one.about) in chosen]
     return Reconciliation(tuple(units), tuple(findings))
 
@@ -381,7 +376,7 @@ def _check_pins(view: JobView, pins: Mapping[str, str], allowed: tuple[str, ...]
             seen = f"no processor {pid}; there are {', '.join(sorted(view.processors))}"
         elif host not in view.hosts:
             seen = f"no host {host}; there are {', '.join(sorted(view.hosts))}"
-        elif view.hosts[host].state == LOST:
+        elif view.hosts[host].state == move.LOST:
             seen = f"{host} is lost"
         elif view.is_standby(pid) and allowed and host not in allowed:
             seen = f"{host} isn't among the component's hosts ({', '.join(allowed)})"
