@@ -70,7 +70,7 @@ def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
         yield running
 
 
-def test_an_agent_with_another_directory_tells_other_books_while_the_container_lives(
+def test_an_agent_with_another_directory_tells_another_journal_while_the_container_lives(
     waiting: Waiting,
 ) -> None:
     """The same directory keeps its id over a killed agent; another has its own."""
