@@ -63,7 +63,7 @@ def with_readiness(
     for one, row in every:
         part = parts.get((one.task.name, one.store.store))
         if part is not None:
-            row["stand"], row["why"] = part.stand.value, part.why
+            row["status"], row["why"] = part.status.value, part.why
             row["lag_s"] = part.lag_s
             if part.pace is not None:
                 row["apply_per_s"] = part.pace.apply_per_s
@@ -138,7 +138,7 @@ def _readiness_row(standby: StandbyReadiness, rows: Sequence[Row]) -> Row:
         "active_id": group_of(standby.standby),
         "host": standby.host,
         "replicas": len(rows),
-        "stand": standby.stand.value,
+        "status": standby.status.value,
         "why": standby.why,
         "lag_records": _sum(row["lag_records"] for row in rows),
         "lag_bytes": _sum(row["lag_bytes"] for row in rows),

@@ -63,14 +63,14 @@ LATE_S, LATE_TICKS = 60, 3
 COLUMNS: Mapping[str, str] = {
     "standby": "processor id",
     "host": "where it runs",
-    "stand": "of its worst store partition",
+    "status": "of its worst store partition",
     "records": "still to apply, the sum over its stores; empty: not known",
     "lag_s": "seconds that a takeover would wait for the worst of them; empty: not known",
     "ready_in_s": "seconds until lag_s is small, as it has been applying while more was written;"
     " empty: not known, or no headway",
     "soonest_s": "one of twenty is ready sooner",
     "latest_s": "one of twenty is ready later; empty: it may make no headway",
-    "why": "why it stands so",
+    "why": "why it has this status",
 }
 
 
@@ -182,7 +182,7 @@ def readiness_rows(standbys: Sequence[StandbyReadiness]) -> list[dict[str, Any]]
         {
             "standby": one.standby,
             "host": one.host,
-            "stand": one.stand.value,
+            "status": one.status.value,
             "records": one.left,
             "lag_s": one.lag_s,
             "ready_in_s": _seconds(one.ready.ready_in_ms if one.ready else None),

@@ -10,7 +10,7 @@ from test_bounce_loop import Book, plan_of, run
 
 from samza_dagster.client.readiness import StandbysNow
 from samza_dagster.client.views import HostView, JobView, ProcessorView, ReplicaLag
-from samza_dagster.lag import NewestReadiness, Pace, Published, Stand
+from samza_dagster.lag import NewestReadiness, Pace, Published, StandbyStatus
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.config import MoveWithStandbyConfig, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves.planning import soonest_preferred
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.unit
 def known(standby: str, apply_per_s: float) -> NewestReadiness:
     """Its pace."""
     pace = Pace(apply_per_s, 0, 0, 6, 10_000)
-    one = Published(standby, 0, 600_000, Stand.READY, "", {("task", "store", 0): pace})
+    one = Published(standby, 0, 600_000, StandbyStatus.READY, "", {("task", "store", 0): pace})
     return NewestReadiness({standby: one})
 
 
