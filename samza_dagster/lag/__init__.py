@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
     from samza_dagster.lag.past import Kept, Past, PastError, back_test, pasts, ready_at_ms
     from samza_dagster.lag.readiness import (
-        Replica,
         ReplicaReadiness,
+        ReplicaReports,
         StandbyReadiness,
         replica_readiness,
         standby_readiness,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         restore_forecast,
         speeds,
     )
-    from samza_dagster.lag.reports import Course, Report, course
+    from samza_dagster.lag.reports import Course, ReplicaReport, course
     from samza_dagster.lag.status import Bounds, Judgement, StandbyStatus, judge, of_standby
 
 __all__ = [
@@ -79,9 +79,9 @@ __all__ = [
     "Past",
     "PastError",
     "Published",
-    "Replica",
     "ReplicaReadiness",
-    "Report",
+    "ReplicaReport",
+    "ReplicaReports",
     "RestoreForecast",
     "Speeds",
     "StandbyReadiness",

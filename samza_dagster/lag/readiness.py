@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from samza_dagster.lag.forecasting import Errors, Forecast, Pace, forecast, last_of, pace
 from samza_dagster.lag.past import ready_at_ms
-from samza_dagster.lag.reports import Report, course
+from samza_dagster.lag.reports import ReplicaReport, course
 from samza_dagster.lag.status import Bounds, Judgement, StandbyStatus, judge, of_standby
 
 PACED_BY = 12
@@ -15,7 +15,7 @@ PACED_BY = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class ReplicaReports:
     """One store partition of a standby: what it has reported, in order of time.
 
     `silent_ms` and `reason` are those of `judge`.
@@ -26,7 +26,7 @@ class Replica:
     task: str
     store: str
     partition: int
-    reports: tuple[Report, ...]
+    reports: tuple[ReplicaReport, ...]
     silent_ms: int = 0
     reason: str = ""
 
@@ -73,7 +73,7 @@ class StandbyReadiness:
 
 
 def replica_readiness(
-    replica: Replica, bounds: Bounds, errors: Errors | None = None
+    replica: ReplicaReports, bounds: Bounds, errors: Errors | None = None
 ) -> ReplicaReadiness:
     """Of one store partition. `errors` are those of its job's past forecasts (`back_test`)."""
     known = course(replica.reports)
@@ -101,7 +101,7 @@ def replica_readiness(
 
 
 def standby_readiness(
-    replicas: Iterable[Replica],
+    replicas: Iterable[ReplicaReports],
     bounds: Bounds,
     errors: Errors | None = None,
     *,
@@ -111,7 +111,7 @@ def standby_readiness(
 
     A part of which nothing is known makes its own standby unknown, and no other.
     """
-    of: dict[str, list[Replica]] = {}
+    of: dict[str, list[ReplicaReports]] = {}
     for replica in replicas:
         of.setdefault(replica.standby, []).append(replica)
     rows = [_of_one(standby, mine, bounds, errors) for standby, mine in of.items()]
@@ -128,7 +128,7 @@ def standby_readiness(
 
 
 def _of_one(
-    standby: str, replicas: list[Replica], bounds: Bounds, errors: Errors | None
+    standby: str, replicas: list[ReplicaReports], bounds: Bounds, errors: Errors | None
 ) -> StandbyReadiness:
     parts = {one.name: replica_readiness(one, bounds, errors) for one in replicas}
     worst = of_standby(

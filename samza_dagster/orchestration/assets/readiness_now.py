@@ -12,8 +12,8 @@ from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.lag import (
     Bounds,
     Part,
-    Replica,
-    Report,
+    ReplicaReport,
+    ReplicaReports,
     StandbyReadiness,
     published,
     standby_readiness,
@@ -154,17 +154,19 @@ def _pause(seconds: float, then: str, context: dg.AssetExecutionContext) -> None
 
 def readiness_of(looks: Sequence[Sequence[ReplicaLag]], bounds: Bounds) -> list[StandbyReadiness]:
     """Of each standby, by what its replicas have reported at these looks."""
-    reports: dict[Part, dict[int, Report]] = {}
+    reports: dict[Part, dict[int, ReplicaReport]] = {}
     for lag in (lag for lags in looks for lag in lags):
         if lag.lag is None or lag.end_offset is None:
             continue
         came_ms = lag.came_ms or lag.observed_at_ms or 0  # one that is seen again is no new one
         applied = lag.end_offset - 1 - lag.lag
-        report = Report(came_ms, lag.execution_id or lag.host or "", applied, 0, lag.end_offset)
+        report = ReplicaReport(
+            came_ms, lag.execution_id or lag.host or "", applied, 0, lag.end_offset
+        )
         reports.setdefault(_part(lag), {})[came_ms] = report
     return standby_readiness(
         (
-            Replica(
+            ReplicaReports(
                 *(lag.processor_id, lag.host, lag.task_name, lag.store, lag.partition),
                 reports=tuple(sorted(reports.get(_part(lag), {}).values(), key=_came)),
                 reason="" if lag.lag is not None else why_not_known([lag]),
@@ -199,7 +201,7 @@ def _part(lag: ReplicaLag) -> Part:
     return lag.task_name, lag.store, lag.partition
 
 
-def _came(report: Report) -> int:
+def _came(report: ReplicaReport) -> int:
     return report.came_ms
 
 

@@ -29,7 +29,7 @@ from samza_dagster.orchestration.moves.planning import (
     tag_run,
 )
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.plans.bounce import (
     ACTIVE,
     BouncePlan,
@@ -150,12 +150,12 @@ def carried_out(
         except BaseException as error:
             if isinstance(error, dg.DagsterExecutionInterruptedError):
                 instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
-            ended = rolling.result(End.ABORTED, "the run ended before the bounce did")
+            ended = rolling.result(RunEnd.ABORTED, "the run ended before the bounce did")
             context.log.warning(summary(plan, ended, _orders(context)))
             raise
         # Before anything that may fail. The order stays: an abort may come until the run is over.
         instance.add_run_tags(run.run_id, {control.BOUNCE: result.end.value})
-        orders, is_over = _orders(context), result.end in (End.ABORTED, End.STOPPED)
+        orders, is_over = _orders(context), result.end in (RunEnd.ABORTED, RunEnd.STOPPED)
         if is_over:
             context.log.warning(summary(plan, result, orders))  # no op comes that would tell it
         after = host_map(samza.client.view())

@@ -51,7 +51,7 @@ MOST_FOLLOWED = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedSignals:
     """The memory after a look. `signals` are this look's, `ended` were confirmed or told before.
 
     `nobody_reads`: that a leader lives isn't known, so that a request may be read much later.
@@ -63,7 +63,9 @@ class Judged:
     nobody_reads: bool = False
 
 
-def judge(observation: Observation, memory: Memory, settings: AutoFailover, now_ms: int) -> Judged:
+def judge(
+    observation: Observation, memory: Memory, settings: AutoFailover, now_ms: int
+) -> JudgedSignals:
     """Takes one look into account."""
     settings = settings.for_reports(observation.report_patience_ms, ours=observation.ours)
     counts, rule = is_another_look(memory.looked_ms, now_ms), settings.hysteresis
@@ -122,7 +124,7 @@ def judge(observation: Observation, memory: Memory, settings: AutoFailover, now_
         heard=reports,
         ours=observation.ours,
     ).bounded()
-    return Judged(
+    return JudgedSignals(
         replace(after, left_out=_left_out(by_key, after)),
         signals,
         tuple(ended),

@@ -12,8 +12,8 @@ from samza_dagster.lag import (
     Bounds,
     Course,
     Judgement,
-    Replica,
-    Report,
+    ReplicaReport,
+    ReplicaReports,
     StandbyStatus,
     course,
     judge,
@@ -32,16 +32,16 @@ LATE_MS = 600_000
 SHAPE = Shape(jobs=40, hosts=12, shares={f: 0.09 for f in Fault if f is not Fault.NONE})
 
 
-def follower(lags: list[int], per_s: int = 100, every_ms: int = 10_000) -> list[Report]:
+def follower(lags: list[int], per_s: int = 100, every_ms: int = 10_000) -> list[ReplicaReport]:
     """A standby under an even load, so many records behind at each report."""
     ends = [10_000 + per_s * every_ms * number // 1_000 for number in range(len(lags))]
     return [
-        Report(number * every_ms, "p", end - 1 - lag, 0, end)
+        ReplicaReport(number * every_ms, "p", end - 1 - lag, 0, end)
         for number, (lag, end) in enumerate(zip(lags, ends, strict=True))
     ]
 
 
-def judged(reports: list[Report], bounds: Bounds = BOUNDS, silent_ms: int = 0) -> Judgement:
+def judged(reports: list[ReplicaReport], bounds: Bounds = BOUNDS, silent_ms: int = 0) -> Judgement:
     return judge(course(reports), silent_ms, bounds)
 
 
@@ -108,9 +108,9 @@ def test_a_standby_that_stands_still_is_not_ready() -> None:
 
 def test_a_standby_of_an_idle_job_does_not_stand_still() -> None:
     """Nothing is written, so nothing is applied; what is left may be transaction markers."""
-    idle = [Report(n * 10_000, "p", 97, 0, 100) for n in range(6)]
+    idle = [ReplicaReport(n * 10_000, "p", 97, 0, 100) for n in range(6)]
     assert judged(idle).is_ready
-    far = [Report(n * 10_000, "p", 97, 0, 5_000) for n in range(6)]
+    far = [ReplicaReport(n * 10_000, "p", 97, 0, 5_000) for n in range(6)]
     assert judged(far).status is StandbyStatus.BEHIND
 
 
@@ -122,7 +122,7 @@ def test_an_empty_changelog_is_ready() -> None:
 def test_a_compacted_changelog_is_judged_by_seconds_and_not_by_its_offsets() -> None:
     """Three of four offsets have no record: a distance of 800 at 100 a second is 8 s as any other."""
     assert statuses(Fault.COMPACTED) == {StandbyStatus.READY}
-    gaps = [Report(n * 10_000, "p", 4_000 * n, 0, 4_000 * n + 3_200) for n in range(6)]
+    gaps = [ReplicaReport(n * 10_000, "p", 4_000 * n, 0, 4_000 * n + 3_200) for n in range(6)]
     found = judged(gaps)
     assert found.lag_s == pytest.approx(8, abs=0.1)
     assert found.is_ready
@@ -136,7 +136,9 @@ def test_a_topic_made_anew_tells_nothing_until_the_standby_reports_of_it() -> No
             StandbyStatus.UNKNOWN if is_written else StandbyStatus.READY
         )  # the new one is empty
         assert replica_readiness(replica, BOUNDS).status is expected
-    grown = [Report(n * 10_000, "p", 500, 0, end) for n, end in enumerate((501, 501, 501, 200))]
+    grown = [
+        ReplicaReport(n * 10_000, "p", 500, 0, end) for n, end in enumerate((501, 501, 501, 200))
+    ]
     assert judged(grown).why.endswith("beyond-end")
 
 
@@ -161,7 +163,7 @@ def test_a_stale_report_of_a_dead_container_is_not_ready() -> None:
 
 def test_what_a_former_process_reported_is_not_counted() -> None:
     """One that moved or lost its disk begins anew."""
-    moved = [*follower([50] * 6), Report(60_000, "other", 100, 0, 16_000)]
+    moved = [*follower([50] * 6), ReplicaReport(60_000, "other", 100, 0, 16_000)]
     assert judged(moved).status is not StandbyStatus.READY
     assert statuses(Fault.MOVED) | statuses(Fault.WIPED) <= {StandbyStatus.READY}
 
@@ -200,9 +202,9 @@ def test_a_partition_without_a_leader_makes_its_own_rows_unknown_and_no_others()
     good = tuple(follower([50] * 6))
     rows = standby_readiness(
         [
-            Replica("0-0", "a", "t0", "lab", 0, good, reason="no-leader"),
-            Replica("0-0", "a", "t1", "lab", 1, good),
-            Replica("1-0", "b", "t2", "lab", 1, good),
+            ReplicaReports("0-0", "a", "t0", "lab", 0, good, reason="no-leader"),
+            ReplicaReports("0-0", "a", "t1", "lab", 1, good),
+            ReplicaReports("1-0", "b", "t2", "lab", 1, good),
         ],
         BOUNDS,
     )
@@ -264,5 +266,5 @@ def test_a_standby_is_ready_when_all_of_it_is(one: StandbyStatus, other: Standby
 def test_nothing_reported_is_unknown() -> None:
     """Also what a new process has reported without an offset."""
     assert judge(Course(), 0, BOUNDS).status is StandbyStatus.UNKNOWN
-    assert judged([Report(0, "p", None, 0, 5)]).status is StandbyStatus.UNKNOWN
+    assert judged([ReplicaReport(0, "p", None, 0, 5)]).status is StandbyStatus.UNKNOWN
     assert Changelog().end_at(5) == 0

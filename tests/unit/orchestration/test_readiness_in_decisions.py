@@ -14,7 +14,7 @@ from samza_dagster.lag import NewestReadiness, Pace, Published, StandbyStatus
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.config import MoveWithStandbyConfig, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves.planning import soonest_preferred
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.plans.conditions import Reported, Wait, described, look, met
 from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -76,9 +76,9 @@ def test_a_wait_that_a_former_release_has_kept_goes_by_records() -> None:
     assert kept.limit_s == 0
 
 
-@pytest.mark.parametrize(("apply_per_s", "end"), [(5_000, End.DONE), (500, End.STOPPED)])
+@pytest.mark.parametrize(("apply_per_s", "end"), [(5_000, RunEnd.DONE), (500, RunEnd.STOPPED)])
 def test_a_bounce_has_a_standby_back_within_seconds_of_its_own_pace(
-    apply_per_s: float, end: End
+    apply_per_s: float, end: RunEnd
 ) -> None:
     """It stays 1,000 records behind, where 100 are the limit."""
     world, book = BounceWorld(), Book()
