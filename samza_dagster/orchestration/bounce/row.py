@@ -88,5 +88,5 @@ class Result:
     rows: tuple[Bounced, ...]
 
     def are(self, *statuses: UnitStatus) -> list[Bounced]:
-        """The rows that stand so."""
+        """The rows of these statuses."""
         return [row for row in self.rows if row.status in statuses]

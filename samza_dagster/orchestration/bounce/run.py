@@ -66,11 +66,7 @@ def planned(
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
-    """Decides the order, once for a chain of re-executions, and prints what will be asked of whom.
-
-    A clock's run that comes to begin in a blackout ends here, skipped; so does Dagster's own
-    retry of a bounce that hadn't begun when another one was launched.
-    """
+    """What op `plan_bounce` does."""
     instance, run = context.instance, context.run
     dark = config.why_not_at(present())
     if dark and not config.dry_run and alone.is_by_clock(instance, run):
@@ -127,10 +123,7 @@ def planned(
 def carried_out(
     context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientResource
 ) -> Result:
-    """Restarts one container after the other, and goes on only when it is back.
-
-    Run tag `samza/bounce-control` = `pause` or `abort` is heard within a second.
-    """
+    """What op `bounce` does."""
     instance, run = context.instance, context.run
     with errors_as_failures():
         root = control.begin(instance, run, control.RUNNING)
@@ -174,7 +167,7 @@ def summarized(
     result: Result,
     samza: SamzaClientResource,
 ) -> Iterator[dg.Output[str]]:
-    """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
+    """What op `summarize_bounce` does."""
     orders = _orders(context)
     text = summary(plan, result, orders)
     with errors_as_failures():

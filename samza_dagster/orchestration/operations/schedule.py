@@ -71,7 +71,7 @@ class Position:
     group: Callable[[str], str] = field(kw_only=True)
 
     def are(self, *statuses: UnitStatus) -> list[str]:
-        """Those that stand so."""
+        """Those of these statuses."""
         return [p for p, status in self.statuses.items() if status in statuses]
 
 

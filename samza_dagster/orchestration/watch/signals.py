@@ -40,11 +40,11 @@ from samza_dagster.orchestration.watch.silence import (
 )
 
 FALLING_BEHIND = "falling-behind"
-STANDBY_STANDS = "standby-stands"
+STANDBY_STALLED = "standby-stalled"
 COORDINATOR = "coordinator"
 JOB = "job"
 LEAVING = "leaving"
-_BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STANDS)
+_BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STALLED)
 SHORTEST_PATIENCE_MS = 15_000
 MOST_FOLLOWED = 300
 """Signals that take turns in being told: fewer than are remembered as told, so that none is told twice."""
@@ -328,10 +328,10 @@ def _container_signals(
         if (
             seen.behind >= settings.standby_behind_records
             and grew
-            and stood_s * 1000 >= settings.standby_stands_s * 1000
+            and stood_s * 1000 >= settings.standby_stalled_s * 1000
         ):
             say(
-                STANDBY_STANDS,
+                STANDBY_STALLED,
                 f"it runs and has applied nothing for {stood_s:.0f} s while its changelog grew;"
                 f" it is {seen.behind:,} records behind",
             )

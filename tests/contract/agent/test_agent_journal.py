@@ -43,7 +43,7 @@ def directory_is_another(job: Rig) -> None:
     other, containers = until("with others", lambda: seen.named("on_host_registered")[2:])[0]
     assert other.journal not in ("", first.journal)
     assert (other.boot_id, containers) == (first.boot_id, ())
-    assert lives(pid), "the journal that lacks it prove nothing"
+    assert lives(pid), "a journal that lacks it proves nothing"
     until("its lease has ended", lambda: not lives(pid), seconds=15 * PACE)
     assert boottime_s() > ends - 0.1
 
