@@ -59,14 +59,12 @@ class Bounds:
 class Judgement:
     """Of one replica or standby: its status, why, and what that rests on.
 
-    `lag_s` is the median over the window, `growth` by how many seconds a second it grows; None where
-    no rate is known.
+    `lag_s` is the median over the window; None where no rate is known.
     """
 
     status: StandbyStatus
     why: str
     lag_s: float | None = None
-    growth: float | None = None
 
     @property
     def is_ready(self) -> bool:
@@ -74,7 +72,7 @@ class Judgement:
         return self.status is StandbyStatus.READY
 
 
-NO_CHANGELOG = Judgement(StandbyStatus.READY, "none of its stores has a changelog", 0.0, 0.0)
+NO_CHANGELOG = Judgement(StandbyStatus.READY, "none of its stores has a changelog", 0.0)
 
 
 def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Judgement:
@@ -115,7 +113,7 @@ def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
         key=lambda part: (_WORST.index(part[1].status), part[1].lag_s or 0.0, part[0]),
     )
     why = worst.why if worst.is_ready else f"{name}: {worst.why}"
-    return Judgement(worst.status, why, worst.lag_s, worst.growth)
+    return Judgement(worst.status, why, worst.lag_s)
 
 
 def _stalled_ms(samples: Sequence[Applied]) -> int:
@@ -143,16 +141,15 @@ def _judged(window: Sequence[Applied], bounds: Bounds) -> Judgement:
     lag_s, growth = lag / rate, trend(seconds) or 0.0
     if lag_s > bounds.seconds:
         why = f"it is {lag_s:,.1f} s behind, and {bounds.seconds:g} s is the limit"
-        return Judgement(StandbyStatus.BEHIND, why, lag_s, growth)
+        return Judgement(StandbyStatus.BEHIND, why, lag_s)
     if lag_s + growth * bounds.window_s > bounds.seconds:
         return Judgement(
             StandbyStatus.GROWING,
             f"it is {lag_s:,.1f} s behind and falls back by {growth * 60:,.1f} s a minute: another"
             f" {bounds.window_s:g} s and it is beyond {bounds.seconds:g} s",
             lag_s,
-            growth,
         )
-    return _proven(window, bounds, f"{lag_s:,.1f} s behind", lag_s, growth)
+    return _proven(window, bounds, f"{lag_s:,.1f} s behind", lag_s)
 
 
 def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Judgement:
@@ -167,15 +164,11 @@ def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Judgem
             " nothing is written that would show whether it does"
         )
         return Judgement(StandbyStatus.BEHIND, why)
-    return _proven(window, bounds, f"{lag:,.0f} offsets are left", lag_s, None)
+    return _proven(window, bounds, f"{lag:,.0f} offsets are left", lag_s)
 
 
 def _proven(
-    window: Sequence[Applied],
-    bounds: Bounds,
-    words: str,
-    lag_s: float | None,
-    growth: float | None,
+    window: Sequence[Applied], bounds: Bounds, words: str, lag_s: float | None
 ) -> Judgement:
     span_s = (window[-1].at_ms - window[0].at_ms) / 1000
     if len(window) < LEAST_SAMPLES or span_s < bounds.window_s:
@@ -183,8 +176,8 @@ def _proven(
             f"{words}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"
             f" {LEAST_SAMPLES} over {bounds.window_s:g} s show that it stays so"
         )
-        return Judgement(StandbyStatus.UNPROVEN, why, lag_s, growth)
-    return Judgement(StandbyStatus.READY, f"{words} for {span_s:.0f} s", lag_s, growth)
+        return Judgement(StandbyStatus.UNPROVEN, why, lag_s)
+    return Judgement(StandbyStatus.READY, f"{words} for {span_s:.0f} s", lag_s)
 
 
 def _rate(window: Sequence[Applied]) -> float | None:
