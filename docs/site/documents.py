@@ -9,10 +9,10 @@ from typing import Any
 from docs.site.page import page, prose, table
 
 DOCUMENTS: Mapping[str, str] = {
-    "place, fail-over, commit, release, cancel, control-standby": "request: Asked, written, responses, response",
+    "place, fail-over, commit, release, cancel, control-standby": "request: Request, written, responses, response",
     "the same with --dry-run, explain": "Plan",
     "status": "JobView, life: SignsOfLife",
-    "status UUID": "request: Asked, response, over",
+    "status UUID": "request: Request, response, over",
     "status PROCESSOR": "processor: ProcessorView, actions: ActionView, queued: ActionView, history, failovers: FailoverView,"
     " ghosts: OrphanView, over: ActionView, unread",
     "locality": "task-localities, processor-localities, over: ActionView, unread",
@@ -36,7 +36,7 @@ DOCUMENTS: Mapping[str, str] = {
 def kinds() -> Sequence[type[Any]]:
     """The kinds of objects that a document has."""
     from samza_dagster.client.plan import Plan
-    from samza_dagster.client.requests import Asked
+    from samza_dagster.client.requests import Request
     from samza_dagster.client.signs_of_life import SignsOfLife
     from samza_dagster.client.stop_budget import StopBudget
     from samza_dagster.client.verdicts import HostVerdict
@@ -54,7 +54,7 @@ def kinds() -> Sequence[type[Any]]:
     from samza_dagster.metadata.resource_manager import Application
 
     return (
-        *(Asked, Plan, HostVerdict, JobView, ProcessorView, HostView, ActionView, FailoverView),
+        *(Request, Plan, HostVerdict, JobView, ProcessorView, HostView, ActionView, FailoverView),
         *(OrphanView, LeaderView, StopBudget, Application, Agreement, SignsOfLife, ReplicaLag),
     )
 

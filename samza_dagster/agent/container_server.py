@@ -16,7 +16,7 @@ from typing import Any, Dict, Optional, Tuple
 from urllib.parse import parse_qs, urlsplit
 
 from samza_dagster.agent.gate import Gate
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 
 HOLD_NEWLINE_S = 10.0
 # Below the range from which kernels pick the ports of outgoing connections, so that the
@@ -108,7 +108,7 @@ class _ContainerHandler(BaseHTTPRequestHandler):
         except OSError:
             return  # the container went away
 
-    def _wait(self, gate: Gate, found: Incarnation) -> Tuple[Optional[str], bool]:
+    def _wait(self, gate: Gate, found: HostedIncarnation) -> Tuple[Optional[str], bool]:
         with gate.changed:
             deadline = time.monotonic() + HOLD_NEWLINE_S
             while True:

@@ -17,7 +17,7 @@ from samza_dagster.agent.incarnation import (
     LAUNCHING,
     RUNNING,
     STOPPING,
-    Incarnation,
+    HostedIncarnation,
 )
 
 LOG = logging.getLogger("samza_dagster.agent")
@@ -44,7 +44,7 @@ class ProcessFinding(NamedTuple):
 
 
 def examine(
-    found: Incarnation, *, boot_id: str, lease_left_s: Optional[float], now: float
+    found: HostedIncarnation, *, boot_id: str, lease_left_s: Optional[float], now: float
 ) -> Optional[ProcessFinding]:
     """What is new, None when nothing is. `now` is monotonic.
 
@@ -74,7 +74,7 @@ def examine(
 
 
 def _examine_launch(
-    found: Incarnation, lease_left_s: Optional[float], now: float
+    found: HostedIncarnation, lease_left_s: Optional[float], now: float
 ) -> Optional[ProcessFinding]:
     # Its warden may write its record between two looks here, and then is taken next time.
     if found.warden is not None:
@@ -100,7 +100,7 @@ def _examine_launch(
 
 
 def _kill_launching(
-    found: Incarnation, lease_left_s: Optional[float], now: float
+    found: HostedIncarnation, lease_left_s: Optional[float], now: float
 ) -> Optional[ProcessFinding]:
     """Its warden has told of no container: one that it has forked all the same dies with it."""
     assert found.warden is not None
@@ -114,7 +114,7 @@ def _kill_launching(
     return _hangs(found, found.warden.name.pid, now)
 
 
-def _dead(found: Incarnation, why: str) -> ProcessFinding:
+def _dead(found: HostedIncarnation, why: str) -> ProcessFinding:
     end = found.read_end() or {}
     status = end.get("status")
     return ProcessFinding(
@@ -124,7 +124,9 @@ def _dead(found: Incarnation, why: str) -> ProcessFinding:
     )
 
 
-def _take_over(found: Incarnation, container_dead: bool, now: float) -> Optional[ProcessFinding]:
+def _take_over(
+    found: HostedIncarnation, container_dead: bool, now: float
+) -> Optional[ProcessFinding]:
     """The warden is gone without having written an end: kill what is left, then write it."""
     assert found.warden is not None
     assert found.container is not None
@@ -141,7 +143,7 @@ def _take_over(found: Incarnation, container_dead: bool, now: float) -> Optional
     return _dead(found, why)
 
 
-def _hurry_warden(found: Incarnation, now: float) -> None:
+def _hurry_warden(found: HostedIncarnation, now: float) -> None:
     """The container is dead; its warden has a moment to write the end."""
     assert found.warden is not None
     if found.bury_by is None:
@@ -152,7 +154,7 @@ def _hurry_warden(found: Incarnation, now: float) -> None:
 
 
 def _second_killer(
-    found: Incarnation, lease_left_s: Optional[float], now: float
+    found: HostedIncarnation, lease_left_s: Optional[float], now: float
 ) -> Optional[ProcessFinding]:
     assert found.warden is not None
     assert found.container is not None
@@ -166,7 +168,7 @@ def _second_killer(
     return _hangs(found, found.container.name.pid, now)
 
 
-def _overdue(found: Incarnation, lease_left_s: Optional[float], now: float) -> Optional[str]:
+def _overdue(found: HostedIncarnation, lease_left_s: Optional[float], now: float) -> Optional[str]:
     """Why the agent kills now what its warden should have ended; None while that has time."""
     if lease_left_s is not None and lease_left_s <= -WARDEN_MARGIN_S:
         return "the lease has ended"
@@ -175,7 +177,7 @@ def _overdue(found: Incarnation, lease_left_s: Optional[float], now: float) -> O
     return None
 
 
-def _hangs(found: Incarnation, pid: int, now: float) -> Optional[ProcessFinding]:
+def _hangs(found: HostedIncarnation, pid: int, now: float) -> Optional[ProcessFinding]:
     hangs = found.give_up_at is not None and found.give_up_at <= now
     if hangs and found.stop_asked and not found.stop_failed:
         text = "pid {} lives on {:.0f} s after SIGKILL".format(pid, GIVE_UP_S)

@@ -6,7 +6,7 @@ import logging
 from typing import Dict, Iterable, Mapping, Optional
 
 from samza_dagster.agent.grants import HeldLease
-from samza_dagster.agent.incarnation import Incarnation, overlaps
+from samza_dagster.agent.incarnation import HostedIncarnation, overlaps
 from samza_dagster.agent.roster import Roster
 
 LOG = logging.getLogger("samza_dagster.agent")
@@ -22,7 +22,7 @@ class Gate:
         self._lease = lease
         self._host = host
 
-    def find(self, execution_id: str) -> Optional[Incarnation]:
+    def find(self, execution_id: str) -> Optional[HostedIncarnation]:
         """The incarnation, or what is parked to become it: that one is ready, it asked."""
         with self.changed:
             parked = self._roster.lot.find(execution_id)
@@ -31,7 +31,7 @@ class Gate:
                 self._roster.tell()
             return parked or self._roster.incarnations.get(execution_id)
 
-    def waits_for(self, found: Incarnation) -> Optional[str]:
+    def waits_for(self, found: HostedIncarnation) -> Optional[str]:
         """Why its JobModel can't be released yet; None when it can."""
         if found.parked:
             return "its start hasn't come"
@@ -41,7 +41,7 @@ class Gate:
             return "the host holds no live lease"
         return _blocked_by(found, self._roster.incarnations.values())
 
-    def release_job_model(self, found: Incarnation) -> str:
+    def release_job_model(self, found: HostedIncarnation) -> str:
         """From here on it owns its tasks: recorded before a byte is sent."""
         if not found.released:
             found.mark(released=True)
@@ -69,7 +69,7 @@ class Gate:
             return processor_hosts(self.locality, self._host, self._roster.incarnations.values())
 
 
-def _blocked_by(found: Incarnation, others: Iterable[Incarnation]) -> Optional[str]:
+def _blocked_by(found: HostedIncarnation, others: Iterable[HostedIncarnation]) -> Optional[str]:
     """Which store directory a live incarnation of this host holds; None when all are free.
 
     Of two that were never released, the one that was started first goes first.
@@ -85,7 +85,7 @@ def _blocked_by(found: Incarnation, others: Iterable[Incarnation]) -> Optional[s
 
 
 def processor_hosts(
-    named: Mapping[str, str], host: str, incarnations: Iterable[Incarnation]
+    named: Mapping[str, str], host: str, incarnations: Iterable[HostedIncarnation]
 ) -> Dict[str, str]:
     """Processor → host: the coordinator's word, and this host's own where it knows better."""
     hosts = dict(named)

@@ -42,7 +42,7 @@ FAILED = "failed"  # no process of it exists, nor will one
 _MARKS = ("released", "checked_in", "stop_asked", "parked", "sequence")
 
 
-class Incarnation:
+class HostedIncarnation:
     """What the agent knows of one; changed only under the agent's lock."""
 
     def __init__(self, directory: Path, spec: Dict[str, Any]) -> None:
@@ -83,7 +83,7 @@ class Incarnation:
         grant_file: Path,
         sequence: int,
         parked: Optional[Dict[str, str]] = None,
-    ) -> Incarnation:
+    ) -> HostedIncarnation:
         """Writes the record of a new one. `spec.json` comes last: without it there is none.
 
         With `parked` (what of its start is known, kept in the spec) it waits for its start.
@@ -114,7 +114,7 @@ class Incarnation:
         return found
 
     @classmethod
-    def load(cls, directory: Path) -> Optional[Incarnation]:
+    def load(cls, directory: Path) -> Optional[HostedIncarnation]:
         """Reads a record back; None for a directory whose record was never finished.
 
         Raises `RecordError` for one of another version than this agent understands, as
@@ -252,19 +252,19 @@ class Incarnation:
         }
 
 
-def load_all(directory: Path, *, clean: bool = False) -> List[Incarnation]:
+def load_all(directory: Path, *, clean: bool = False) -> List[HostedIncarnation]:
     """Every record below an agent's directory, by name.
 
     Left out are those that were never finished, since nothing was started, and those that can't
     be read if they are of an earlier boot, since nothing of them lives. Else raises `RecordError`.
     `clean` removes them too: for who has the directory alone, as one may just be written.
     """
-    found: List[Incarnation] = []
+    found: List[HostedIncarnation] = []
     root = directory / "incarnations"
     for each in sorted(d for d in root.iterdir() if d.is_dir()) if root.is_dir() else ():
         loaded = None
         try:
-            loaded = Incarnation.load(each)
+            loaded = HostedIncarnation.load(each)
         except UnreadableFile as error:
             if not of_an_earlier_boot(directory):
                 raise

@@ -18,7 +18,7 @@ from typing import Any, Dict, List, Optional
 
 from samza_dagster.agent import procfs
 from samza_dagster.agent.examination import LOOK_AGAIN_S
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.protocol import Launch
 
 LOG = logging.getLogger("samza_dagster.agent")
@@ -40,18 +40,18 @@ class ParkingLot:
     """The parked ones of a host by execution id; changed only under the agent's lock."""
 
     def __init__(self) -> None:
-        self.parked: Dict[str, Incarnation] = {}
+        self.parked: Dict[str, HostedIncarnation] = {}
 
     def has_room(self) -> bool:
         """Whether another one may be parked."""
         return len(self.parked) < MOST_PARKED
 
-    def find(self, execution_id: str) -> Optional[Incarnation]:
+    def find(self, execution_id: str) -> Optional[HostedIncarnation]:
         """The parked one, unless it is being killed."""
         found = self.parked.get(execution_id)
         return None if found is None or found.stop_asked else found
 
-    def of_request(self, request_id: str) -> List[Incarnation]:
+    def of_request(self, request_id: str) -> List[HostedIncarnation]:
         """What waits on this reservation."""
         return [
             p
@@ -59,7 +59,7 @@ class ParkingLot:
             if p.spec.get("request_id") == request_id and not p.stop_asked
         ]
 
-    def claimable(self, request_id: str, launch: Launch) -> Optional[Incarnation]:
+    def claimable(self, request_id: str, launch: Launch) -> Optional[HostedIncarnation]:
         """The one that this start may use."""
         found = self.find(launch.execution_id)
         fits = (
@@ -69,7 +69,7 @@ class ParkingLot:
         )
         return found if fits else None
 
-    def stale(self, now: float) -> List[Incarnation]:
+    def stale(self, now: float) -> List[HostedIncarnation]:
         """Those whose start hasn't come in time; `now` is monotonic."""
         return [p for p in self.parked.values() if p.stale_at is not None and p.stale_at <= now]
 
@@ -85,12 +85,12 @@ class ParkingLot:
             if not p.stop_asked
         ]
 
-    def take(self, execution_id: str) -> Incarnation:
+    def take(self, execution_id: str) -> HostedIncarnation:
         """It isn't parked any more."""
         return self.parked.pop(execution_id)
 
 
-def discard(found: Incarnation, now: float, why: str) -> None:
+def discard(found: HostedIncarnation, now: float, why: str) -> None:
     """It has nothing to flush: SIGKILL at once, and again at each look until it is dead.
 
     Raises `OSError` when that can't be recorded; it is killed nevertheless.
@@ -107,7 +107,7 @@ def discard(found: Incarnation, now: float, why: str) -> None:
     found.mark()
 
 
-def kill_now(found: Incarnation) -> bool:
+def kill_now(found: HostedIncarnation) -> bool:
     """Kills it with its warden and removes its record; False when that takes too long.
 
     For the rare start that can't use what is parked under its execution id: nothing else
@@ -123,7 +123,7 @@ def kill_now(found: Incarnation) -> bool:
     return True
 
 
-def _is_gone(found: Incarnation) -> bool:
+def _is_gone(found: HostedIncarnation) -> bool:
     if found.warden is not None:
         found.warden.send(9)  # a container that it has forked dies with it
         if not found.warden.is_dead():
@@ -140,7 +140,7 @@ def _is_gone(found: Incarnation) -> bool:
     )
 
 
-def _wait(found: Incarnation) -> None:
+def _wait(found: HostedIncarnation) -> None:
     poller = select.poll()
     for handle in (found.warden, found.container):
         if handle is not None and handle.pidfd is not None and not handle.is_dead():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Dict, List
 
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.parking import ParkingLot
 
 
@@ -19,10 +19,10 @@ class Roster:
     def __init__(self) -> None:
         self.changed = threading.Condition()
         self.revision = 0
-        self.incarnations: Dict[str, Incarnation] = {}
+        self.incarnations: Dict[str, HostedIncarnation] = {}
         self.lot = ParkingLot()
 
-    def live(self) -> List[Incarnation]:
+    def live(self) -> List[HostedIncarnation]:
         """Those of which a process exists or may still come to exist, the parked ones too."""
         everyone = [*self.incarnations.values(), *self.lot.parked.values()]
         return [found for found in everyone if found.is_live]

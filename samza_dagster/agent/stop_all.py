@@ -14,7 +14,7 @@ from typing import Any, Dict, List
 from samza_dagster.agent import agent, procfs
 from samza_dagster.agent.ending import HOW_STOPPED
 from samza_dagster.agent.examination import WARDEN_MARGIN_S
-from samza_dagster.agent.incarnation import Incarnation, load_all
+from samza_dagster.agent.incarnation import HostedIncarnation, load_all
 
 _AGENT_S = 10.0
 """To end by itself, and again to be dead."""
@@ -46,7 +46,7 @@ def stop_all(directory: Path) -> Dict[str, Any]:
     return {"stopped": stopped, "alive": alive}
 
 
-def _take(record: Incarnation) -> bool:
+def _take(record: HostedIncarnation) -> bool:
     # A warden that was forked a moment ago holds its lock, and names its container soon. One that
     # hangs there is killed, and what it has forked dies with it.
     deadline = time.monotonic() + WARDEN_MARGIN_S
@@ -66,7 +66,7 @@ def _take(record: Incarnation) -> bool:
     )
 
 
-def _end(record: Incarnation) -> bool:
+def _end(record: HostedIncarnation) -> bool:
     assert record.warden is not None
     assert record.container is not None
     record.container.wait(0.0 if record.warden.is_dead() else record.stop_grace_s + 1.0)

@@ -16,7 +16,7 @@ from samza_dagster.agent import journal, parking, procfs, store_owner
 from samza_dagster.agent.gate import Gate
 from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.launching import HostDirectories
 from samza_dagster.agent.lease import Grant, Now, read_clocks
 from samza_dagster.agent.program import Program, packaged
@@ -217,8 +217,8 @@ class Supervisor:
 
     # Starts, and what is parked for them
 
-    def _create(self, launch: Launch, parked: Optional[Dict[str, str]] = None) -> Incarnation:
-        return Incarnation.create(
+    def _create(self, launch: Launch, parked: Optional[Dict[str, str]] = None) -> HostedIncarnation:
+        return HostedIncarnation.create(
             self._place.incarnation(launch.execution_id),
             launch,
             command=self._place.command(launch),
@@ -240,14 +240,14 @@ class Supervisor:
         lot.parked[execution_id] = created
         self.watch.spawn(created)
 
-    def _claim(self, parked: Incarnation, job_model_json: str) -> None:
+    def _claim(self, parked: HostedIncarnation, job_model_json: str) -> None:
         try:
             parked.claim(job_model_json, self.roster.next_sequence())
         except OSError:
             self.watch.discard(parked, "its start can't be recorded")
             raise
 
-    def _adopt_parked(self, found: Incarnation) -> None:
+    def _adopt_parked(self, found: HostedIncarnation) -> None:
         self.roster.lot.parked[found.execution_id] = found
         found.stale_at = self._monotonic() + self._parked_s
         self.watch.look(found)

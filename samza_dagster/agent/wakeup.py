@@ -9,7 +9,7 @@ import select
 from typing import Iterable, Iterator, Optional, Set
 
 from samza_dagster.agent.examination import LOOK_AGAIN_S, WARDEN_MARGIN_S
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 
 _LONGEST_SLEEP_S = 5.0
 
@@ -51,7 +51,7 @@ class WakeUp:
                 pass
 
 
-def pidfds(live: Iterable[Incarnation]) -> Iterator[int]:
+def pidfds(live: Iterable[HostedIncarnation]) -> Iterator[int]:
     """Of every warden and container that isn't known to be dead."""
     for found in live:
         for handle in (found.warden, found.container):
@@ -61,7 +61,11 @@ def pidfds(live: Iterable[Incarnation]) -> Iterator[int]:
 
 
 def sleep_s(
-    live: Iterable[Incarnation], lease_left_s: Optional[float], *, looked_at: float, now: float
+    live: Iterable[HostedIncarnation],
+    lease_left_s: Optional[float],
+    *,
+    looked_at: float,
+    now: float,
 ) -> float:
     """Seconds until a deadline, the end of the lease, or another look at what has no pidfd.
 

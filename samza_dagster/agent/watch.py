@@ -12,7 +12,7 @@ from samza_dagster.agent import parking, procfs
 from samza_dagster.agent.examination import GIVE_UP_S, WARDEN_MARGIN_S, examine
 from samza_dagster.agent.grants import HeldLease
 from samza_dagster.agent.holdings import Holdings
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.launching import spawn_warden
 from samza_dagster.agent.logs import about
 from samza_dagster.agent.program import Program
@@ -23,7 +23,7 @@ LOG = logging.getLogger("samza_dagster.agent")
 
 
 @contextlib.contextmanager
-def _looked_at_again(found: Incarnation) -> Generator[None, None, None]:
+def _looked_at_again(found: HostedIncarnation) -> Generator[None, None, None]:
     """What the disk or the kernel refuses with one leaves the others alone."""
     try:
         yield
@@ -78,13 +78,13 @@ class IncarnationWatch:
         """Makes `run` look now; from any thread or signal handler, with or without the lock."""
         self._wakeup.call()
 
-    def look(self, found: Incarnation) -> None:
+    def look(self, found: HostedIncarnation) -> None:
         """Takes what the kernel and its record say of one that is live."""
         ids = {"execution": found.execution_id, "processor": found.processor_id}
         with about(**ids), _looked_at_again(found):
             self._take_finding(found)
 
-    def spawn(self, found: Incarnation) -> None:
+    def spawn(self, found: HostedIncarnation) -> None:
         """Starts its warden; one that can't be started is its end."""
         try:
             process, exited = spawn_warden(found.directory, self._program)
@@ -100,7 +100,7 @@ class IncarnationWatch:
         self._roster.tell()
         self.wake()
 
-    def stop(self, found: Incarnation) -> None:
+    def stop(self, found: HostedIncarnation) -> None:
         """Asks its warden to end it, and sees to its end when that is late."""
         if found.state == inc.RUNNING:
             found.state = inc.STOPPING
@@ -111,7 +111,7 @@ class IncarnationWatch:
             found.warden.send(15)
         self.wake()
 
-    def discard(self, found: Incarnation, why: str) -> None:
+    def discard(self, found: HostedIncarnation, why: str) -> None:
         """Kills one that is parked; raises as `parking.discard` does."""
         try:
             parking.discard(found, self._monotonic(), why)
@@ -126,7 +126,7 @@ class IncarnationWatch:
                 found.kill_at = self._monotonic() + WARDEN_MARGIN_S
         self.wake()
 
-    def _take_finding(self, found: Incarnation) -> None:
+    def _take_finding(self, found: HostedIncarnation) -> None:
         left, now = self._lease.left_s(), self._monotonic()
         finding = examine(found, boot_id=self._boot_id, lease_left_s=left, now=now)
         if finding is None:

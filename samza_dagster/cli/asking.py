@@ -16,7 +16,7 @@ from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.model import PlacementResponse, StatusCode
 
 if TYPE_CHECKING:
-    from samza_dagster.client import Asked, PlacementClient, Plan
+    from samza_dagster.client import PlacementClient, Plan, Request
     from samza_dagster.client.checks import Permitted
 
 _EXIT = {StatusCode.SUCCEEDED: 0, StatusCode.FAILED: 1, StatusCode.BAD_REQUEST: 2}
@@ -90,7 +90,7 @@ class Asking:
     def carry_out(
         self,
         plan: Callable[[PlacementClient], Plan],
-        ask: Callable[[PlacementClient, str], Asked],
+        ask: Callable[[PlacementClient, str], Request],
     ) -> None:
         """Asks, or shows the plan in a dry run, and ends the command."""
         if self.dry_run:
@@ -107,11 +107,11 @@ class Asking:
 
     def ask(
         self,
-        ask: Callable[[PlacementClient, str], Asked],
+        ask: Callable[[PlacementClient, str], Request],
         *,
         until: Callable[[PlacementResponse], bool] | None = None,
         then: str = "",
-    ) -> tuple[Asked, list[PlacementResponse]]:
+    ) -> tuple[Request, list[PlacementResponse]]:
         """Asks, waits for the end (or what `until` accepts), shows both and returns them.
 
         `then` is the UUID of a request that is waited for next, after a good end.
@@ -165,7 +165,7 @@ class Asking:
 
     def _show(
         self,
-        request: Asked,
+        request: Request,
         responses: Sequence[PlacementResponse],
         uuid: str,
         written: bool,

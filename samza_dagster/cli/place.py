@@ -25,7 +25,7 @@ from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import ANY_HOST
 
 if TYPE_CHECKING:
-    from samza_dagster.client import Asked, PlacementClient
+    from samza_dagster.client import PlacementClient, Request
 
 
 @click.command()
@@ -76,7 +76,7 @@ def place(
             )
         )
 
-    def ask(client: PlacementClient, uuid: str) -> Asked:
+    def ask(client: PlacementClient, uuid: str) -> Request:
         if hold:
             return client.reserve(
                 processor,

@@ -204,7 +204,7 @@ def _show(snapshot: FleetSnapshot, *, as_json: bool) -> None:
         }
         click.echo(json.dumps(line, ensure_ascii=False))
         return
-    ready = sum(row["stand"] == "ready" for row in snapshot.rows("standby_readiness"))
+    ready = sum(row["status"] == "ready" for row in snapshot.rows("standby_readiness"))
     counts = snapshot.counts
     click.echo(
         f"{snapshot.at:%Y-%m-%d %H:%M:%S} UTC: {counts['container_locality']:,} containers,"

@@ -12,7 +12,7 @@ import click
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.cli.watching import watch_options, watched
-from samza_dagster.client.requests import Asked
+from samza_dagster.client.requests import Request
 from samza_dagster.client.signs_of_life import SignsOfLife, known_life, looked_for
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata.resource_manager import RUNNING
@@ -304,7 +304,7 @@ def _show_request(client: PlacementClient, uuid: str, as_json: bool) -> bool:
     """Whether it has no end yet."""
     with busy("Reading the request …"):
         placed = client.request(uuid)
-        request = Asked.of(uuid, placed, "place") if placed else client.own_request(uuid)
+        request = Request.of(uuid, placed, "place") if placed else client.own_request(uuid)
         response = client.response(uuid)
     if request is None and response is None:
         raise InvalidInput(

@@ -3,7 +3,7 @@
 from samza_dagster.client.checkpoints import ProcessorProgress, TaskProgress
 from samza_dagster.client.placement_client import PlacementClient
 from samza_dagster.client.plan import Plan
-from samza_dagster.client.requests import Asked
+from samza_dagster.client.requests import Request
 from samza_dagster.client.verdicts import HostVerdict
 from samza_dagster.client.views import (
     ActionView,
@@ -20,7 +20,6 @@ from samza_dagster.client.views import (
 
 __all__ = [
     "ActionView",
-    "Asked",
     "FailoverView",
     "HostVerdict",
     "HostView",
@@ -34,5 +33,6 @@ __all__ = [
     "ProcessorProgress",
     "ProcessorView",
     "ReplicaLag",
+    "Request",
     "TaskProgress",
 ]

@@ -35,7 +35,13 @@ from samza_dagster.client.readiness import (
     standbys_about,
     standbys_now,
 )
-from samza_dagster.client.requests import Asked, PlaceOptions, RequestWriter, Wanted, canonical_uuid
+from samza_dagster.client.requests import (
+    PlaceOptions,
+    Request,
+    RequestWriter,
+    Wanted,
+    canonical_uuid,
+)
 from samza_dagster.client.responses import terminal
 from samza_dagster.client.views import (
     ActionView,
@@ -129,7 +135,9 @@ class PlacementClient:
         notices = self.standbys_now(processor_id).notices
         return replace(plan, notices=(*plan.notices, *notices))
 
-    def place(self, processor_id: str, destination: str, **options: Unpack[PlaceOptions]) -> Asked:
+    def place(
+        self, processor_id: str, destination: str, **options: Unpack[PlaceOptions]
+    ) -> Request:
         """Writes one placement request, after every rule that can be checked was; returns it as written.
 
         Where any legal host is taken instead (`Permitted`), the request says `ANY_HOST`, or the host
@@ -149,7 +157,7 @@ class PlacementClient:
         deployment_id: str | None = None,
         request_expiry_s: float | None = None,
         uuid: str | None = None,
-    ) -> Asked:
+    ) -> Request:
         """Asks for a move that waits, once its destination is held, for a `commit`.
 
         The container isn't touched before. Without a commit or release it ends FAILED after
@@ -164,15 +172,15 @@ class PlacementClient:
             request_expiry_s=request_expiry_s,
         )
 
-    def commit(self, reservation: str, *, uuid: str | None = None) -> Asked:
+    def commit(self, reservation: str, *, uuid: str | None = None) -> Request:
         """Lets a held reservation go on: stop, then start on the host that is held."""
         return self.ask_about(RequestKind.COMMIT, reservation, uuid)
 
-    def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
+    def release(self, reservation: str, *, uuid: str | None = None) -> Request:
         """Gives a held reservation back; its container was never touched."""
         return self.ask_about(RequestKind.RELEASE, reservation, uuid)
 
-    def cancel(self, request: str, *, uuid: str | None = None) -> Asked:
+    def cancel(self, request: str, *, uuid: str | None = None) -> Request:
         """Ends a request that waits or reserves; refused once its container is being stopped."""
         return self.ask_about(RequestKind.CANCEL, request, uuid)
 
@@ -183,7 +191,7 @@ class PlacementClient:
         *,
         request_expiry_s: float | None = None,
         uuid: str | None = None,
-    ) -> Asked:
+    ) -> Request:
         """Spins up one more standby of an active, on a host or on any legal one."""
         return self._requests.ask(
             RequestKind.START_STANDBY,
@@ -193,7 +201,7 @@ class PlacementClient:
             request_expiry_s=request_expiry_s,
         )
 
-    def stop_standby(self, processor_id: str, *, uuid: str | None = None) -> Asked:
+    def stop_standby(self, processor_id: str, *, uuid: str | None = None) -> Request:
         """Stops a standby and removes it from the job; an active's id stands for its only one."""
         return self._requests.ask(
             RequestKind.STOP_STANDBY, lambda view: check_stop_standby(view, processor_id), uuid=uuid
@@ -201,7 +209,7 @@ class PlacementClient:
 
     def fail_over(
         self, processor_id: str, *, uuid: str | None = None, execution_id: str | None = None
-    ) -> Asked:
+    ) -> Request:
         """Moves an active onto the host of the standby soonest ready, which gives way.
 
         With `execution_id` only while the active is that incarnation: the coordinator
@@ -223,7 +231,7 @@ class PlacementClient:
         target = canonical_uuid(request)
         return check_about(self.view(), kind, target, self.response(target))
 
-    def ask_about(self, kind: RequestKind, request: str, uuid: str | None = None) -> Asked:
+    def ask_about(self, kind: RequestKind, request: str, uuid: str | None = None) -> Request:
         """Commits, releases or cancels another request, by its UUID."""
         target = canonical_uuid(request)
 
@@ -237,11 +245,11 @@ class PlacementClient:
         """The request in the coordinator stream while no coordinator has taken it; None after that."""
         return self._requests.placement.read_request(canonical_uuid(uuid))
 
-    def own_request(self, uuid: str) -> Asked | None:
+    def own_request(self, uuid: str) -> Request | None:
         """The request of our own while no coordinator has taken it; None after that."""
         asked = canonical_uuid(uuid)
         found = self._requests.mail().requests.get(asked)
-        return None if found is None else Asked.of(asked, found)
+        return None if found is None else Request.of(asked, found)
 
     def asked_before(self, uuids: Collection[str]) -> frozenset[str]:
         """Those of these requests that were asked, be they answered or not; one reading for all."""

@@ -90,7 +90,7 @@ def standbys_now(
             lines.append(f"{standby}: {newest.unused[standby]}: it isn't used")
         elif standby in newest.standbys:
             found = newest.takeover(standby, left[standby]) if standby in left else None
-            judged = newest.standbys[standby].stand.value
+            judged = newest.standbys[standby].status.value
             lines.append(f"{standby}: {judged} when last judged; {_waits(found)}")
     return StandbysNow(tuple(soonest_ready(newest, left, standbys)), tuple(lines))
 

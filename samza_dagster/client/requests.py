@@ -27,7 +27,7 @@ from samza_dagster.model.own_requests import OwnRequest, RequestKind
 
 
 @dataclass(frozen=True)
-class Asked(View):
+class Request(View):
     """What was asked, under which UUID. Times in ms.
 
     `refers_to` is another request's UUID. `execution_id`: the incarnation that a fail-over is
@@ -92,7 +92,7 @@ def canonical_uuid(uuid: str | None) -> str:
 
 
 def _require_same(
-    known: Asked, kind: RequestKind, processor_id: str | None, destination: str | None = None
+    known: Request, kind: RequestKind, processor_id: str | None, destination: str | None = None
 ) -> None:
     """Raises `Refused` when the UUID of `known` was given for another request; None: any."""
     if (
@@ -200,7 +200,7 @@ class RequestWriter:
         uuid: str | None = None,
         on_notice: Callable[[str], object] = lambda _: None,
         **permitted: Unpack[Permitted],
-    ) -> Asked:
+    ) -> Request:
         """Writes a placement, unless its UUID is known already; see `PlacementClient.place`."""
         kind, expiry = RequestKind.PLACE, expiry_ms(request_expiry_s)
         self._job.store.prepare_writes()  # beside the reads that come first
@@ -209,7 +209,7 @@ class RequestWriter:
         if known is not None:
             chosen = known.destination_host not in DESTINATION_WORDS - {ANY_HOST}
             is_any = chosen and (permitted.get("or_any_legal") or destination == ANY_HOST)
-            before = Asked.of(asked, known, kind.value)
+            before = Request.of(asked, known, kind.value)
             _require_same(before, kind, processor_id, None if is_any else destination)
             return before
         view, state = self._job.read()
@@ -221,7 +221,7 @@ class RequestWriter:
             beyond = permitted.get("beyond_budget", False)
             if spent := check_budget(view, processor_id, beyond_budget=beyond):
                 on_notice(spent)
-        request = Asked(
+        request = Request(
             uuid=asked,
             kind=kind.value,
             processor_id=processor_id,
@@ -254,7 +254,7 @@ class RequestWriter:
         uuid: str | None = None,
         deployment_id: str | None = None,
         request_expiry_s: float | None = None,
-    ) -> Asked:
+    ) -> Request:
         """Writes a request of our own as `check` says it is wanted, unless the UUID is known already.
 
         `processor_id` is what a known request of this UUID must be for.
@@ -269,7 +269,7 @@ class RequestWriter:
         mail = state.mail if state is not None else OwnMail()
         known = mail.requests.get(asked) or mail.responses.get(asked)
         if known is not None:
-            before = Asked.of(asked, known)
+            before = Request.of(asked, known)
             _require_same(before, kind, processor_id)
             return before if before.kind else replace(before, kind=kind.value)
         wanted, mailbox = check(view), self.mailbox()
@@ -288,4 +288,4 @@ class RequestWriter:
             self.written[asked] = Written(True, mailbox.end_position())
             with _perhaps_written(asked):
                 mailbox.write(asked, request)
-        return Asked.of(asked, request)
+        return Request.of(asked, request)

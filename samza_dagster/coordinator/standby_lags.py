@@ -17,7 +17,7 @@ from samza_dagster.lag import (
     last_of,
     records_behind,
     stalled_for_ms,
-    stands_since,
+    stalled_since,
     time_to_ready,
 )
 from samza_dagster.metadata.job_topics import OffsetRange
@@ -262,6 +262,6 @@ def _part(
         last.clear()
     last.append(place)
     before, seen = report.stands.get(part.gauge), replace(place, at_ms=report.seen_ms)
-    since = stands_since(None if before is None else before.since, seen)
+    since = stalled_since(None if before is None else before.since, seen)
     report.stands[part.gauge] = _Stand(since, seen)
     return records, time_to_ready(tuple(last), writes_go_on=False)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         last_of,
         pace,
         stalled_for_ms,
-        stands_since,
+        stalled_since,
         time_to_ready,
     )
     from samza_dagster.lag.newest import (
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     )
     from samza_dagster.lag.past import Kept, Past, PastError, back_test, pasts, ready_at_ms
     from samza_dagster.lag.readiness import (
-        Replica,
         ReplicaReadiness,
+        ReplicaReports,
         StandbyReadiness,
         replica_readiness,
         standby_readiness,
@@ -53,8 +53,8 @@ if TYPE_CHECKING:
         restore_forecast,
         speeds,
     )
-    from samza_dagster.lag.reports import Course, Report, course
-    from samza_dagster.lag.stand import Bounds, Stand, Standing, of_standby, standing
+    from samza_dagster.lag.reports import Course, ReplicaReport, course
+    from samza_dagster.lag.status import Bounds, Judgement, StandbyStatus, judge, of_standby
 
 __all__ = [
     "GOOD_FOR_MS",
@@ -70,6 +70,7 @@ __all__ = [
     "Heard",
     "HostClock",
     "HostLoss",
+    "Judgement",
     "Kept",
     "LostContainer",
     "NewestReadiness",
@@ -78,14 +79,13 @@ __all__ = [
     "Past",
     "PastError",
     "Published",
-    "Replica",
     "ReplicaReadiness",
-    "Report",
+    "ReplicaReport",
+    "ReplicaReports",
     "RestoreForecast",
     "Speeds",
-    "Stand",
     "StandbyReadiness",
-    "Standing",
+    "StandbyStatus",
     "StorePart",
     "all_silent",
     "back_test",
@@ -95,6 +95,7 @@ __all__ = [
     "forecast",
     "heard",
     "host_losses",
+    "judge",
     "last_of",
     "newest_readiness",
     "newest_reports",
@@ -111,14 +112,13 @@ __all__ = [
     "soonness",
     "speeds",
     "stalled_for_ms",
+    "stalled_since",
     "standby_readiness",
-    "standing",
-    "stands_since",
     "time_to_ready",
     "times_to_ask",
 ]
 
-_LATE = ("forecasting", "newest", "past", "readiness", "recovery", "reports", "stand")
+_LATE = ("forecasting", "newest", "past", "readiness", "recovery", "reports", "status")
 
 
 def __getattr__(name: str) -> Any:

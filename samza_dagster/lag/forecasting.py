@@ -203,7 +203,7 @@ def last_of(forecasts: Iterable[Forecast | None]) -> Forecast | None:
     )
 
 
-def stands_since(before: Applied | None, newest: Applied) -> Applied | None:
+def stalled_since(before: Applied | None, newest: Applied) -> Applied | None:
     """The first sample since which nothing was applied; None for one that has caught up.
 
     `before` is what this gave for the sample before.
@@ -216,7 +216,7 @@ def stands_since(before: Applied | None, newest: Applied) -> Applied | None:
 
 
 def stalled_for_ms(since: Applied | None, newest: Applied) -> int:
-    """How long it has applied nothing while its changelog grew; `since` of `stands_since`.
+    """How long it has applied nothing while its changelog grew; `since` of `stalled_since`.
 
     A changelog that doesn't grow proves nothing: its last offsets may be transaction
     markers, which nobody ever applies.

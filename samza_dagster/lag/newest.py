@@ -15,7 +15,7 @@ from typing import Any
 
 from samza_dagster.lag.forecasting import Forecast, Pace, forecast, last_of
 from samza_dagster.lag.readiness import StandbyReadiness
-from samza_dagster.lag.stand import Stand
+from samza_dagster.lag.status import StandbyStatus
 
 VERSION = 1
 PACES_GOOD_FOR_MS = 900_000
@@ -38,7 +38,7 @@ class Published:
     standby: str
     as_of_ms: int
     good_for_ms: int
-    stand: Stand
+    status: StandbyStatus
     why: str
     paces: Mapping[Part, Pace]
 
@@ -133,7 +133,7 @@ def _value(row: StandbyReadiness, as_of_ms: int, good_for_ms: int) -> bytes:
         "version": VERSION,
         "as_of_ms": as_of_ms,
         "good_for_ms": good_for_ms,
-        "stand": row.stand.value,
+        "status": row.status.value,
         "why": row.why,
         "left": row.left,
         "lag_s": row.lag_s,
@@ -168,7 +168,7 @@ def _read(standby: str, value: bytes) -> Published | None:
             standby=standby,
             as_of_ms=int(fields["as_of_ms"]),
             good_for_ms=min(max(0, int(fields["good_for_ms"])), LONGEST_GOOD_MS),
-            stand=Stand(fields["stand"]),
+            status=StandbyStatus(fields["status"]),
             why=str(fields["why"]),
             paces={
                 (str(part["task"]), str(part["store"]), int(part["partition"])): _pace(part)

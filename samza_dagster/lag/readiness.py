@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 from samza_dagster.lag.forecasting import Errors, Forecast, Pace, forecast, last_of, pace
 from samza_dagster.lag.past import ready_at_ms
-from samza_dagster.lag.reports import Report, course
-from samza_dagster.lag.stand import Bounds, Stand, Standing, of_standby, standing
+from samza_dagster.lag.reports import ReplicaReport, course
+from samza_dagster.lag.status import Bounds, Judgement, StandbyStatus, judge, of_standby
 
 PACED_BY = 12
 """The newest reports of a replica that its pace is told by."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class ReplicaReports:
     """One store partition of a standby: what it has reported, in order of time.
 
-    `silent_ms` and `reason` are those of `standing`.
+    `silent_ms` and `reason` are those of `judge`.
     """
 
     standby: str
@@ -26,7 +26,7 @@ class Replica:
     task: str
     store: str
     partition: int
-    reports: tuple[Report, ...]
+    reports: tuple[ReplicaReport, ...]
     silent_ms: int = 0
     reason: str = ""
 
@@ -49,7 +49,7 @@ class ReplicaReadiness:
     task: str
     store: str
     partition: int
-    stand: Stand
+    status: StandbyStatus
     why: str
     left: int | None
     lag_s: float | None
@@ -64,7 +64,7 @@ class StandbyReadiness:
 
     standby: str
     host: str | None
-    stand: Stand
+    status: StandbyStatus
     why: str
     left: int | None
     lag_s: float | None
@@ -73,12 +73,12 @@ class StandbyReadiness:
 
 
 def replica_readiness(
-    replica: Replica, bounds: Bounds, errors: Errors | None = None
+    replica: ReplicaReports, bounds: Bounds, errors: Errors | None = None
 ) -> ReplicaReadiness:
     """Of one store partition. `errors` are those of its job's past forecasts (`back_test`)."""
     known = course(replica.reports)
-    verdict = standing(known, replica.silent_ms, bounds, replica.reason)
-    is_known = verdict.stand not in (Stand.UNKNOWN, Stand.SILENT)
+    verdict = judge(known, replica.silent_ms, bounds, replica.reason)
+    is_known = verdict.status not in (StandbyStatus.UNKNOWN, StandbyStatus.SILENT)
     left = known.samples[-1].behind if is_known else None
     its_pace = pace(known.samples[-PACED_BY:]) if is_known else None
     ready = since_ms = None
@@ -90,7 +90,7 @@ def replica_readiness(
         task=replica.task,
         store=replica.store,
         partition=replica.partition,
-        stand=verdict.stand,
+        status=verdict.status,
         why=verdict.why,
         left=left,
         lag_s=verdict.lag_s,
@@ -101,7 +101,7 @@ def replica_readiness(
 
 
 def standby_readiness(
-    replicas: Iterable[Replica],
+    replicas: Iterable[ReplicaReports],
     bounds: Bounds,
     errors: Errors | None = None,
     *,
@@ -111,7 +111,7 @@ def standby_readiness(
 
     A part of which nothing is known makes its own standby unknown, and no other.
     """
-    of: dict[str, list[Replica]] = {}
+    of: dict[str, list[ReplicaReports]] = {}
     for replica in replicas:
         of.setdefault(replica.standby, []).append(replica)
     rows = [_of_one(standby, mine, bounds, errors) for standby, mine in of.items()]
@@ -120,7 +120,7 @@ def standby_readiness(
             verdict = of_standby({})
             rows.append(
                 StandbyReadiness(
-                    *(standby, host, verdict.stand, verdict.why, 0, verdict.lag_s),
+                    *(standby, host, verdict.status, verdict.why, 0, verdict.lag_s),
                     forecast(0, None),
                 )
             )
@@ -128,17 +128,17 @@ def standby_readiness(
 
 
 def _of_one(
-    standby: str, replicas: list[Replica], bounds: Bounds, errors: Errors | None
+    standby: str, replicas: list[ReplicaReports], bounds: Bounds, errors: Errors | None
 ) -> StandbyReadiness:
     parts = {one.name: replica_readiness(one, bounds, errors) for one in replicas}
     worst = of_standby(
-        {name: Standing(part.stand, part.why, part.lag_s) for name, part in parts.items()}
+        {name: Judgement(part.status, part.why, part.lag_s) for name, part in parts.items()}
     )
     lefts = [part.left for part in parts.values() if part.left is not None]
     return StandbyReadiness(
         standby=standby,
         host=replicas[0].host,
-        stand=worst.stand,
+        status=worst.status,
         why=worst.why,
         left=sum(lefts) if len(lefts) == len(parts) else None,
         lag_s=worst.lag_s,

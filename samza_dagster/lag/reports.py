@@ -14,7 +14,7 @@ from samza_dagster.lag.records import records_behind
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReplicaReport:
     """One report of a replica, and where its changelog began and ended when it came.
 
     `process` tells one process from another: its execution id, or its host where there is none.
@@ -40,7 +40,7 @@ class Course:
     unknown_because: str = ""
 
 
-def course(reports: Iterable[Report]) -> Course:
+def course(reports: Iterable[ReplicaReport]) -> Course:
     """What can be compared of reports in order of time.
 
     What another process reported before tells nothing of the one that is there, nor does what was
@@ -48,7 +48,7 @@ def course(reports: Iterable[Report]) -> Course:
     process tells its former offset until it applies anything of the new topic.
     """
     samples: list[Applied] = []
-    newest: Report | None = None
+    newest: ReplicaReport | None = None
     of_former: int | None = None
     unknown = "no-observation"
     for report in reports:

@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import ExitStack, closing
 from typing import Self
 
 from samza_dagster.errors import MalformedRecord, Unreachable
@@ -64,7 +65,7 @@ class KafkaMetadataStore:
         self._written_ms: dict[str, dict[str, int]] = {}
         self._reader: TopicReader | None = None
         self._writer = RecordWriter(self._cluster, topic, self._end, timeout_s=timeout_s)
-        self._tails: list[TopicTail] = []
+        self._tails = ExitStack()
 
     @classmethod
     def of(
@@ -173,14 +174,11 @@ class KafkaMetadataStore:
 
         start = end if since is None else max(since, 0)
         tail = TopicTail(self._cluster, self._topic, start, on_record, committed_only=False)
-        self._tails.append(tail)
-        return tail
+        return self._tails.enter_context(closing(tail))
 
     def close(self) -> None:
         """Ends all watches and releases connections."""
-        tails, self._tails = self._tails, []
-        for tail in tails:
-            tail.close()
+        self._tails.close()
         with self._view_lock:
             self._forget_view()
             self._view, self._written_ms = {}, {}

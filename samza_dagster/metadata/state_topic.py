@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, Self, cast
 
@@ -222,7 +222,7 @@ class StateReader:
         self._topic = topic
         self._timeout_s = timeout_s
         self._end = TopicEnd(self._cluster, topic)
-        self._tails: list[TopicTail] = []
+        self._tails = ExitStack()
 
     @classmethod
     def of(cls, connection: Connection, *, timeout_s: float = 10.0, keep: bool = False) -> Self:
@@ -309,14 +309,11 @@ class StateReader:
         end = self._end.offset(self._timeout_s, committed_only=True)
         start = end if from_position is None else max(from_position, 0)
         tail = TopicTail(self._cluster, self._topic, start, deliver, committed_only=True)
-        self._tails.append(tail)
-        return tail
+        return self._tails.enter_context(closing(tail))
 
     def close(self) -> None:
         """Ends all watches and releases connections."""
-        tails, self._tails = self._tails, []
-        for tail in tails:
-            tail.close()
+        self._tails.close()
         with self._lock:
             self._forget()
         self._end.close()

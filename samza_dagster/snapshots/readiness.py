@@ -13,7 +13,8 @@ from samza_dagster.lag import (
     Errors,
     FirstSince,
     Forecast,
-    Report,
+    ReplicaReport,
+    ReplicaReports,
     Speeds,
     StandbyReadiness,
     StorePart,
@@ -22,7 +23,6 @@ from samza_dagster.lag import (
     restore_forecast,
     standby_readiness,
 )
-from samza_dagster.lag import Replica as Standby
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model.naming import active_task_of, group_of
 from samza_dagster.snapshots.job import ACTIVE, STANDBY, Job
@@ -63,7 +63,7 @@ def with_readiness(
     for one, row in every:
         part = parts.get((one.task.name, one.store.store))
         if part is not None:
-            row["stand"], row["why"] = part.stand.value, part.why
+            row["status"], row["why"] = part.status.value, part.why
             row["lag_s"] = part.lag_s
             if part.pace is not None:
                 row["apply_per_s"] = part.pace.apply_per_s
@@ -97,8 +97,8 @@ def times_asked(every: Iterable[Replica]) -> set[tuple[str, int, int]]:
 
 def _standby(
     one: Replica, row: Row, first_since: FirstSince, silences_ms: Mapping[str, int]
-) -> Standby:
-    return Standby(
+) -> ReplicaReports:
+    return ReplicaReports(
         standby=one.task.processor,
         host=one.host,
         task=one.task.name,
@@ -110,7 +110,7 @@ def _standby(
     )
 
 
-def _reports(one: Replica, row: Row, first_since: FirstSince) -> Iterator[Report]:
+def _reports(one: Replica, row: Row, first_since: FirstSince) -> Iterator[ReplicaReport]:
     """Its reports, with where the changelog ended when they came.
 
     Of the oldest and the newest that is known, between these it is taken to have grown evenly: to ask
@@ -128,7 +128,7 @@ def _reports(one: Replica, row: Row, first_since: FirstSince) -> Iterator[Report
         end = newest_end if said is came[-1] else oldest_end + round(per_ms * (at_ms - oldest_ms))
         if applied is not None and applied < newest_end:
             end = max(end, applied + 1)
-        yield Report(at_ms, said.process or said.host or "", applied, one.span.start, end)
+        yield ReplicaReport(at_ms, said.process or said.host or "", applied, one.span.start, end)
 
 
 def _readiness_row(standby: StandbyReadiness, rows: Sequence[Row]) -> Row:
@@ -138,7 +138,7 @@ def _readiness_row(standby: StandbyReadiness, rows: Sequence[Row]) -> Row:
         "active_id": group_of(standby.standby),
         "host": standby.host,
         "replicas": len(rows),
-        "stand": standby.stand.value,
+        "status": standby.status.value,
         "why": standby.why,
         "lag_records": _sum(row["lag_records"] for row in rows),
         "lag_bytes": _sum(row["lag_bytes"] for row in rows),

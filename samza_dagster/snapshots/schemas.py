@@ -31,9 +31,9 @@ _UNKNOWN = (
     "be), former-host (the newest observation is of another host than the processor's), beyond-end "
     "(applied in a changelog that was deleted or cut since); null when lag_records is known"
 )
-_STAND = (
-    "ready, unproven (small, but not for long enough), growing, behind, stands-still, silent, unknown; "
-    "see `lag.Stand`"
+_STATUS = (
+    "ready, unproven (small, but not for long enough), growing, behind, stalled, silent, unknown; "
+    "see `lag.StandbyStatus`"
 )
 
 
@@ -99,8 +99,8 @@ CHANGELOG_LAG = (
     Column("lag_s", "double", "seconds that it needs for them if nothing more is written; null: unknown"),
     Column("apply_per_s", "double", "offsets a second that it applies; null: none was seen"),
     Column("write_per_s", "double", "offsets a second written meanwhile; null: none was seen"),
-    Column("stand", "string", f"of a standby: {_STAND}"),
-    Column("why", "string", "why it stands so"),
+    Column("status", "string", f"of a standby: {_STATUS}"),
+    Column("why", "string", "why it has this status"),
     *_forecast("ready_in_s", "ready", "seconds until lag_s is within the limit; null: unknown, or never"),
     Column("ready_spread", "double", "standard deviation of the rate behind ready_in_s, as a part of it"),
     Column("ready_since", "timestamp", "when that process was within the limit first; null: never yet"),
@@ -113,8 +113,8 @@ STANDBY_READINESS = (
     Column("active_id", "string", "active container whose state it holds"),
     Column("host", "string", "host that it last reported; null: never"),
     Column("replicas", "int", "store partitions that it holds"),
-    Column("stand", "string", f"of its worst replica: {_STAND}"),
-    Column("why", "string", "why it stands so"),
+    Column("status", "string", f"of its worst replica: {_STATUS}"),
+    Column("why", "string", "why it has this status"),
     Column("lag_records", "bigint", "sum over its replicas; null: unknown of one"),
     Column("lag_bytes", "bigint", "sum over its replicas; null: unknown of one"),
     Column("lag_s", "double", "of the worst replica, in seconds; null: unknown"),

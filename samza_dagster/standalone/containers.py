@@ -18,7 +18,7 @@ from pathlib import Path
 
 from samza_dagster.agent import container_server, hosts_file, procfs
 from samza_dagster.agent.ending import HOW_LEASE
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.lease import Grant, Now
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.reservations import ResourceLedger
@@ -248,7 +248,7 @@ class Containers:
             for _, found in dead:
                 self._tell_of_end(found)
 
-    def _tell_of_end(self, found: Incarnation) -> None:
+    def _tell_of_end(self, found: HostedIncarnation) -> None:
         end = found.read_end() or {}
         if end.get("how") == HOW_LEASE:
             _log.warning("%s has ended: its lease was over", found.execution_id)

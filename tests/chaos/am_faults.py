@@ -49,7 +49,7 @@ class Fault:
         replaced, gone = ("coordinator-replaced", "job"), ("coordinator-gone", "coordinator")
         return {
             FREEZE: frozenset({("silent", self.subject)}),
-            STOP_APPLYING: frozenset({("standby-stands", self.subject)}),
+            STOP_APPLYING: frozenset({("standby-stalled", self.subject)}),
             KILL_NODE: frozenset({("host-sick", chosen)}),
             KILL_AM: frozenset({replaced, gone}),
             KILL_JOB: frozenset({("job-dead", "job")}),

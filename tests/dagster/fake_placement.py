@@ -23,7 +23,7 @@ from samza_dagster.client import PlacementClient
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.checks import check_budget, find_processor, legal_destination
 from samza_dagster.client.readiness import StandbysNow, standbys_now
-from samza_dagster.client.requests import Asked, Wanted
+from samza_dagster.client.requests import Request, Wanted
 from samza_dagster.client.responses import never_answered, terminal
 from samza_dagster.client.views import JobView, ReplicaLag, over_with
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
@@ -93,7 +93,7 @@ class FakeClient(PlacementClient):
         uuid: str,
         request_expiry_s: float | None = None,
         **_: Any,
-    ) -> Asked:
+    ) -> Request:
         """Writes a request of our own; each uuid has an effect once."""
         if kind is RequestKind.COMMIT:
             self._break("commit")
@@ -125,7 +125,7 @@ class FakeClient(PlacementClient):
         self.world.ask(kind, processor_id, destination, uuid, expiry_s or 0)
         return self.world.requests[uuid]
 
-    def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
+    def release(self, reservation: str, *, uuid: str | None = None) -> Request:
         if self.world.is_waiting(reservation):  # the coordinator takes it up meanwhile
             self.world.go_on(reservation)
         return super().release(reservation, uuid=uuid)
@@ -153,7 +153,7 @@ class FakeClient(PlacementClient):
     def request(self, uuid: str) -> PlacementRequest | None:
         return self._waiting(uuid, self.world.kinds.get(uuid) == "place")
 
-    def own_request(self, uuid: str) -> Asked | None:
+    def own_request(self, uuid: str) -> Request | None:
         found = self._waiting(uuid, self.world.kinds.get(uuid) != "place")
         return None if found is None else _as_own(RequestKind.PLACE, found)
 
@@ -249,8 +249,8 @@ class FakeClient(PlacementClient):
         self._world.closed += 1
 
 
-def _as_own(kind: RequestKind, made: PlacementRequest) -> Asked:
-    return Asked(
+def _as_own(kind: RequestKind, made: PlacementRequest) -> Request:
+    return Request(
         uuid=made.uuid,
         kind=kind.value,
         processor_id=made.processor_id,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import fake_am
 
-from samza_dagster.client.requests import Asked
+from samza_dagster.client.requests import Request
 from samza_dagster.client.views import (
     ActionView,
     CoordinatorKind,
@@ -72,7 +72,7 @@ class World:
     now_ms: int = BEGIN_MS
     asked: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
-    own: dict[str, Asked] = field(default_factory=dict)
+    own: dict[str, Request] = field(default_factory=dict)
     requests: dict[str, PlacementRequest] = field(default_factory=dict)
     answers: dict[str, list[PlacementResponse]] = field(default_factory=dict)
     committed: dict[str, str] = field(default_factory=dict)

@@ -66,7 +66,7 @@ FAULTS = (
         Fault(
             "dead restore thread",
             lambda w, p=p: w.kill_restore_thread(f"{p}-0"),
-            ("standby-stands", f"{p}-0"),
+            ("standby-stalled", f"{p}-0"),
         )
         for p in "0123"
     ),
@@ -341,7 +341,7 @@ def test_the_score_is_told_by_the_command_line_too(tmp_path: Path) -> None:
     assert said["summary"] == {"incidents": 1, "outcomes": {"open": 1}, "sooner_s_median": None}
     (one,) = said["incidents"]
     assert (one["signal"], one["subject"], one["verdict"]) == ("silent", "0", "shadow")
-    assert one["would_ms"] == one["told_ms"]
+    assert one["would_ms"] == one["reported_ms"]
 
 
 def test_a_standby_that_stood_and_was_helped_is_told_again_when_it_freezes() -> None:
@@ -350,7 +350,7 @@ def test_a_standby_that_stood_and_was_helped_is_told_again_when_it_freezes() -> 
     watching = Watching(world)
     watching.go_on(300)
     world.kill_restore_thread("1-0")
-    assert told(watching.go_on(180)) == [("standby-stands", "1-0")]
+    assert told(watching.go_on(180)) == [("standby-stalled", "1-0")]
     world.client().place("1-0", LAST_SEEN)
     watching.go_on(600)
     world.freeze("1-0")

@@ -227,7 +227,7 @@ def test_readiness_is_a_forecast_for_each_standby(stage: Stage) -> None:
     (event,) = result.get_asset_materialization_events()
     told = event.materialization.metadata
     rows = [record.data for record in told["readiness"].value.records]  # type: ignore[union-attr]
-    assert {row["standby"]: row["stand"] for row in rows} == {
+    assert {row["standby"]: row["status"] for row in rows} == {
         "0-0": "unknown",
         "1-0": "unproven",
         "2-0": "unproven",

@@ -24,7 +24,7 @@ from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.plans.conditions import Met
 from samza_dagster.orchestration.plans.move import CatchUp
-from samza_dagster.orchestration.plans.units import Kind, Limits, Step, Unit
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.waits.waiting import MET
 from tests.rig.bounce_world import earlier_restart
 
@@ -221,10 +221,10 @@ def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby
         "dg.OpExecutionContext",
         SimpleNamespace(run=ran, log=SimpleNamespace(info=lambda _: None)),
     )
-    limits = Limits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0)
+    limits = UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0)
     runner = Runner(context, FakeClient(world), "drain_host", limits, now_ms=lambda: now_ms)
     world.lag_now["0-0"] = [90_000]
-    steps = (Step("warm", Kind.WAIT_WARM, "1-0"), Step("move", Kind.PLACE, "1", "host-3"))
+    steps = (UnitStep("warm", Kind.WAIT_WARM, "1-0"), UnitStep("move", Kind.PLACE, "1", "host-3"))
     known = tuple(replace(step, processor=step.processor.replace("1", "0")) for step in steps)
     wait = runner.run(
         [Unit("1", "", "", steps, "1"), Unit("0", "", "", known, "0")], at_once=2

@@ -24,10 +24,10 @@ from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
 from samza_dagster.orchestration.operations import loop
 from samza_dagster.orchestration.operations.control import RunControl
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.plans.move import CatchUp
-from samza_dagster.orchestration.plans.units import Kind, Limits, Step, Unit
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
 
@@ -175,14 +175,16 @@ def test_a_look_takes_no_longer_at_many_requests_than_at_one(
         cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
         FakeClient(world),
         "drain_host",
-        Limits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0),
+        UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0),
         control=cast(
             "RunControl",
             SimpleNamespace(order=lambda: "abort" if waited else "", progress=lambda _: None),
         ),
     )
-    units = [Unit(p, "", "", (Step("move", Kind.PLACE, p, "host-6"),), p) for p in ("0", "1", "2")]
-    assert runner.run(units, at_once=3).end is End.ABORTED
+    units = [
+        Unit(p, "", "", (UnitStep("move", Kind.PLACE, p, "host-6"),), p) for p in ("0", "1", "2")
+    ]
+    assert runner.run(units, at_once=3).end is RunEnd.ABORTED
     assert len(world.asked) == 3
     assert sum(waited) <= loop.POLL_S
 

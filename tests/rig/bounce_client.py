@@ -10,7 +10,7 @@ from typing import Any
 
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.plan import Plan, make_plan
-from samza_dagster.client.requests import Asked
+from samza_dagster.client.requests import Request
 from samza_dagster.client.views import JobView, ReplicaLag
 from samza_dagster.errors import Refused
 from samza_dagster.lag import NewestReadiness
@@ -92,16 +92,16 @@ class BounceClient:
 
         return self._called("place", write)
 
-    def reserve(self, processor_id: str, destination: str, **more: Any) -> Asked:
-        def write(world: BounceWorld) -> Asked:
+    def reserve(self, processor_id: str, destination: str, **more: Any) -> Request:
+        def write(world: BounceWorld) -> Request:
             assert world.coordinator == "samza_dagster"
             world.ask(more["uuid"], processor_id, hold=True)
             return self._asked(world, more["uuid"])
 
         return self._called("reserve", write)
 
-    def commit(self, reservation: str, *, uuid: str | None = None) -> Asked:
-        def write(world: BounceWorld) -> Asked:
+    def commit(self, reservation: str, *, uuid: str | None = None) -> Request:
+        def write(world: BounceWorld) -> Request:
             world.advance()
             r = world.requests[reservation]
             if r.ended and not r.committed_by:
@@ -113,8 +113,8 @@ class BounceClient:
 
         return self._called("commit", write)
 
-    def release(self, reservation: str, *, uuid: str | None = None) -> Asked:
-        def write(world: BounceWorld) -> Asked:
+    def release(self, reservation: str, *, uuid: str | None = None) -> Request:
+        def write(world: BounceWorld) -> Request:
             world.advance()
             r = world.requests[reservation]
             assert r.stop_ms is None, "what was stopped can't be given back"
@@ -131,10 +131,10 @@ class BounceClient:
     def request(self, uuid: str) -> PlacementRequest | None:
         return None
 
-    def own_request(self, uuid: str) -> Asked | None:
+    def own_request(self, uuid: str) -> Request | None:
         """Written and not read yet; also stands for what waits on Samza's wire."""
 
-        def read(world: BounceWorld) -> Asked | None:
+        def read(world: BounceWorld) -> Request | None:
             world.advance()
             r = world.requests.get(uuid)
             return self._asked(world, uuid) if r is not None and not r.taken else None
@@ -213,6 +213,6 @@ class BounceClient:
     def readiness(self, lags: Collection[ReplicaLag]) -> NewestReadiness:
         return self._world.newest
 
-    def _asked(self, world: BounceWorld, uuid: str) -> Asked:
+    def _asked(self, world: BounceWorld, uuid: str) -> Request:
         r = world.requests[uuid]
-        return Asked(uuid, "place", r.processor, "LAST_SEEN", r.deployment, r.asked_ms)
+        return Request(uuid, "place", r.processor, "LAST_SEEN", r.deployment, r.asked_ms)

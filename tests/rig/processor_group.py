@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from samza_dagster.agent.incarnation import Incarnation, load_all
+from samza_dagster.agent.incarnation import HostedIncarnation, load_all
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
 from samza_dagster.model import naming
@@ -135,7 +135,7 @@ class ProcessorGroup:
 
         return until("all run what they are to", task_places, seconds=within_s)
 
-    def incarnations(self, processor_id: str) -> list[Incarnation]:
+    def incarnations(self, processor_id: str) -> list[HostedIncarnation]:
         """Those whose containers live, the parked ones not."""
         return [
             each

@@ -189,7 +189,8 @@ def test_the_newest_readiness_of_each_standby_is_published(story: Story) -> None
     rows = {(r["job_name"], r["processor_id"]): r for r in story.whole.rows("standby_readiness")}
     assert found.keys() == rows.keys()
     assert all(
-        found[at].stand == row["stand"] and found[at].why == row["why"] for at, row in rows.items()
+        found[at].status == row["status"] and found[at].why == row["why"]
+        for at, row in rows.items()
     )
     paced = {at for at, one in found.items() if one.paces}
     assert paced == {

@@ -12,8 +12,8 @@ from samza_dagster.errors import SamzaDagsterError, Unreachable
 from samza_dagster.lag import (
     Bounds,
     Part,
-    Replica,
-    Report,
+    ReplicaReport,
+    ReplicaReports,
     StandbyReadiness,
     published,
     standby_readiness,
@@ -63,14 +63,14 @@ LATE_S, LATE_TICKS = 60, 3
 COLUMNS: Mapping[str, str] = {
     "standby": "processor id",
     "host": "where it runs",
-    "stand": "of its worst store partition",
+    "status": "of its worst store partition",
     "records": "still to apply, the sum over its stores; empty: not known",
     "lag_s": "seconds that a takeover would wait for the worst of them; empty: not known",
     "ready_in_s": "seconds until lag_s is small, as it has been applying while more was written;"
     " empty: not known, or no headway",
     "soonest_s": "one of twenty is ready sooner",
     "latest_s": "one of twenty is ready later; empty: it may make no headway",
-    "why": "why it stands so",
+    "why": "why it has this status",
 }
 
 
@@ -154,17 +154,19 @@ def _pause(seconds: float, then: str, context: dg.AssetExecutionContext) -> None
 
 def readiness_of(looks: Sequence[Sequence[ReplicaLag]], bounds: Bounds) -> list[StandbyReadiness]:
     """Of each standby, by what its replicas have reported at these looks."""
-    reports: dict[Part, dict[int, Report]] = {}
+    reports: dict[Part, dict[int, ReplicaReport]] = {}
     for lag in (lag for lags in looks for lag in lags):
         if lag.lag is None or lag.end_offset is None:
             continue
         came_ms = lag.came_ms or lag.observed_at_ms or 0  # one that is seen again is no new one
         applied = lag.end_offset - 1 - lag.lag
-        report = Report(came_ms, lag.execution_id or lag.host or "", applied, 0, lag.end_offset)
+        report = ReplicaReport(
+            came_ms, lag.execution_id or lag.host or "", applied, 0, lag.end_offset
+        )
         reports.setdefault(_part(lag), {})[came_ms] = report
     return standby_readiness(
         (
-            Replica(
+            ReplicaReports(
                 *(lag.processor_id, lag.host, lag.task_name, lag.store, lag.partition),
                 reports=tuple(sorted(reports.get(_part(lag), {}).values(), key=_came)),
                 reason="" if lag.lag is not None else why_not_known([lag]),
@@ -182,7 +184,7 @@ def readiness_rows(standbys: Sequence[StandbyReadiness]) -> list[dict[str, Any]]
         {
             "standby": one.standby,
             "host": one.host,
-            "stand": one.stand.value,
+            "status": one.status.value,
             "records": one.left,
             "lag_s": one.lag_s,
             "ready_in_s": _seconds(one.ready.ready_in_ms if one.ready else None),
@@ -199,7 +201,7 @@ def _part(lag: ReplicaLag) -> Part:
     return lag.task_name, lag.store, lag.partition
 
 
-def _came(report: Report) -> int:
+def _came(report: ReplicaReport) -> int:
     return report.came_ms
 
 

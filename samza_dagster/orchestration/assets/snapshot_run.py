@@ -49,10 +49,10 @@ _SHOWN: Mapping[str, Sequence[str]] = {
     TASKS: ("task_name", "processor_id", "host", "mode", "changelog_partition"),
     CHANGELOG_LAG: (
         *("processor_id", "mode", "host", "store", "partition", "lag_records", "lag_s"),
-        *("stand", "came_at", "unknown_because"),
+        *("status", "came_at", "unknown_because"),
     ),
     READINESS: (
-        *("processor_id", "host", "stand", "ready_in_s", "ready_soonest_s", "ready_latest_s"),
+        *("processor_id", "host", "status", "ready_in_s", "ready_soonest_s", "ready_latest_s"),
         *("lag_records", "lag_s", "came_at", "why"),
     ),
     FORECAST: (
@@ -157,8 +157,8 @@ def figures(dataset: str, rows: Rows) -> dict[str, Any]:
     if dataset == READINESS:
         known = [row["ready_in_s"] for row in rows if row["ready_in_s"] is not None]
         return {
-            "ready": sum(row["stand"] == "ready" for row in rows),
-            "not_ready": sum(row["stand"] != "ready" for row in rows),
+            "ready": sum(row["status"] == "ready" for row in rows),
+            "not_ready": sum(row["status"] != "ready" for row in rows),
             "max_ready_in_s": max(known, default=0.0),
         }
     if dataset == LOSS:

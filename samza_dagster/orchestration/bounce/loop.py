@@ -16,7 +16,7 @@ from samza_dagster.orchestration.bounce.canary import CanaryWatch
 from samza_dagster.orchestration.bounce.progress import ProgressLog
 from samza_dagster.orchestration.bounce.restart import AT_WORK, Restart, on_record
 from samza_dagster.orchestration.bounce.row import Bounced, Lags, Result, planned
-from samza_dagster.orchestration.operations.loop import CanaryVerdict, End, Loop
+from samza_dagster.orchestration.operations.loop import CanaryVerdict, Loop, RunEnd
 from samza_dagster.orchestration.operations.schedule import Next, Position, UnitStatus
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.order import busy_groups, not_running, paced
@@ -101,7 +101,7 @@ class Bounce:
         self._progress.ended(ended.because, self._rows())
         return self.result(ended.end, ended.because)
 
-    def result(self, end: End, because: str) -> Result:
+    def result(self, end: RunEnd, because: str) -> Result:
         """All rows in the order of the plan, as they are now."""
         return Result(end, because, tuple(self._rows().values()))
 

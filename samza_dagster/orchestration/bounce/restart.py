@@ -19,7 +19,7 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.orchestration.bounce.row import Bounced, Lags
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatus
 from samza_dagster.orchestration.plans.bounce import ACTIVE, Patience
-from samza_dagster.orchestration.requests.asking import Reservation, write
+from samza_dagster.orchestration.requests.asking import HeldRequest, write
 from samza_dagster.orchestration.requests.step_request import (
     HELD,
     QUEUED,
@@ -104,9 +104,9 @@ class Restart:
         self._deployment = ""
 
     @property
-    def _reservation(self) -> Reservation:
+    def _reservation(self) -> HeldRequest:
         row = self.row
-        return Reservation(
+        return HeldRequest(
             self._client, self._root, self._holds, row.uuid, row.attempt, row.processor
         )
 

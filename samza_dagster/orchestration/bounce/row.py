@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import BouncePlan, Patience
 
@@ -83,10 +83,10 @@ class Lags:
 class Result:
     """What became of a bounce and of each processor."""
 
-    end: End
+    end: RunEnd
     because: str
     rows: tuple[Bounced, ...]
 
     def are(self, *statuses: UnitStatus) -> list[Bounced]:
-        """The rows that stand so."""
+        """The rows of these statuses."""
         return [row for row in self.rows if row.status in statuses]

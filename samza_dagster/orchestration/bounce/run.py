@@ -29,7 +29,7 @@ from samza_dagster.orchestration.moves.planning import (
     tag_run,
 )
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.plans.bounce import (
     ACTIVE,
     BouncePlan,
@@ -66,11 +66,7 @@ def planned(
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
-    """Decides the order, once for a chain of re-executions, and prints what will be asked of whom.
-
-    A clock's run that comes to begin in a blackout ends here, skipped; so does Dagster's own
-    retry of a bounce that hadn't begun when another one was launched.
-    """
+    """What op `plan_bounce` does."""
     instance, run = context.instance, context.run
     dark = config.why_not_at(present())
     if dark and not config.dry_run and alone.is_by_clock(instance, run):
@@ -127,10 +123,7 @@ def planned(
 def carried_out(
     context: dg.OpExecutionContext, plan: BouncePlan, samza: SamzaClientResource
 ) -> Result:
-    """Restarts one container after the other, and goes on only when it is back.
-
-    Run tag `samza/bounce-control` = `pause` or `abort` is heard within a second.
-    """
+    """What op `bounce` does."""
     instance, run = context.instance, context.run
     with errors_as_failures():
         root = control.begin(instance, run, control.RUNNING)
@@ -150,12 +143,12 @@ def carried_out(
         except BaseException as error:
             if isinstance(error, dg.DagsterExecutionInterruptedError):
                 instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
-            ended = rolling.result(End.ABORTED, "the run ended before the bounce did")
+            ended = rolling.result(RunEnd.ABORTED, "the run ended before the bounce did")
             context.log.warning(summary(plan, ended, _orders(context)))
             raise
         # Before anything that may fail. The order stays: an abort may come until the run is over.
         instance.add_run_tags(run.run_id, {control.BOUNCE: result.end.value})
-        orders, is_over = _orders(context), result.end in (End.ABORTED, End.STOPPED)
+        orders, is_over = _orders(context), result.end in (RunEnd.ABORTED, RunEnd.STOPPED)
         if is_over:
             context.log.warning(summary(plan, result, orders))  # no op comes that would tell it
         after = host_map(samza.client.view())
@@ -174,7 +167,7 @@ def summarized(
     result: Result,
     samza: SamzaClientResource,
 ) -> Iterator[dg.Output[str]]:
-    """Tells who was bounced and who wasn't, with the map of hosts and containers before and after."""
+    """What op `summarize_bounce` does."""
     orders = _orders(context)
     text = summary(plan, result, orders)
     with errors_as_failures():

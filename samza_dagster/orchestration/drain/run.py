@@ -55,7 +55,7 @@ def planned(
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
-    """Chooses for each container on the host how it leaves and where to; all together or none."""
+    """What op `plan_drain_host` does."""
     limits = config.limits(samza_policies)
     host = config.host
 
@@ -122,7 +122,7 @@ def planned(
 def drained(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
-    """Moves them, at most so many at a time; ends when none of the job is on the host."""
+    """What op `drain` does."""
 
     def then(client: PlacementClient) -> dict[str, Any]:
         if not wait_for(lambda: not still_on(client.view(), plan.subject), timeout_s=SETTLES_S):

@@ -29,7 +29,7 @@ from samza_dagster.orchestration.plans.move import (
     host_for_standby,
 )
 from samza_dagster.orchestration.requests.asking import (
-    Reservation,
+    HeldRequest,
     cancelled,
     write,
 )
@@ -313,8 +313,8 @@ class MovePhases:
         stage = next((action.stage for action in actions if action.uuid == uuid), "")
         return stage_named(stage)
 
-    def _reservation(self, uuid: str, attempt: int) -> Reservation:
-        return Reservation(self._client, self._root, self._samza.holds, uuid, attempt)
+    def _reservation(self, uuid: str, attempt: int) -> HeldRequest:
+        return HeldRequest(self._client, self._root, self._samza.holds, uuid, attempt)
 
 
 def _asker(request: Outcome) -> str:

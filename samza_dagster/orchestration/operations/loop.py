@@ -16,7 +16,7 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.operations.schedule import (
     UNDER_WAY,
     Next,
-    Phase,
+    OperationPhase,
     Position,
     UnitStatus,
     what_next,
@@ -29,7 +29,7 @@ POLL_S = 0.25
 PAUSE, ABORT = "pause", "abort"
 
 
-class End(StrEnum):
+class RunEnd(StrEnum):
     """How an operation's run ended, as run tag `samza/bounce` has it."""
 
     DONE = "done"
@@ -43,7 +43,7 @@ class End(StrEnum):
 class OperationEnded:
     """The end of a run's part; `wait` is what a sensor goes on with."""
 
-    end: End
+    end: RunEnd
     because: str
     wait: Wait | None = None
 
@@ -148,7 +148,7 @@ class Loop:
         order = self._control()
         if order == ABORT:
             work.give_back()
-            return OperationEnded(End.ABORTED, "it was aborted")
+            return OperationEnded(RunEnd.ABORTED, "it was aborted")
         work.look(now)
         position = work.position(now)
         if order == PAUSE:
@@ -160,17 +160,17 @@ class Loop:
         todo = replace(todo, ends_ms=self._ends_ms(todo, position, now))
         wait = work.decided(todo, now)
         if wait is not None:
-            return OperationEnded(End.WAITING, "it waits without a run", wait)
-        if todo.phase is Phase.ENDED:
+            return OperationEnded(RunEnd.WAITING, "it waits without a run", wait)
+        if todo.phase is OperationPhase.ENDED:
             return _ended(position, order, todo.because)
         if todo.ends_ms is None or now <= todo.ends_ms:
             return None
         limit = f"{self._patience_s:g} s"
-        return OperationEnded(End.STOPPED, f"nobody may be touched for {limit}: {todo.because}")
+        return OperationEnded(RunEnd.STOPPED, f"nobody may be touched for {limit}: {todo.because}")
 
     def _what_next(self, position: Position, now: int) -> Next:
         todo = what_next(self._order, self._schedule, position, now)
-        if todo.phase is not Phase.JUDGING:
+        if todo.phase is not OperationPhase.JUDGING:
             return todo
         verdict = self._work.judge(now)
         if verdict.passed is None:
@@ -185,7 +185,12 @@ class Loop:
     def _ends_ms(self, todo: Next, position: Position, now: int) -> int | None:
         """When an operation ends that may touch nobody now, if it may touch nobody until then."""
         flying = position.are(*UNDER_WAY)
-        if todo.phase is not Phase.BOUNCING or todo.ask or flying or todo.until_ms is not None:
+        if (
+            todo.phase is not OperationPhase.BOUNCING
+            or todo.ask
+            or flying
+            or todo.until_ms is not None
+        ):
             self._idle_since = None
             return None
         self._idle_since = self._idle_since or now
@@ -202,7 +207,7 @@ class Loop:
 
 def _ended(position: Position, order: str, because: str) -> OperationEnded:
     if len(position.are(UnitStatus.BACK, UnitStatus.GONE)) == len(position.statuses):
-        return OperationEnded(End.DONE, "all are back")
+        return OperationEnded(RunEnd.DONE, "all are back")
     if order == PAUSE:
-        return OperationEnded(End.PAUSED, "it was paused")
-    return OperationEnded(End.STOPPED, because)
+        return OperationEnded(RunEnd.PAUSED, "it was paused")
+    return OperationEnded(RunEnd.STOPPED, because)

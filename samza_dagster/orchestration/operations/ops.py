@@ -20,11 +20,11 @@ from samza_dagster.orchestration.moves.planning import (
     require_commits_readable,
 )
 from samza_dagster.orchestration.operations import control
-from samza_dagster.orchestration.operations.loop import End, OperationEnded
+from samza_dagster.orchestration.operations.loop import OperationEnded, RunEnd
 from samza_dagster.orchestration.operations.progress import Progress, named
 from samza_dagster.orchestration.operations.runner import Runner
 from samza_dagster.orchestration.plans.move import host_map
-from samza_dagster.orchestration.plans.units import Kind, State, Step, Unit, UnitsPlan
+from samza_dagster.orchestration.plans.units import Kind, State, Unit, UnitsPlan, UnitStep
 from samza_dagster.orchestration.requests.follow import (
     Metadata,
     errors_as_failures,
@@ -154,28 +154,28 @@ def _carry_out_units(
     try:
         ended = runner.run(plan.units, plan.at_once)
     except Unreachable as error:  # for longer than the loop waits
-        ended, away = OperationEnded(End.STOPPED, ""), str(error)
+        ended, away = OperationEnded(RunEnd.STOPPED, ""), str(error)
     except dg.DagsterExecutionInterruptedError:
         instance.add_run_tags(run.run_id, {control.BOUNCE: control.ABORTED})
         _settle_standbys(context, client, plan, runner.progress)
         raise
     has_failed = any(one.state is State.FAILED for one in runner.progress)
-    end = End.STOPPED if ended.end is End.PAUSED and has_failed else ended.end
+    end = RunEnd.STOPPED if ended.end is RunEnd.PAUSED and has_failed else ended.end
     instance.add_run_tags(run.run_id, {control.BOUNCE: end.value})
     if ended.wait is not None:
         suspend(context, ended.wait)
         return None
-    if end is End.PAUSED:
+    if end is RunEnd.PAUSED:
         context.log.warning(
             f"{plan.what} is paused: {failures_text(runner.progress)}. To go on:"
             f" samza-dagster bounce resume {run.run_id[:8]}, or re-execute this run"
         )
         return None
-    if plan.refused or end is not End.DONE:
+    if plan.refused or end is not RunEnd.DONE:
         left = _settle_standbys(context, client, plan, runner.progress)
         if plan.apart:
             note_failed_groups(context, plan, runner.progress)
-        why = ended.because if end is End.ABORTED else away
+        why = ended.because if end is RunEnd.ABORTED else away
         why_all = "; ".join(filter(None, (why, failures_text(runner.progress), *plan.refused)))
         raise dg.Failure(
             description=f"{plan.what} {plan.subject}: {why_all}"[:MOST_CHARACTERS],
@@ -292,7 +292,7 @@ def _settle_standbys(
 _ASKS = (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)
 
 
-def _refusal(client: "PlacementClient", step: Step) -> str | None:
+def _refusal(client: "PlacementClient", step: UnitStep) -> str | None:
     if step.kind is Kind.PLACE:
         return client.plan(step.processor, step.destination, beyond_budget=True).refusal
     kind = RequestKind(step.kind.value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.orchestration.moves.spun_up import newest_starts, spun_up_there, started_standby
 from samza_dagster.orchestration.plans.conditions import Wait, WarmUp
-from samza_dagster.orchestration.plans.units import NEW, Kind, State, Step, Unit
+from samza_dagster.orchestration.plans.units import NEW, Kind, State, Unit, UnitStep
 from samza_dagster.orchestration.requests.asking import cancel
 from samza_dagster.orchestration.requests.step_request import Outcome, StepRequest, standing
 from samza_dagster.orchestration.requests.verify import Verification
@@ -28,7 +28,7 @@ class EndedStep:
     `status` is that of its request, or what was waited for; empty where a wait has failed.
     """
 
-    step: Step
+    step: UnitStep
     begin_ms: int
     end_ms: int
     status: str = ""
@@ -76,12 +76,12 @@ class Progress:
     ended: list[EndedStep] = field(default_factory=list[EndedStep])
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> UnitStep | None:
         """What it is at; None past its last one."""
         return self.unit.steps[self.at] if self.at < len(self.unit.steps) else None
 
     def end(
-        self, step: Step, at_ms: int, status: str = "", message: str = "", request: str = ""
+        self, step: UnitStep, at_ms: int, status: str = "", message: str = "", request: str = ""
     ) -> None:
         """Notes that a step has ended; see `EndedStep`."""
         begin_ms = min(self.began_ms or at_ms, at_ms)
@@ -96,7 +96,7 @@ def progress_text(progress: Sequence[Progress]) -> str:
     return f"{done}/{len(progress)}" + (f", {failed} failed" if failed else "")
 
 
-def subject(one: Progress, step: Step) -> str:
+def subject(one: Progress, step: UnitStep) -> str:
     """Whom a step is about."""
     return (one.standby or NEW) if step.processor == NEW else step.processor
 
@@ -139,7 +139,7 @@ class ChainRequests:
     prefix: str
     is_again: bool
 
-    def asked(self, one: Progress, step: Step) -> StepRequest:
+    def asked(self, one: Progress, step: UnitStep) -> StepRequest:
         """Where the step's request stands.
 
         A re-execution passes over a standby that was started, is gone or somebody else's by
@@ -176,7 +176,7 @@ class ChainRequests:
         there = standby in self.client.view().processors
         return not there or (newest is not None and newest.uuid != asked.uuid)
 
-    def is_so(self, one: Progress, step: Step, now_ms: int) -> bool:
+    def is_so(self, one: Progress, step: UnitStep, now_ms: int) -> bool:
         """Whether what a step wanted is so; `one` then knows what the answer would have told."""
         if step.kind is Kind.START_STANDBY:
             there = spun_up_there(self.client, step.processor, step.destination)

@@ -37,7 +37,7 @@ from samza_dagster.orchestration.operations.schedule import (
 )
 from samza_dagster.orchestration.plans.conditions import Met, Reported, Wait, WarmUp
 from samza_dagster.orchestration.plans.order import Batch, Schedule
-from samza_dagster.orchestration.plans.units import NEW, Kind, Limits, State, Step, Unit
+from samza_dagster.orchestration.plans.units import NEW, Kind, State, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.requests.asking import write
 from samza_dagster.orchestration.requests.heartbeat import Heartbeat, seen_now, time_left
 from samza_dagster.orchestration.requests.step_request import STOPPING, Outcome, details_of
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 LAG_EVERY_MS = 2_000
 VIEW_LAGS_MS = 5_000  # an answer and the state that it tells of are in two topics
-_STANDS = {
+_STATUS_OF = {
     State.WAITING: UnitStatus.WAITING,
     State.RUNNING: UnitStatus.IN_FLIGHT,
     State.DONE: UnitStatus.BACK,
@@ -71,7 +71,7 @@ class Runner:
         context: dg.OpExecutionContext,
         client: PlacementClient,
         prefix: str,
-        limits: Limits,
+        limits: UnitLimits,
         *,
         apart: bool = False,
         control: RunControl | None = None,
@@ -129,7 +129,7 @@ class Runner:
     def position(self, now_ms: int) -> Position:
         """Where each unit stands."""
         return Position(
-            {str(n): _STANDS[one.state] for n, one in enumerate(self.progress)},
+            {str(n): _STATUS_OF[one.state] for n, one in enumerate(self.progress)},
             group=lambda key: self.progress[int(key)].unit.group_id,
         )
 
@@ -202,7 +202,7 @@ class Runner:
             self._fail(one, f"{step.name}: {error}")
             return True
 
-    def _request(self, one: Progress, step: Step) -> bool:
+    def _request(self, one: Progress, step: UnitStep) -> bool:
         if one.request is None:
             self._ask(one, step)
         if one.request is None:
@@ -236,7 +236,7 @@ class Runner:
         one.at, one.step_done_ms, one.deadline_ms = one.at + 1, self._now_ms(), 0
         return True
 
-    def _answer(self, one: Progress, request: Outcome, step: Step) -> PlacementResponse | None:
+    def _answer(self, one: Progress, request: Outcome, step: UnitStep) -> PlacementResponse | None:
         """The end of a request, if it is there. One of them is waited for at each look, in turn."""
         newest = self._client.response(request.uuid)
         is_news = newest is not None and request.seen(newest) is not request
@@ -256,7 +256,7 @@ class Runner:
         except DeadlineExceeded:
             return None
 
-    def _ask(self, one: Progress, step: Step) -> None:
+    def _ask(self, one: Progress, step: UnitStep) -> None:
         processor, asked = subject(one, step), self._chain.asked(one, step)
         if asked.by_state and self._chain.is_so(one, step, self._now_ms()):
             one.end(
@@ -295,7 +295,7 @@ class Runner:
             one.request = None
             raise
 
-    def _warm(self, one: Progress, step: Step) -> bool:
+    def _warm(self, one: Progress, step: UnitStep) -> bool:
         """Looks at the standby's lag; passed as well when what comes after it was asked before."""
         standby, limits, now_ms = subject(one, step), self._limits.catch_up, self._now_ms()
         following = one.unit.steps[one.at + 1]
@@ -320,7 +320,7 @@ class Runner:
             return False
         return True
 
-    def _works(self, one: Progress, step: Step) -> bool:
+    def _works(self, one: Progress, step: UnitStep) -> bool:
         """Looks for the sign that a started container works, for `verify_timeout_s` at most."""
         is_active = step.kind is Kind.WAIT_PROCESSING
         if one.verification is None:
@@ -351,7 +351,7 @@ class Runner:
             return False
         return True
 
-    def _still(self, one: Progress, step: Step, what: str) -> None:
+    def _still(self, one: Progress, step: UnitStep, what: str) -> None:
         """The heartbeat of a step that is waited for, until the unit's deadline."""
 
         def line() -> str:
@@ -380,7 +380,7 @@ class Runner:
             one.state, one.warm_up, self.goes_on = State.WAITING, None, True
             self._context.log.info(f"{one.unit.processor}: left waiting: {because}")
 
-    def _see(self, one: Progress, step: Step, response: PlacementResponse) -> Outcome:
+    def _see(self, one: Progress, step: UnitStep, response: PlacementResponse) -> Outcome:
         """The unit's request with one more status, which is logged when it is new."""
         before = one.request
         assert before is not None

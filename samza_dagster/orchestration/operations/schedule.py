@@ -38,7 +38,7 @@ class UnitStatus(StrEnum):
 UNDER_WAY = (UnitStatus.IN_FLIGHT, UnitStatus.UP)
 
 
-class Phase(StrEnum):
+class OperationPhase(StrEnum):
     """What the operation is at."""
 
     BOUNCING = "bouncing"
@@ -71,7 +71,7 @@ class Position:
     group: Callable[[str], str] = field(kw_only=True)
 
     def are(self, *statuses: UnitStatus) -> list[str]:
-        """Those that stand so."""
+        """Those of these statuses."""
         return [p for p, status in self.statuses.items() if status in statuses]
 
 
@@ -79,7 +79,7 @@ class Position:
 class Next:
     """What to do now: whom to ask, the phase, and why nobody (else) is asked."""
 
-    phase: Phase
+    phase: OperationPhase
     ask: tuple[str, ...] = ()
     because: str = ""
     until_ms: int | None = None
@@ -95,15 +95,15 @@ def what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms: 
     Nobody is asked, and nothing ends, while it isn't known whether somebody has died.
     """
     todo = _what_next(order, schedule, at, now_ms)
-    if not at.unsettled or not (todo.ask or todo.phase is Phase.ENDED):
+    if not at.unsettled or not (todo.ask or todo.phase is OperationPhase.ENDED):
         return todo
-    phase = Phase.FINISHING if todo.phase is Phase.ENDED else todo.phase
+    phase = OperationPhase.FINISHING if todo.phase is OperationPhase.ENDED else todo.phase
     why = "; ".join(list(at.unsettled.values())[:3])
     return Next(phase, because=f"{why}: whether somebody has asked for that is looked at")
 
 
 def _what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int) -> Next:
-    idle = Phase.FINISHING if at.are(*UNDER_WAY) else Phase.ENDED
+    idle = OperationPhase.FINISHING if at.are(*UNDER_WAY) else OperationPhase.ENDED
 
     def over(because: str) -> Next:
         return Next(idle, because=because, is_over=True)
@@ -129,8 +129,8 @@ def _what_next(order: Sequence[Batch], schedule: Schedule, at: Position, now_ms:
         elif at.judged is None:
             baked = max((at.back_at_ms.get(p, 0) for p in canary), default=0) + schedule.bake_ms
             if now_ms < baked:
-                return Next(Phase.BAKING, because="the canary is watched", until_ms=baked)
-            return Next(Phase.JUDGING, because="the canary is judged")
+                return Next(OperationPhase.BAKING, because="the canary is watched", until_ms=baked)
+            return Next(OperationPhase.JUDGING, because="the canary is judged")
     return _choose(pool, schedule, at, now_ms)
 
 
@@ -170,13 +170,13 @@ def _choose(pool: Sequence[Batch], schedule: Schedule, at: Position, now_ms: int
     because = "; ".join(dict.fromkeys(why_not[:3]))
     flying = at.are(*UNDER_WAY)
     if not ask and not flying and len(held) >= schedule.at_once:
-        return Next(Phase.ENDED, because="every place is held by a request without an end")
+        return Next(OperationPhase.ENDED, because="every place is held by a request without an end")
     if not ask and not flying and not is_one_left:
-        return Next(Phase.ENDED, because="of each group that is left a member has failed")
+        return Next(OperationPhase.ENDED, because="of each group that is left a member has failed")
     if not ask and free <= 0 and down_now:
         waits = f"{'; '.join(down_now[:3])}: who failed or died keeps its place until it runs"
-        return Next(Phase.BOUNCING, because=waits)
-    return Next(Phase.BOUNCING, tuple(ask), because, min(until, default=None))
+        return Next(OperationPhase.BOUNCING, because=waits)
+    return Next(OperationPhase.BOUNCING, tuple(ask), because, min(until, default=None))
 
 
 def _has_work(batch: Batch, at: Position, failed: Collection[str]) -> bool:

@@ -22,7 +22,7 @@ from samza_dagster.orchestration.plans.move import (
     knows_domains,
     require_named_hosts,
 )
-from samza_dagster.orchestration.plans.units import NEW, Kind, Step, Unit, standby_placed
+from samza_dagster.orchestration.plans.units import NEW, Kind, Unit, UnitStep, standby_placed
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
@@ -212,23 +212,23 @@ def _no_use(view: JobView, host: str | None, rules: DrainRules) -> str:
 def _unit(view: JobView, processor: ProcessorView, how: _How, to: str, host: str) -> Unit:
     pid = processor.processor_id
     if how.what == RELOCATE:
-        placed = standby_placed(view, Step("move", Kind.PLACE, pid, to))
+        placed = standby_placed(view, UnitStep("move", Kind.PLACE, pid, to))
         return Unit.of(view, pid, how.what, how.why, *placed)
-    place, before = to, tuple[Step, ...]()
+    place, before = to, tuple[UnitStep, ...]()
     if how.what == SWAP and how.standby is not None:
         standby, place = how.standby.processor_id, str(how.standby.host)
         before = (
-            Step("warm", Kind.WAIT_WARM, standby),
-            *standby_placed(view, Step("away", Kind.PLACE, standby, to)),
+            UnitStep("warm", Kind.WAIT_WARM, standby),
+            *standby_placed(view, UnitStep("away", Kind.PLACE, standby, to)),
         )
     elif how.what == VIA_NEW:
         before = (
-            Step("spin_up", Kind.START_STANDBY, pid, to),
-            Step("warm", Kind.WAIT_WARM, NEW),
-            Step("gives_place", Kind.STOP_STANDBY, NEW),
+            UnitStep("spin_up", Kind.START_STANDBY, pid, to),
+            UnitStep("warm", Kind.WAIT_WARM, NEW),
+            UnitStep("gives_place", Kind.STOP_STANDBY, NEW),
         )
-    move = Step("move", Kind.PLACE, pid, place)
-    verified = Step("processes", Kind.WAIT_PROCESSING, pid)
+    move = UnitStep("move", Kind.PLACE, pid, place)
+    verified = UnitStep("processes", Kind.WAIT_PROCESSING, pid)
     return Unit.of(view, pid, how.what, how.why, *before, move, verified)
 
 

@@ -17,7 +17,7 @@ from samza_dagster.errors import Refused
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import one_more_of
 from samza_dagster.orchestration.plans import move
-from samza_dagster.orchestration.plans.units import Kind, Step, Unit, standby_placed
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitStep, standby_placed
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ProcessorView
@@ -263,7 +263,7 @@ def _left_over(world: _World, active: str, number: int, wanted: WantedPlacement)
         why = (
             "a run of ours that didn't end well spun it up" if ours else "it was spun up on request"
         )
-        step = Step("remove", Kind.STOP_STANDBY, standby)
+        step = UnitStep("remove", Kind.STOP_STANDBY, standby)
         why = f"{why}; {number} standbys are wanted"
         units.append(Unit.of(world.view, standby, LEFT_OVER, why, step))
         world.go(standby, None)
@@ -339,7 +339,7 @@ def _missing(world: _World, active: str, number: int, findings: list[Finding]) -
         if host is None:
             findings.append(_no_host(active, f"{one} standbys, {number} are wanted"))
             break
-        step = Step(f"spin_up_{one}", Kind.START_STANDBY, active, host)
+        step = UnitStep(f"spin_up_{one}", Kind.START_STANDBY, active, host)
         why = f"{one} standbys, {number} are wanted"
         units.append(Unit.of(world.view, active, MISSING, why, step))
         world.go(f"{one_more_of(active)}-{one}", host)
@@ -359,10 +359,10 @@ def _together(world: _World, active: str) -> list[Finding]:
 
 
 def _place(view: JobView, processor_id: str, host: str, what: str, why: str) -> Unit:
-    step = Step(f"place_on_{host}", Kind.PLACE, processor_id, host)
+    step = UnitStep(f"place_on_{host}", Kind.PLACE, processor_id, host)
     if view.is_standby(processor_id):
         return Unit.of(view, processor_id, what, why, *standby_placed(view, step))
-    verified = Step("processes", Kind.WAIT_PROCESSING, processor_id)
+    verified = UnitStep("processes", Kind.WAIT_PROCESSING, processor_id)
     return Unit.of(view, processor_id, what, why, step, verified)
 
 

@@ -45,7 +45,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Step:
+class UnitStep:
     """One request, or one wait: for a warm standby, or for the sign that a container works.
 
     `name` is unique in its unit. `processor` may be `NEW`: the standby that the unit's
@@ -83,12 +83,12 @@ class Unit:
     processor: str
     what: str
     why: str
-    steps: tuple[Step, ...]
+    steps: tuple[UnitStep, ...]
     group_id: str
     stops_active: bool = False
 
     @classmethod
-    def of(cls, view: JobView, processor: str, what: str, why: str, *steps: Step) -> Unit:
+    def of(cls, view: JobView, processor: str, what: str, why: str, *steps: UnitStep) -> Unit:
         """The unit, with what the job tells of its processors."""
         placed = [step.processor for step in steps if step.kind is Kind.PLACE]
         stops_active = not all(map(view.is_standby, placed))
@@ -101,7 +101,7 @@ class Unit:
         return {Kind.START_STANDBY, Kind.STOP_STANDBY} <= kinds
 
 
-def standby_placed(view: JobView, step: Step) -> tuple[Step, ...]:
+def standby_placed(view: JobView, step: UnitStep) -> tuple[UnitStep, ...]:
     """The step that places a standby, with what tells that it runs there.
 
     Our coordinator's SUCCEEDED does. That of Samza's AM means that a process was launched.
@@ -109,11 +109,11 @@ def standby_placed(view: JobView, step: Step) -> tuple[Step, ...]:
     if capabilities(view.coordinator).tells_what_runs:
         return (step,)
     name = f"{step.name}_reports"
-    return step, Step(name, Kind.WAIT_REPORT, step.processor, step.destination)
+    return step, UnitStep(name, Kind.WAIT_REPORT, step.processor, step.destination)
 
 
 @dataclass(frozen=True)
-class Limits:
+class UnitLimits:
     """Bounds of the work, in seconds; `in_run_s` is how long a run waits before it ends."""
 
     request_expiry_s: float
@@ -133,9 +133,9 @@ class SeveralConfig(CatchUpConfig, RunConfig):
         description="Containers that are worked on at a time. Never two of a group.",
     )
 
-    def limits(self, policies: PlacementPolicies) -> Limits:
+    def limits(self, policies: PlacementPolicies) -> UnitLimits:
         """Bounds of the work: what the config says, else the policy's."""
-        return Limits(
+        return UnitLimits(
             **bounds(self, policies),
             catch_up=self.catch_up(policies.lag_limit, policies.lag_limit_s),
             in_run_s=float(policies.wait_in_run_s),
@@ -157,7 +157,7 @@ class UnitsPlan:
     coordinator: str
     units: tuple[Unit, ...]
     at_once: int
-    limits: Limits
+    limits: UnitLimits
     before: tuple[HostRow, ...]
     if_it_fails: str = "keep"
     apart: bool = False

@@ -49,7 +49,7 @@ def planned(
     samza: SamzaClientResource,
     samza_policies: PlacementPolicies,
 ) -> Iterator[dg.Output[Any]]:
-    """Compares the job with its wanted placement; tells the steps between them, with reasons."""
+    """What op `plan_reconcile` does."""
     asked = {
         "wanted": config.wanted,
         "standbys": config.standbys,
@@ -104,7 +104,7 @@ def planned(
 def reconciled(
     context: dg.OpExecutionContext, plan: UnitsPlan, samza: SamzaClientResource
 ) -> Iterator[dg.Output[Any]]:
-    """Asks for what isn't as wanted, one at a time in each group; fails in the end if one couldn't."""
+    """What op `carry_out_reconcile` does."""
 
     def then(client: PlacementClient) -> dict[str, Any]:
         left = reconcile(client.view(), WantedPlacement())

@@ -12,7 +12,7 @@ from samza_dagster.orchestration.requests.step_request import request_uuid
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
-    from samza_dagster.client.requests import Asked
+    from samza_dagster.client.requests import Request
     from samza_dagster.model import PlacementRequest
 
 COMMIT = "commit"
@@ -30,7 +30,7 @@ def write(
     expiry_s: float | None = None,
     hold: bool = False,
     beyond_budget: bool = False,
-) -> PlacementRequest | Asked:
+) -> PlacementRequest | Request:
     """Writes a request; one of this uuid that was written before is left as it is.
 
     `hold`: nothing is stopped before its commit. Raises what the client raises.
@@ -56,7 +56,7 @@ def write(
 
 
 @dataclass(frozen=True)
-class Reservation:
+class HeldRequest:
     """A request that holds its destination: given back unless it is committed.
 
     `holds` has those of the run, with the uuid of the release of each. `of` ends the names of the

@@ -9,7 +9,7 @@ import dagster as dg
 from dagster import serialize_value
 
 from samza_dagster.orchestration.bounce.row import Bounced, Result
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.schedule import UNDER_WAY, UnitStatus
 from samza_dagster.orchestration.plans.bounce import BouncePlan
 from samza_dagster.orchestration.plans.move import HostRow
@@ -59,7 +59,7 @@ def summary(plan: BouncePlan, result: Result, orders: Sequence[Steering] = ()) -
     lines += [f"- told: {order}" for order in orders]
     gone = result.are(UnitStatus.GONE)
     lines += [f"- no longer in the job: {_names(gone)}"] if gone else []
-    if result.end is not End.DONE:
+    if result.end is not RunEnd.DONE:
         lines.append(
             "\nResume it (job control_bounce, or samza-dagster bounce resume), or re-execute this run:"
             " whoever is back isn't touched again"

@@ -21,7 +21,7 @@ from samza_dagster.orchestration.watch.memory import (
     urgency,
 )
 from samza_dagster.orchestration.watch.observation import Observation
-from samza_dagster.orchestration.watch.signals import FALLING_BEHIND, STANDBY_STANDS
+from samza_dagster.orchestration.watch.signals import FALLING_BEHIND, STANDBY_STALLED
 
 NAMESPACE = uuid_module.UUID("0b9d3a58-3f8e-5c0c-9a7e-5d0f6f2f3c41")
 FAIL_OVER = RequestKind.FAIL_OVER.value
@@ -144,6 +144,6 @@ def _action_for(kind: str, *, active: bool, ours: bool) -> str:
         return FAIL_OVER if ours else MOVE_WITH_STANDBY
     if kind == HOST_SICK and ours:
         return FAIL_OVER
-    if kind in (STANDBY_STANDS, SILENT):
+    if kind in (STANDBY_STALLED, SILENT):
         return RESTART
     return NOTHING

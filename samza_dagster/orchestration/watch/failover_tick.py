@@ -51,7 +51,7 @@ from samza_dagster.orchestration.watch.reported import (
 )
 from samza_dagster.orchestration.watch.score import incidents, score_metadata
 from samza_dagster.orchestration.watch.settings import AutoFailover
-from samza_dagster.orchestration.watch.signals import Judged, judge
+from samza_dagster.orchestration.watch.signals import JudgedSignals, judge
 from samza_dagster.orchestration.watch.stored import InstanceEvents, InstanceKeeper, Log
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ class Tick:
         return run_request(job, self.prefix, case, self.settings.watch_s)
 
     def _known(
-        self, observation: Observation, before: Memory, judged: Judged, acks: dict[str, str]
+        self, observation: Observation, before: Memory, judged: JudgedSignals, acks: dict[str, str]
     ) -> frozenset[str]:
         if mode_of(self.settings, observation) != "act":
             return frozenset()

@@ -12,7 +12,7 @@ from samza_dagster.orchestration.watch.memory import HOST_LOST, HOST_SICK, Memor
 from samza_dagster.orchestration.watch.observation import LOST, Observation
 
 TOGETHER_MS = 900_000
-"""One cause shows within this: a host is lost after half a minute, a standby stands after four."""
+"""One cause shows within this: a host is lost after half a minute, a standby is stalled after four."""
 
 
 def lost_since(observation: Observation, memory: Memory, now_ms: int) -> dict[str, int]:

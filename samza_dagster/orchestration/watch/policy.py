@@ -32,7 +32,7 @@ from samza_dagster.orchestration.watch.memory import (
 )
 from samza_dagster.orchestration.watch.observation import LOST, ContainerSeen, Observation
 from samza_dagster.orchestration.watch.settings import AutoFailover, Mode
-from samza_dagster.orchestration.watch.signals import Judged
+from samza_dagster.orchestration.watch.signals import JudgedSignals
 
 HOUR_MS = 3_600_000
 MOST_NEW_IN_A_LOOK = 20
@@ -88,7 +88,7 @@ def least_looks(settings: AutoFailover) -> int:
 def decide(
     observation: Observation,
     before: Memory,
-    judged: Judged,
+    judged: JudgedSignals,
     settings: AutoFailover,
     now_ms: int,
     *,
@@ -133,7 +133,7 @@ def decide(
 def may_be_known(
     observation: Observation,
     before: Memory,
-    judged: Judged,
+    judged: JudgedSignals,
     settings: AutoFailover,
     acknowledged: Mapping[str, str],
 ) -> tuple[str, ...]:
@@ -175,7 +175,7 @@ def remembered(
 
 
 def cases_left_out(
-    observation: Observation, judged: Judged, acknowledged: Mapping[str, str]
+    observation: Observation, judged: JudgedSignals, acknowledged: Mapping[str, str]
 ) -> int:
     """How many there is no room for at this look."""
     current = _current(observation, judged, acknowledged)
@@ -222,7 +222,7 @@ def _late(
 
 
 def _current(
-    observation: Observation, judged: Judged, acknowledged: Mapping[str, str]
+    observation: Observation, judged: JudgedSignals, acknowledged: Mapping[str, str]
 ) -> tuple[Case, ...]:
     """What looks bad now too: one that has begun to look well is left to itself."""
     now = {signal.key for signal in judged.signals}
@@ -248,7 +248,7 @@ def _in_turn(current: tuple[Case, ...], memory: Memory) -> tuple[Case, ...]:
 def _decide(
     case: Case,
     observation: Observation,
-    judged: Judged,
+    judged: JudgedSignals,
     settings: AutoFailover,
     bad: Mapping[str, tuple[int, ...]],
     acted: list[Acted],

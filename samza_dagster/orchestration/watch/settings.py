@@ -73,9 +73,9 @@ class AutoFailover(dg.Model, dg.Resolvable):
         default=60, description="And over so long: a job may commit each second."
     )
     standby_behind_records: Annotated[int, Within(1, MOST_LAG)] = Field(
-        default=1_000, description="Records behind from which on a standby that stands is judged."
+        default=1_000, description="Records behind from which on a stalled standby is judged."
     )
-    standby_stands_s: Annotated[int, Within(1, DAY_S)] = Field(
+    standby_stalled_s: Annotated[int, Within(1, DAY_S)] = Field(
         default=240,
         description="Time that a standby applies nothing while its changelog grows; longer than"
         " the coordinator's own samza.dagster.standby.stalled.ms. Under Samza's AM, which does nothing"
@@ -127,14 +127,14 @@ class AutoFailover(dg.Model, dg.Resolvable):
         """The same for a job that reports thrice within `patience_ms`; 0: how often isn't known.
 
         A container is silent after `silent_after_ms`: so it is told within three intervals. Under
-        Samza's AM (not `ours`) nobody else looks after a standby that stands: two reports in turn of
+        Samza's AM (not `ours`) nobody else looks after a stalled standby: two reports in turn of
         one offset count, a minute apart or nearly that.
         """
         silent_s = max(self.report_silent_s, -(-silent_after_ms(patience_ms) // 1000))
-        stands_s = self.standby_stands_s
+        stalled_s = self.standby_stalled_s
         if not ours:
-            stands_s = min(stands_s, max(60_000, patience_ms // 3) * 3 // 4_000)
-        return self.model_copy(update={"report_silent_s": silent_s, "standby_stands_s": stands_s})
+            stalled_s = min(stalled_s, max(60_000, patience_ms // 3) * 3 // 4_000)
+        return self.model_copy(update={"report_silent_s": silent_s, "standby_stalled_s": stalled_s})
 
 
 MOST_OBJECTIVES = 100

@@ -40,18 +40,18 @@ from samza_dagster.orchestration.watch.silence import (
 )
 
 FALLING_BEHIND = "falling-behind"
-STANDBY_STANDS = "standby-stands"
+STANDBY_STALLED = "standby-stalled"
 COORDINATOR = "coordinator"
 JOB = "job"
 LEAVING = "leaving"
-_BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STANDS)
+_BY_LAG = (FALLING_BEHIND, SILENT, STANDBY_STALLED)
 SHORTEST_PATIENCE_MS = 15_000
 MOST_FOLLOWED = 300
 """Signals that take turns in being told: fewer than are remembered as told, so that none is told twice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedSignals:
     """The memory after a look. `signals` are this look's, `ended` were confirmed or told before.
 
     `nobody_reads`: that a leader lives isn't known, so that a request may be read much later.
@@ -63,7 +63,9 @@ class Judged:
     nobody_reads: bool = False
 
 
-def judge(observation: Observation, memory: Memory, settings: AutoFailover, now_ms: int) -> Judged:
+def judge(
+    observation: Observation, memory: Memory, settings: AutoFailover, now_ms: int
+) -> JudgedSignals:
     """Takes one look into account."""
     settings = settings.for_reports(observation.report_patience_ms, ours=observation.ours)
     counts, rule = is_another_look(memory.looked_ms, now_ms), settings.hysteresis
@@ -122,7 +124,7 @@ def judge(observation: Observation, memory: Memory, settings: AutoFailover, now_
         heard=reports,
         ours=observation.ours,
     ).bounded()
-    return Judged(
+    return JudgedSignals(
         replace(after, left_out=_left_out(by_key, after)),
         signals,
         tuple(ended),
@@ -326,10 +328,10 @@ def _container_signals(
         if (
             seen.behind >= settings.standby_behind_records
             and grew
-            and stood_s * 1000 >= settings.standby_stands_s * 1000
+            and stood_s * 1000 >= settings.standby_stalled_s * 1000
         ):
             say(
-                STANDBY_STANDS,
+                STANDBY_STALLED,
                 f"it runs and has applied nothing for {stood_s:.0f} s while its changelog grew;"
                 f" it is {seen.behind:,} records behind",
             )

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from samza_dagster.cluster import (
 from samza_dagster.cluster.agent_gateway import listening
 from samza_dagster.cluster.interface import ClusterTerm
 from tests.rig import waiting
-from tests.rig.pace import PACE, workers
+from tests.rig.pace import PACE
 
 STUB = Path(__file__).with_name("stub_container.py")
 TOKEN = "a token of the job"
@@ -305,21 +305,6 @@ def start(
     return int(seen.wait("on_container_launched", wanted.execution_id)[2])
 
 
-@contextmanager
-def side_by_side(
-    root: Callable[[str], Path], scenarios: Iterable[Callable[[Rig], None]]
-) -> Iterator[Waiting]:
-    """Scenarios that mostly wait for time to pass, each in a thread and on a job of its own."""
-
-    def run(scenario: Callable[[Rig], None], root: Path) -> None:
-        with rig(root) as job:
-            scenario(job)
-
-    roots = {scenario: root(scenario.__name__) for scenario in scenarios}  # by one thread alone
-    with ThreadPoolExecutor(workers(len(roots))) as pool:
-        yield {scenario: pool.submit(run, scenario, at) for scenario, at in roots.items()}
-
-
 __all__ = [
     "Agent",
     "HostResources",
@@ -333,7 +318,6 @@ __all__ = [
     "lease_end_s",
     "lives",
     "rig",
-    "side_by_side",
     "start",
     "until",
 ]

@@ -1,7 +1,7 @@
 """Every process of a host is killed, and frozen for less and for more than its lease, as it works.
 
 One host per row, all of them side by side in one job. The kernel tells who lives, and each
-container's own journal, by CLOCK_BOOTTIME, what it did when.
+container's own record, by CLOCK_BOOTTIME, what it did when.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class Host(NamedTuple):
 
     def worked(self) -> list[float]:
         """When it worked, by CLOCK_BOOTTIME."""
-        journal = self.agent.incarnation(self.container) / "work" / "worked"
-        return [float(line) for line in journal.read_text().splitlines() if line]
+        worked = self.agent.incarnation(self.container) / "work" / "worked"
+        return [float(line) for line in worked.read_text().splitlines() if line]
 
     def stopped(self) -> list[tuple[object, ...]]:
         return self.seen.named("on_container_stopped", self.container)
@@ -228,8 +228,8 @@ def _run(
     pid = start(cluster, seen, name, launch(f"e-{name}", "works", processor_id=name, grace_s=0.5))
     host = Host(name, cluster, seen, agent, pid)
     seen.wait("on_container_checked_in", host.container)
-    journal = agent.incarnation(host.container) / "work" / "worked"
-    until("it works", lambda: journal.exists() and journal.read_bytes())
+    worked = agent.incarnation(host.container) / "work" / "worked"
+    until("it works", lambda: worked.exists() and worked.read_bytes())
     act(host)
 
 

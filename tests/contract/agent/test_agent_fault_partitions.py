@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -21,7 +20,6 @@ from tests.contract.agent.rig import (
     lease_end_s,
     lives,
     reserve,
-    side_by_side,
     start,
     until,
 )
@@ -193,12 +191,6 @@ SCENARIOS = (
     acknowledgement_is_late,
     zombie_speaks_late,
 )
-
-
-@pytest.fixture(scope="module")
-def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
-    with side_by_side(tmp_path_factory.mktemp, SCENARIOS) as running:
-        yield running
 
 
 def test_a_host_whose_words_are_lost_is_lost_and_what_ran_there_is_dead_by_then(

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ from tests.contract.agent.rig import (
     lease_end_s,
     lives,
     reserve,
-    side_by_side,
     start,
     until,
 )
@@ -176,17 +174,13 @@ def one_container(job: Rig, grace_s: float = 5.0) -> tuple[LocalCluster, Recorde
     return cluster, seen, agent, pid
 
 
-@pytest.fixture(scope="module")
-def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
-    scenarios = (
-        clock_goes_back,
-        clock_goes_forth,
-        numbers_are_given_again,
-        host_is_booted_again,
-        agent_is_replaced_by_another_version,
-    )
-    with side_by_side(tmp_path_factory.mktemp, scenarios) as running:
-        yield running
+SCENARIOS = (
+    clock_goes_back,
+    clock_goes_forth,
+    numbers_are_given_again,
+    host_is_booted_again,
+    agent_is_replaced_by_another_version,
+)
 
 
 def test_a_clock_that_jumps_past_the_lease_ends_it(waiting: Waiting) -> None:

@@ -8,7 +8,6 @@ import signal
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,6 @@ from tests.contract.agent.rig import (
     launch,
     lease_end_s,
     lives,
-    side_by_side,
     start,
     until,
 )
@@ -95,13 +93,7 @@ def host_is_lost(job: Rig) -> None:
     assert len(seen.named("on_host_registered")) == 2
 
 
-@pytest.fixture(scope="module")
-def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
-    """Scenarios that mostly wait for time to pass run beside each other, each on its own job."""
-
-    scenarios = (warden_is_stopped, lease_ends, host_is_lost)
-    with side_by_side(tmp_path_factory.mktemp, scenarios) as running:
-        yield running
+SCENARIOS = (warden_is_stopped, lease_ends, host_is_lost)
 
 
 def test_a_stopped_warden_does_not_keep_a_dead_container_on_the_books(

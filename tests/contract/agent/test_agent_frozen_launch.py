@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,6 @@ from tests.contract.agent.rig import (
     lease_end_s,
     lives,
     reserve,
-    side_by_side,
     until,
 )
 from tests.rig.pace import PACE
@@ -135,11 +133,7 @@ def has_a_connection(pid: int) -> bool:
     return any(each.startswith("socket:") for each in descriptors)
 
 
-@pytest.fixture(scope="module")
-def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
-    scenarios = (lease_ends, stopped, stopped_under_the_next_agent, everything_is_stopped, thaws)
-    with side_by_side(tmp_path_factory.mktemp, scenarios) as running:
-        yield running
+SCENARIOS = (lease_ends, stopped, stopped_under_the_next_agent, everything_is_stopped, thaws)
 
 
 def test_a_warden_that_froze_as_it_launched_doesnt_outlive_the_lease(waiting: Waiting) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 
 import pytest
 
@@ -17,7 +16,6 @@ from tests.contract.agent.rig import (
     launch,
     lease_end_s,
     lives,
-    side_by_side,
     start,
     until,
 )
@@ -45,7 +43,7 @@ def directory_is_another(job: Rig) -> None:
     other, containers = until("with others", lambda: seen.named("on_host_registered")[2:])[0]
     assert other.journal not in ("", first.journal)
     assert (other.boot_id, containers) == (first.boot_id, ())
-    assert lives(pid), "the journal that lacks it prove nothing"
+    assert lives(pid), "a journal that lacks it proves nothing"
     until("its lease has ended", lambda: not lives(pid), seconds=15 * PACE)
     assert boottime_s() > ends - 0.1
 
@@ -62,12 +60,7 @@ def warden_hangs_and_the_host_is_cut_off(job: Rig) -> None:
     assert WARDEN_MARGIN_S <= late_s < LEASE_BOUND.least / 1000
 
 
-@pytest.fixture(scope="module")
-def waiting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Waiting]:
-    """Side by side: they mostly wait for leases to end."""
-    scenarios = (directory_is_another, warden_hangs_and_the_host_is_cut_off)
-    with side_by_side(tmp_path_factory.mktemp, scenarios) as running:
-        yield running
+SCENARIOS = (directory_is_another, warden_hangs_and_the_host_is_cut_off)
 
 
 def test_an_agent_with_another_directory_tells_another_journal_while_the_container_lives(

@@ -14,7 +14,7 @@ import pytest
 
 from samza_dagster.agent import container_server, procfs, warden
 from samza_dagster.agent.files import write_json
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.lease import Grant, read_clocks
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.reservations import ResourceLedger
@@ -25,10 +25,10 @@ from tests.rig.pace import PACE
 pytestmark = pytest.mark.contract
 
 
-def record(directory: Path, execution_id: str, program: tuple[str, ...]) -> Incarnation:
+def record(directory: Path, execution_id: str, program: tuple[str, ...]) -> HostedIncarnation:
     """A record as an agent leaves it when it is killed before it starts the warden."""
     launch = Launch(execution_id, "0", program, {}, '{"containers":{}}', ("j/s/T",), 1.0, {})
-    return Incarnation.create(
+    return HostedIncarnation.create(
         directory / "incarnations" / execution_id,
         launch,
         command=program,
@@ -38,7 +38,7 @@ def record(directory: Path, execution_id: str, program: tuple[str, ...]) -> Inca
     )
 
 
-def run_warden(found: Incarnation) -> int:
+def run_warden(found: HostedIncarnation) -> int:
     command = [sys.executable, "-I", warden.__file__, str(found.directory)]
     return subprocess.run(command, check=False, timeout=20, start_new_session=True).returncode
 

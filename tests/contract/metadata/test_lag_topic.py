@@ -10,8 +10,8 @@ import pytest
 from samza_dagster.lag import (
     Pace,
     ReplicaReadiness,
-    Stand,
     StandbyReadiness,
+    StandbyStatus,
     newest_readiness,
     published,
 )
@@ -33,12 +33,12 @@ def rows(apply_per_s: float) -> list[StandbyReadiness]:
     pace = Pace(apply_per_s, 100, 10, 11, 60_000)
     parts = tuple(
         ReplicaReadiness(
-            f"Standby-Partition {n}-0", "orders", n, Stand.READY, "", 9, 0.1, pace, None
+            f"Standby-Partition {n}-0", "orders", n, StandbyStatus.READY, "", 9, 0.1, pace, None
         )
         for n in range(PARTS)
     )
     return [
-        StandbyReadiness(f"{n}-0", "host", Stand.READY, "", 9, 0.1, None, parts)
+        StandbyReadiness(f"{n}-0", "host", StandbyStatus.READY, "", 9, 0.1, None, parts)
         for n in range(STANDBYS)
     ]
 

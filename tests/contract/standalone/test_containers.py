@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.agent.ending import HOW_LEASE
-from samza_dagster.agent.incarnation import Incarnation, load_all
+from samza_dagster.agent.incarnation import HostedIncarnation, load_all
 from samza_dagster.agent.lease import read_clocks
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.model import ContainerModel, JobModel, TaskModel
@@ -61,12 +61,12 @@ class Rig:
         stores = tuple(model.containers[container_id].tasks)
         return Launch(execution_id, container_id, ("sleep", "600"), {}, "{}", stores, 5.0, {})
 
-    def newest(self) -> Incarnation | None:
+    def newest(self) -> HostedIncarnation | None:
         """Once its process is known."""
         found = max(load_all(self.directory), key=lambda each: each.sequence)
         return found if found.read_processes() else None
 
-    def live(self) -> list[Incarnation]:
+    def live(self) -> list[HostedIncarnation]:
         """Whose processes run."""
         return [
             each
@@ -161,7 +161,7 @@ def test_of_several_containers_each_is_told_of_when_it_has_checked_in_and_when_i
     assert rig.failures == []
 
 
-def ask(found: Incarnation, *, until_answered: bool = True) -> None:
+def ask(found: HostedIncarnation, *, until_answered: bool = True) -> None:
     """As its container does: for its JobModel, then by its first heartbeat."""
     url = found.spec["environment"]["SAMZA_COORDINATOR_URL"]
     for page in ("", f"containerHeartbeat?executionContainerId={found.execution_id}"):

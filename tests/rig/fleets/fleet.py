@@ -25,7 +25,7 @@ class Fault(StrEnum):
     """What befalls one group: an active container and its standbys."""
 
     NONE = "none"
-    STANDS_STILL = "a standby reports on and applies nothing"
+    STALLED = "a standby reports on and applies nothing"
     EMPTY = "nothing was ever written to the changelog"
     COMPACTED = "most offsets of the changelog have no record any more"
     MADE_ANEW = "the changelog's topic is deleted and made again"
@@ -146,7 +146,7 @@ class Fleet:
                 lives.append(self._process(mine, host, shape.fault_ms + _LEAVES_MS, None))
             for task, number in tasks:
                 changelog = changelogs[number]
-                stands_ms = shape.fault_ms if fault is Fault.STANDS_STILL else None
+                stands_ms = shape.fault_ms if fault is Fault.STALLED else None
                 restores = tuple(
                     (
                         life,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.agent import ending, holdings, incarnation, parking, procfs
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.lease import Grant, read_clocks
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.reservations import ResourceLedger
@@ -72,8 +72,8 @@ def host(tmp_path: Path) -> Supervisor:
     return made
 
 
-def recorded(host: Supervisor, parked: dict[str, str] | None = None) -> Incarnation:
-    found = Incarnation.create(
+def recorded(host: Supervisor, parked: dict[str, str] | None = None) -> HostedIncarnation:
+    found = HostedIncarnation.create(
         host.directory / "incarnations" / "e1",
         LAUNCH,
         command=("true",),
@@ -86,7 +86,7 @@ def recorded(host: Supervisor, parked: dict[str, str] | None = None) -> Incarnat
     return found
 
 
-def running(host: Supervisor) -> Incarnation:
+def running(host: Supervisor) -> HostedIncarnation:
     found = recorded(host)
     found.state = incarnation.RUNNING
     host.roster.incarnations["e1"] = found
@@ -94,14 +94,14 @@ def running(host: Supervisor) -> Incarnation:
     return found
 
 
-def parked(host: Supervisor) -> Incarnation:
+def parked(host: Supervisor) -> HostedIncarnation:
     about = {"request_id": "r1", "launch_digest": parking.digest(LAUNCH)}
     host.roster.lot.parked["e1"] = recorded(host, about)
     return host.roster.lot.parked["e1"]
 
 
-def marks(found: Incarnation) -> Incarnation:
-    read = Incarnation.load(found.directory)
+def marks(found: HostedIncarnation) -> HostedIncarnation:
+    read = HostedIncarnation.load(found.directory)
     assert read is not None
     return read
 

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 
 pytestmark = pytest.mark.unit
 
 
-def _dead(root: Path, execution_id: str, log: str) -> Incarnation:
+def _dead(root: Path, execution_id: str, log: str) -> HostedIncarnation:
     directory = root / "incarnations" / execution_id
     directory.mkdir(parents=True)
     (directory / "container.log").write_text(log)
-    return Incarnation(
+    return HostedIncarnation(
         directory,
         {"processor_id": "0", "sequence": 1, "store_directories": [], "stop_grace_s": 1.0},
     )

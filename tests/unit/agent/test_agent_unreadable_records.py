@@ -10,7 +10,7 @@ import pytest
 
 from samza_dagster.agent import grants, procfs
 from samza_dagster.agent.files import RecordError, read_json
-from samza_dagster.agent.incarnation import Incarnation, load_all
+from samza_dagster.agent.incarnation import HostedIncarnation, load_all
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.agent.reservations import ResourceLedger
 from samza_dagster.agent.stop_all import stop_all
@@ -55,7 +55,7 @@ def recorded(directory: Path) -> None:
     before.adopt()
     before.reserve("r1", 100, 1)
     launch = Launch("e1", "0", ("true",), {}, '{"containers":{}}', (), 1.0, {})
-    Incarnation.create(
+    HostedIncarnation.create(
         directory / "incarnations" / "e1",
         launch,
         command=("true",),

@@ -13,7 +13,7 @@ from samza_dagster.coordinator.standby_lags import (
     running_standbys,
     store_parts,
 )
-from samza_dagster.lag import NewestReadiness, Pace, Published, Stand
+from samza_dagster.lag import NewestReadiness, Pace, Published, StandbyStatus
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.model.changelogs import StoreChangelog
@@ -69,7 +69,7 @@ def test_after_a_start_one_report_is_enough_with_a_published_pace() -> None:
         ("Standby-P 0-0", "lab", 0): Pace(100, 0, 0, 11, 10_000),
         ("Standby-P 2-0", "lab", 2): Pace(200, 0, 0, 11, 10_000),
     }
-    newest = NewestReadiness({"0-0": Published("0-0", 0, 0, Stand.READY, "", paces)})
+    newest = NewestReadiness({"0-0": Published("0-0", 0, 0, StandbyStatus.READY, "", paces)})
     lags = StandbyLags(current_ms=15_000)
     lags.note(report(0, 99, 1_000) | report(2, 99, 1_000), 50_000)
     assert not lags.are_timed(PARTS["0-0"])

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from samza_dagster.lag import Replica, Report
+from samza_dagster.lag import ReplicaReport, ReplicaReports
 from tests.rig.fleets import Fault, Fleet, Group, Standby, said
 
 
-def replica(group: Group, standby: Standby, at_ms: int) -> Replica:
+def replica(group: Group, standby: Standby, at_ms: int) -> ReplicaReports:
     """One store partition of a standby, at a moment of the broker's."""
     reports = tuple(
-        Report(one.at_ms, one.process, one.applied, one.beginning, one.end)
+        ReplicaReport(one.at_ms, one.process, one.applied, one.beginning, one.end)
         for one in said(group, standby, at_ms)
     )
-    return Replica(
+    return ReplicaReports(
         standby=f"{group.job}/{standby.container}",
         host=standby.restores[-1][0].host,
         task=standby.task,
@@ -26,7 +26,9 @@ def replica(group: Group, standby: Standby, at_ms: int) -> Replica:
     )
 
 
-def replicas(fleet: Fleet, at_ms: int, *faults: Fault) -> Iterator[tuple[Group, Standby, Replica]]:
+def replicas(
+    fleet: Fleet, at_ms: int, *faults: Fault
+) -> Iterator[tuple[Group, Standby, ReplicaReports]]:
     """Of the groups with one of these faults whose stores have a changelog; none named: of all."""
     for group in fleet.groups:
         if group.fault is Fault.NO_CHANGELOG or (faults and group.fault not in faults):

@@ -17,7 +17,7 @@ from samza_dagster.lag import (
     forecast,
     last_of,
     stalled_for_ms,
-    stands_since,
+    stalled_since,
     time_to_ready,
 )
 from samza_dagster.lag.forecasting import NEVER, READY, trend
@@ -183,7 +183,7 @@ def stalled(samples: Sequence[Applied]) -> int:
     """What is told after the last of the samples."""
     since = None
     for sample in samples:
-        since = stands_since(since, sample)
+        since = stalled_since(since, sample)
     return stalled_for_ms(since, samples[-1])
 
 

@@ -17,8 +17,8 @@ from samza_dagster.lag import (
     Part,
     Past,
     ReplicaReadiness,
-    Stand,
     StandbyReadiness,
+    StandbyStatus,
     newest_readiness,
     pasts,
     published,
@@ -34,10 +34,12 @@ FAST, SLOW = Pace(5_000, 100, 50, 6, 10_000), Pace(200, 100, 5, 6, 10_000)
 def standby(name: str, *paces: Pace | None) -> StandbyReadiness:
     """With a store partition for each pace."""
     parts = tuple(
-        ReplicaReadiness(f"task {n}", "lab", n, Stand.READY, "", 10, 0.1, pace, None)
+        ReplicaReadiness(f"task {n}", "lab", n, StandbyStatus.READY, "", 10, 0.1, pace, None)
         for n, pace in enumerate(paces)
     )
-    return StandbyReadiness(name, "host-1", Stand.READY, "0.1 s behind", 10, 0.1, None, parts)
+    return StandbyReadiness(
+        name, "host-1", StandbyStatus.READY, "0.1 s behind", 10, 0.1, None, parts
+    )
 
 
 def read(rows: Sequence[StandbyReadiness], newest_ms: int = AS_OF_MS) -> NewestReadiness:
@@ -111,7 +113,7 @@ def spoiled(**told: object) -> bytes:
         b"[]",
         b"\xff",
         spoiled(version=2),
-        spoiled(stand="asleep"),
+        spoiled(status="asleep"),
         spoiled(as_of_ms="now"),
         spoiled(parts=[{}]),
         spoiled(parts=[{**json.loads(spoiled())["parts"][0], "apply_per_s": float("inf")}]),

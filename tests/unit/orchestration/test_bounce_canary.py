@@ -8,7 +8,7 @@ import pytest
 from test_bounce_loop import NOT_STARTED, Book, downs, many, plan_of, run
 
 from samza_dagster.client.views import ActionView
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from tests.rig.bounce_world import BounceWorld, earlier_restart
 
@@ -25,7 +25,7 @@ def test_a_canary_that_does_not_come_back_ends_it(why: str) -> None:
         getattr(world, why).add("0")
     plan = plan_of(world, only=["0", "1"], canaries=1, stop_after_failures=9)
     result = run(world, book, plan)
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert "the canary failed: 0" in result.because
     assert world.order() == ["0"]
     (failed,) = result.are(UnitStatus.FAILED)
@@ -38,7 +38,7 @@ def test_the_others_wait_until_the_canary_was_watched_and_judged() -> None:
     """Without a check: it still runs, has committed since, and its lag is small."""
     world, book = BounceWorld(), Book()
     result = run(world, book, plan_of(world, only=["0", "1"], canaries=1, bake_s=60))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     first, second = result.rows
     assert first.back_ms is not None
     assert second.asked_ms is not None
@@ -47,9 +47,9 @@ def test_the_others_wait_until_the_canary_was_watched_and_judged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("check", "end"), [(True, End.DONE), (False, End.STOPPED), (None, End.STOPPED)]
+    ("check", "end"), [(True, RunEnd.DONE), (False, RunEnd.STOPPED), (None, RunEnd.STOPPED)]
 )
-def test_an_asset_check_judges_by_a_result_since_the_bake(check: bool | None, end: End) -> None:
+def test_an_asset_check_judges_by_a_result_since_the_bake(check: bool | None, end: RunEnd) -> None:
     """None in time is a no."""
     world, book = BounceWorld(), Book(check=check)
     judge = {"judge_asset": "a/b", "judge_check": "c", "judge_timeout_s": 100}
@@ -67,7 +67,7 @@ def test_what_is_left_of_the_bake_is_part_of_the_time_left() -> None:
     """Of an hour's bake it isn't told that seconds are left, and it shrinks."""
     world, book = BounceWorld(), Book()
     result = run(world, book, plan_of(world, canaries=1, bake_s=3_600))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     told = [text.partition("at least ")[2].partition("; ") for text in book.told if "1/4" in text]
     baking = list(dict.fromkeys(left for left, _, _ in told))
     assert baking[0] == "60 min left"
@@ -87,7 +87,7 @@ def test_a_canary_that_dies_in_its_bake_is_a_no() -> None:
 
     world.on_sleep = die
     result = run(world, book, plan_of(world, only=["0", "1"], canaries=1, bake_s=60))
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert "the canary failed: 0" in result.because
     assert "died since: 0 runs as 0#2, no longer as 0#1" in result.are(UnitStatus.FAILED)[0].why
     assert world.order() == ["0"]
@@ -114,7 +114,7 @@ def test_a_canary_that_crashes_minutes_after_its_bake_ends_it() -> None:
     world.on_sleep = crash(canary, book, 120_000, 10**9)
     result = run(world, book, plan)
     assert any("the canary runs" in line for line in book.lines)
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert f"the canary failed: {canary}" in result.because
     (failed,) = result.are(UnitStatus.FAILED)
     assert failed.why == f"it was back and died since: {canary} is starting"
@@ -146,7 +146,7 @@ def test_a_release_that_crashes_some_time_after_its_start_is_stopped_by_the_budg
     world.on_sleep = hurt
     plan = plan_of(world)
     result = run(world, book, plan)
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     died = plan.processors[0]
     assert f"the budget of failures is spent: {died}" in result.because
     first = book.back()[died].back_ms
@@ -160,7 +160,7 @@ def test_a_bounce_is_not_done_before_a_death_is_settled() -> None:
     world.on_sleep = crash("0-0", book, 7_000, 10**9)
     result = run(world, book, plan_of(world, only=["0", "0-0"]))
     assert [r.processor for r in result.are(UnitStatus.BACK)] == ["0"]
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert "the budget of failures is spent: 0-0" in result.because
     assert any("whether somebody has asked for that" in line for line in book.lines)
 
@@ -184,7 +184,7 @@ def test_who_is_restarted_by_somebody_else_after_it_was_back_has_not_failed(cana
     world.on_sleep = move
     plan = plan_of(world, canaries=canaries, bake_s=30)
     result = run(world, book, plan)
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     row = next(r for r in result.rows if r.processor == "0-0")
     assert (row.status, row.execution, row.now_on) == (UnitStatus.BACK, "0-0#2", "host-9")
     assert any("somebody else has asked for that" in line for line in book.lines)

@@ -11,7 +11,7 @@ from test_bounce_loop import BOTH, NOT_STARTED, Book, many, plan_of, run
 
 from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.errors import Unreachable
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from tests.rig.bounce_client import Killed
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
@@ -35,13 +35,13 @@ def test_who_died_while_no_worker_watched_is_verified_again_and_not_restarted() 
         book.order = "pause" if len(book.back()) == 2 else ""
 
     world.on_sleep = pause
-    assert run(world, book, plan).end is End.PAUSED
+    assert run(world, book, plan).end is RunEnd.PAUSED
     before = book.back()["0-0"]
     world.on_sleep, book.order = None, ""
     world.now_ms += 86_400_000
     world.starts["0-0"].append(world.now_ms)
     result = run(world, book, plan)
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     after = result.rows[0]
     assert (after.execution, after.seconds, after.uuid) == ("0-0#2", before.seconds, before.uuid)
     assert after.back_ms is not None
@@ -68,7 +68,7 @@ def test_a_canary_is_baked_by_the_clock_of_the_run_that_watches_it(ahead_ms: int
     world.on_sleep = world.kill_at = None
     book.rows = [replace(row, back_ms=(row.back_ms or 0) + ahead_ms) for row in book.rows]
     began_ms = world.now_ms
-    assert run(world, book, plan).end is End.DONE
+    assert run(world, book, plan).end is RunEnd.DONE
     asked = sorted(r.asked_ms for r in world.requests.values())[1]
     assert began_ms + 100_000 <= asked <= began_ms + 115_000
 
@@ -78,11 +78,11 @@ def test_who_is_down_since_an_earlier_run_of_the_bounce_keeps_its_place() -> Non
     world, book = BounceWorld(), Book()
     world.ends, world.down_after_failure = {"0-0": [NOT_STARTED]}, 10**9
     plan = plan_of(world, stop_after_failures=2, timeout_s=60)
-    assert run(world, book, plan).end is End.STOPPED
-    assert run(world, book, plan).end is End.STOPPED
+    assert run(world, book, plan).end is RunEnd.STOPPED
+    assert run(world, book, plan).end is RunEnd.STOPPED
     assert world.order() == ["0-0"]
     world.down_after_failure = 0
-    assert run(world, book, plan).end is End.DONE
+    assert run(world, book, plan).end is RunEnd.DONE
 
 
 def test_a_restart_that_a_dead_am_had_taken_is_over_at_once_and_the_next_run_asks_anew() -> None:
@@ -99,7 +99,7 @@ def test_a_restart_that_a_dead_am_had_taken_is_over_at_once_and_the_next_run_ask
     assert row.status is UnitStatus.FAILED
     assert "over: deployment run-1 ended; run-2 runs" in row.why
     assert world.now_ms - BEGIN_MS < 30_000
-    assert run(world, Book(), plan).end is End.DONE
+    assert run(world, Book(), plan).end is RunEnd.DONE
     assert [request.deployment for request in world.requests.values()] == ["run-1", "run-2"]
 
 
@@ -109,7 +109,7 @@ def test_a_broker_that_is_away_for_a_while_ends_nothing() -> None:
         world, book = BounceWorld(), Book()
         plan = plan_of(world, only=["0"])
         world.breaks = {call: Unreachable("the broker", seen="no answer")}
-        assert run(world, book, plan).end is End.DONE
+        assert run(world, book, plan).end is RunEnd.DONE
         assert world.restarts() == {"0": 1}
 
 
@@ -124,12 +124,12 @@ def test_a_pause_finishes_what_is_in_flight_and_a_later_run_does_the_rest() -> N
 
     world.on_sleep = pause
     result = run(world, book, plan)
-    assert result.end is End.PAUSED
+    assert result.end is RunEnd.PAUSED
     assert world.in_flight() == []
     assert len(result.are(UnitStatus.BACK)) == len(world.requests) < 6
     assert not result.are(UnitStatus.IN_FLIGHT)
     world.on_sleep, book.order = None, ""
-    assert run(world, book, plan).end is End.DONE
+    assert run(world, book, plan).end is RunEnd.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
@@ -146,7 +146,7 @@ def test_what_was_committed_while_no_run_looked_counts_in_the_one_that_goes_on(
     world.kill_on = None
     world.now_ms += 600_000
     world.idle_since_ms = world.now_ms - 590_000
-    assert run(world, book, plan).end is End.DONE
+    assert run(world, book, plan).end is RunEnd.DONE
     assert world.restarts() == {"0": 1}
 
 
@@ -160,7 +160,7 @@ def test_an_abort_gives_back_what_is_held_and_tells_what_goes_on() -> None:
 
     world.on_sleep = abort
     result = run(world, book, plan_of(world, at_once=2))
-    assert result.end is End.ABORTED
+    assert result.end is RunEnd.ABORTED
     assert world.released == ["1-0"]
     assert [r.processor for r in result.are(UnitStatus.IN_FLIGHT)] == ["0-0"]
     assert any("0-0: request" in line and "in flight" in line for line in book.lines)
@@ -202,7 +202,7 @@ def test_a_bounce_killed_at_any_call_restarts_everybody_once(
         except Killed:
             world.now_ms += away_s * 1_000
             continue
-        assert result.end is End.DONE
+        assert result.end is RunEnd.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
     assert away_s > 100 or len(world.requests) == len(world.at)
 
@@ -211,9 +211,9 @@ def test_a_deployment_that_is_over_takes_its_requests_with_it() -> None:
     """Samza's AM died: what it had begun never ends, and is asked anew of the next."""
     world, book = BounceWorld(coordinator="samza", never_ends={"0-0"}), Book()
     plan = plan_of(world, timeout_s=30)
-    assert run(world, book, plan).end is End.STOPPED
+    assert run(world, book, plan).end is RunEnd.STOPPED
     world.deployment, world.never_ends = "run-2", set()
-    assert run(world, book, plan).end is End.DONE
+    assert run(world, book, plan).end is RunEnd.DONE
     assert world.order().count("0-0") == 2
 
 
@@ -222,7 +222,7 @@ def test_samza_s_am_never_counts_a_processor_to_its_end() -> None:
     world, book = BounceWorld(coordinator="samza", ends={"0-0": [NOT_STARTED] * 12}), Book()
     plan = plan_of(world, only=["0-0"])
     for _ in range(12):
-        assert run(world, book, plan).end is End.STOPPED
+        assert run(world, book, plan).end is RunEnd.STOPPED
     count, last = 0, 0
     for request in world.requests.values():
         assert request.stop_ms is not None
@@ -243,7 +243,7 @@ def test_a_bounce_goes_the_same_way_whatever_the_clocks_of_hosts_and_leader_say(
     world = BounceWorld(coordinator=coordinator)
     world.skew_ms, world.leader_skew_ms = skew_ms, skew_ms.get("leader", 0)
     result = run(world, Book(), plan_of(world))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     assert world.order() == plain.order()
     assert world.now_ms == plain.now_ms
 
@@ -253,7 +253,7 @@ def test_an_old_incarnations_commits_dont_pass_for_the_new_ones(leader_skew_ms: 
     """However long before or after them the leader dates its answer."""
     world, book = BounceWorld(slow={"0"}, leader_skew_ms=leader_skew_ms), Book()
     result = run(world, book, plan_of(world, only=["0"]))
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert "no input offset grew" in result.rows[0].why
 
 
@@ -261,7 +261,7 @@ def test_a_hold_that_expires_before_its_commit_fails_that_one_alone() -> None:
     """The coordinator was faster: the commit is refused, and the next look tells why."""
     world, book = BounceWorld(hold_ms=1), Book()
     result = run(world, book, plan_of(world, stop_after_failures=9))
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert {r.processor for r in result.are(UnitStatus.FAILED)} == {"0-0", "1-0"}
     assert all("not committed in time" in r.why for r in result.are(UnitStatus.FAILED))
     assert world.restarts() == {}

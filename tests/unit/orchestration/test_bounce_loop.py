@@ -13,7 +13,7 @@ from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.row import Bounced, Result
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import BouncePlan, make_plan
 from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
@@ -125,7 +125,7 @@ def test_everybody_is_restarted_once_in_order(coordinator: CoordinatorKind) -> N
     """Standbys first; the next is asked when the one before is back, and not before."""
     world, book = BounceWorld(coordinator=coordinator), Book()
     result = run(world, book, plan_of(world))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     assert world.order() == ["0-0", "1-0", "0", "1"]
     assert world.restarts() == dict.fromkeys(world.at, 1)
     assert most_at_once(list(result.rows)) == 1
@@ -155,7 +155,7 @@ def test_two_at_once_are_never_of_one_group(coordinator: CoordinatorKind) -> Non
     """And never three."""
     world, book = BounceWorld(at=many(4, 3), coordinator=coordinator), Book()
     result = run(world, book, plan_of(world, at_once=2))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     rows = [r for r in result.rows if r.asked_ms and r.back_ms]
     assert most_at_once(rows) == 2
     for a in rows:
@@ -165,9 +165,9 @@ def test_two_at_once_are_never_of_one_group(coordinator: CoordinatorKind) -> Non
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
-@pytest.mark.parametrize(("verify_timeout_s", "end"), [(60, End.DONE), (0, End.STOPPED)])
+@pytest.mark.parametrize(("verify_timeout_s", "end"), [(60, RunEnd.DONE), (0, RunEnd.STOPPED)])
 def test_an_active_of_which_nobody_tells_that_it_restored_isnt_back_unless_it_processes(
-    verify_timeout_s: int, end: End
+    verify_timeout_s: int, end: RunEnd
 ) -> None:
     """It runs before its stores are restored, and processes only after."""
     world, book = BounceWorld(mute={"0"}), Book()
@@ -207,7 +207,7 @@ def test_who_failed_and_stays_down_ends_the_bounce_in_time(coordinator: Coordina
     world, book = BounceWorld(coordinator=coordinator), Book()
     world.ends, world.down_after_failure = {"0-0": [NOT_STARTED]}, 10**9
     result = run(world, book, plan_of(world, stop_after_failures=3, timeout_s=60))
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert "nobody may be touched for 60 s: 0-0 " in result.because
     assert world.order() == ["0-0"]
     assert world.now_ms - BEGIN_MS < 90_000
@@ -217,7 +217,7 @@ def test_a_request_without_an_end_keeps_its_place_and_its_group() -> None:
     """It may still stop its container: with one place nobody else is asked."""
     world, book = BounceWorld(coordinator="samza", never_ends={"0-0"}), Book()
     result = run(world, book, plan_of(world, stop_after_failures=5, timeout_s=30))
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert [r.processor for r in result.are(UnitStatus.STUCK)] == ["0-0"]
     assert world.order() == ["0-0"]
     two = BounceWorld(coordinator="samza", never_ends={"0-0"})
@@ -230,7 +230,7 @@ def test_a_hold_that_takes_too_long_is_given_back() -> None:
     """Nothing was stopped, so its place is free; it counts as a failure."""
     world, book = BounceWorld(crowded={"0-0"}), Book()
     result = run(world, book, plan_of(world, timeout_s=30))
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert world.released == ["0-0"]
     assert "runs on untouched" in result.are(UnitStatus.FAILED)[0].why
     assert world.restarts() == {}
@@ -241,14 +241,14 @@ def test_it_waits_while_somebody_else_acts_on_a_group() -> None:
     world, book = BounceWorld(others=(ActionView("x", "0", "host-9", "stopping", 0),)), Book()
     result = run(world, book, plan_of(world, timeout_s=20))
     assert world.order() == ["1-0", "1"]
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     why = "place 0 to host-9, which somebody else has asked for, is stopping (request x)"
     assert why in result.because
     assert book.told[-1] == f"2/4, 2 not begun; nobody may be touched for 20 s: {why}"
     ends = "; it ends at 2023-11-14 22:13:"
     assert any(text.startswith("2/4, about") and f"{why}{ends}" in text for text in book.told)
     world.others = ()
-    assert run(world, book, plan_of(world)).end is End.DONE
+    assert run(world, book, plan_of(world)).end is RunEnd.DONE
     assert world.restarts() == dict.fromkeys(world.at, 1)
 
 
@@ -263,7 +263,7 @@ def test_other_groups_go_on_while_a_standby_that_runs_has_not_told_its_lag(
     world, book = BounceWorld(coordinator=coordinator, report_every_ms=60_000, lag_ms=0), Book()
     down = downs(world)
     result = run(world, book, plan_of(world))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     assert world.order() == ["0-0", "1-0", "0", "1"]
     assert max(down) == 1
     rows = {row.processor: row for row in result.rows}
@@ -282,7 +282,7 @@ def test_a_standby_that_is_behind_at_its_report_is_waited_for_until_its_next() -
     world = BounceWorld(coordinator="samza", report_every_ms=60_000, at={"0": "h1", "0-0": "h2"})
     world.lag_ms = 61_000
     result = run(world, Book(), plan_of(world))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     seconds = {row.processor: row.seconds or 0.0 for row in result.rows}
     assert 120 <= seconds["0-0"] < 135
     assert seconds["0"] < 15
@@ -292,7 +292,7 @@ def test_a_standby_that_tells_that_it_is_behind_has_its_place_again() -> None:
     """Nobody else is asked from then on, and its failure ends the bounce."""
     world = BounceWorld(at=many(3, 3), coordinator="samza", report_every_ms=60_000, far={"2-0"})
     result = run(world, Book(), plan_of(world, lag_timeout_s=300))
-    assert result.end is End.STOPPED
+    assert result.end is RunEnd.STOPPED
     assert world.order() == ["2-0", "0-0", "1-0"]
     (failed,) = result.are(UnitStatus.FAILED)
     assert (failed.processor, failed.lag) == ("2-0", 1_000)
@@ -306,7 +306,7 @@ def test_a_processor_stopped_four_times_of_late_is_asked_when_its_row_is_over(
     world, book = BounceWorld(coordinator="samza", leader_skew_ms=ahead_ms), Book()
     world.earlier = stopped_four_times("0-0", ahead_ms)
     result = run(world, book, plan_of(world))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     assert world.order()[-1] in ("0-0", "0")
     asked = next(r.asked_ms for r in result.rows if r.processor == "0-0")
     assert asked is not None
@@ -322,7 +322,7 @@ def test_a_wait_is_told_and_is_in_the_time_left_before_anything_is_in_flight() -
     """Also while nothing is measured yet."""
     world, book = BounceWorld(coordinator="samza"), Book()
     world.earlier = stopped_four_times("0-0")
-    assert run(world, book, plan_of(world, only=["0-0"])).end is End.DONE
+    assert run(world, book, plan_of(world, only=["0-0"])).end is RunEnd.DONE
     told, _, why = book.told[0].partition("; ")
     assert told == "0/1, at least 6 min left"
     assert why.startswith("0-0 waits until 2023-11-14 22:19:10 UTC: 4 of the 8 stops")
@@ -345,7 +345,7 @@ def test_what_nobody_counts_as_a_stop_is_not_waited_for(
     world, book = BounceWorld(coordinator=coordinator), Book()
     world.earlier = [stop.model_copy(update=changes) for stop in stopped_four_times("0-0")]
     result = run(world, book, plan_of(world))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     assert world.order()[0] == "0-0"
     assert (result.rows[0].asked_ms or 0) < BEGIN_MS + 60_000
 
@@ -354,7 +354,7 @@ def test_what_holds_a_restart_up_is_told_while_it_goes_on() -> None:
     """As that its node is lost: the coordinator itself says so minutes later."""
     world, book = BounceWorld(coordinator="samza", trouble="host-0 is LOST"), Book()
     result = run(world, book, plan_of(world, only=["0"]))
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     assert any("it is being stopped; host-0 is LOST" in line for line in book.lines + book.told)
 
 
@@ -364,12 +364,12 @@ def test_a_container_that_left_the_job_is_passed_over() -> None:
     plan = plan_of(world)
     del world.at["1-0"]
     result = run(world, book, plan)
-    assert result.end is End.DONE
+    assert result.end is RunEnd.DONE
     assert [r.processor for r in result.are(UnitStatus.GONE)] == ["1-0"]
 
 
 def test_a_lag_that_shrinks_fills_no_log() -> None:
     """A line when it begins to wait for it, then the heartbeat."""
     world, book = BounceWorld(lag_ms=100_000), Book()
-    assert run(world, book, plan_of(world, only=["0-0"])).end is End.DONE
+    assert run(world, book, plan_of(world, only=["0-0"])).end is RunEnd.DONE
     assert sum("records behind" in line for line in book.lines) <= 5

@@ -16,7 +16,7 @@ from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.operations.schedule import (
     UNDER_WAY,
-    Phase,
+    OperationPhase,
     UnitStatus,
     what_next,
 )
@@ -212,7 +212,7 @@ def test_the_limits_hold_in_every_history(
     for _ in range(1_000):
         down = {p: f"{p} is starting" for p, until in down_until.items() if now < until}
         todo = what_next(order, limits, Position(statuses, back, judged, down=down), now)
-        if todo.phase is Phase.ENDED:
+        if todo.phase is OperationPhase.ENDED:
             break
         bad = [p for p, s in statuses.items() if s in (UnitStatus.FAILED, UnitStatus.STUCK)]
         if todo.ask:
@@ -233,7 +233,7 @@ def test_the_limits_hold_in_every_history(
         if unit == HOSTS:
             flown = {p for p in places if statuses[p] is UnitStatus.IN_FLIGHT}
             assert len({at[p] for p in flown - behind}) <= 1
-        if todo.phase is Phase.JUDGING:
+        if todo.phase is OperationPhase.JUDGING:
             assert now >= max(back[p] for p in canary) + 10
             judged = True
         flying = [p for p, s in statuses.items() if s in UNDER_WAY]
@@ -267,13 +267,13 @@ def test_a_bounce_whose_places_are_held_by_who_is_down_says_so() -> None:
     down, limits = {"0": "0 is starting"}, Schedule(stop_after=3)
     statuses = {"0": UnitStatus.FAILED, "1": UnitStatus.WAITING, "2": UnitStatus.BACK}
     todo = what_next(order, limits, Position(statuses, down=down), 0)
-    assert (todo.phase, todo.ask) == (Phase.BOUNCING, ())
+    assert (todo.phase, todo.ask) == (OperationPhase.BOUNCING, ())
     assert todo.because == "0 is starting: who failed or died keeps its place until it runs"
     assert what_next(order, limits, Position(statuses), 0).ask == ("1",)
     over = {"0": UnitStatus.FAILED, "1": UnitStatus.GONE, "2": UnitStatus.BACK}
-    assert what_next(order, limits, Position(over, down=down), 0).phase is Phase.ENDED
+    assert what_next(order, limits, Position(over, down=down), 0).phase is OperationPhase.ENDED
     stuck = {**statuses, "2": UnitStatus.STUCK}
-    assert what_next(order, limits, Position(stuck, down=down), 0).phase is Phase.ENDED
+    assert what_next(order, limits, Position(stuck, down=down), 0).phase is OperationPhase.ENDED
 
 
 def test_nothing_is_asked_when_somebody_wants_it_to_halt() -> None:
@@ -281,10 +281,10 @@ def test_nothing_is_asked_when_somebody_wants_it_to_halt() -> None:
     order = order_of(job(DEMO), CONTAINERS)
     statuses = dict.fromkeys(DEMO, UnitStatus.WAITING) | {"0-0": UnitStatus.IN_FLIGHT}
     todo = what_next(order, Schedule(at_once=4), Position(statuses, halt="paused"), 0)
-    assert (todo.phase, todo.ask) == (Phase.FINISHING, ())
+    assert (todo.phase, todo.ask) == (OperationPhase.FINISHING, ())
     statuses["0-0"] = UnitStatus.BACK
     todo = what_next(order, Schedule(at_once=4), Position(statuses, halt="paused"), 0)
-    assert (todo.phase, todo.because) == (Phase.ENDED, "paused")
+    assert (todo.phase, todo.because) == (OperationPhase.ENDED, "paused")
 
 
 def test_the_others_wait_for_bake_and_judge() -> None:
@@ -294,10 +294,10 @@ def test_the_others_wait_for_bake_and_judge() -> None:
     statuses = dict.fromkeys(DEMO, UnitStatus.WAITING) | {"0-0": UnitStatus.BACK}
     at = Position(statuses, {"0-0": 1_000})
     todo = what_next(order, limits, at, 2_000)
-    assert (todo.phase, todo.until_ms) == (Phase.BAKING, 61_000)
-    assert what_next(order, limits, at, 61_000).phase is Phase.JUDGING
+    assert (todo.phase, todo.until_ms) == (OperationPhase.BAKING, 61_000)
+    assert what_next(order, limits, at, 61_000).phase is OperationPhase.JUDGING
     no = Position(statuses, {"0-0": 1_000}, judged=False)
-    assert what_next(order, limits, no, 61_000).phase is Phase.ENDED
+    assert what_next(order, limits, no, 61_000).phase is OperationPhase.ENDED
     yes = Position(statuses, {"0-0": 1_000}, judged=True)
     assert what_next(order, limits, yes, 61_000).ask == ("1-0", "0")
 
@@ -309,7 +309,9 @@ def test_a_container_that_left_the_job_before_the_canary_does_not_switch_it_off(
     limits = Schedule(at_once=4, canaries=1)
     assert what_next(order, limits, Position(statuses), 0).ask == ("0-0",)
     statuses["0-0"] = UnitStatus.BACK
-    assert what_next(order, limits, Position(statuses, {"0-0": 0}), 1).phase is Phase.JUDGING
+    assert (
+        what_next(order, limits, Position(statuses, {"0-0": 0}), 1).phase is OperationPhase.JUDGING
+    )
 
 
 def test_places_that_stay_taken_end_it() -> None:
@@ -317,5 +319,5 @@ def test_places_that_stay_taken_end_it() -> None:
     order = order_of(job(DEMO), CONTAINERS)
     statuses = dict.fromkeys(DEMO, UnitStatus.WAITING) | {"0-0": UnitStatus.STUCK}
     todo = what_next(order, Schedule(at_once=1, stop_after=5), Position(statuses), 0)
-    assert todo.phase is Phase.ENDED
+    assert todo.phase is OperationPhase.ENDED
     assert "without an end" in todo.because

@@ -7,7 +7,7 @@ from statistics import mean
 
 import pytest
 
-from samza_dagster.orchestration.operations.loop import PAUSE, End
+from samza_dagster.orchestration.operations.loop import PAUSE, RunEnd
 from samza_dagster.orchestration.plans.bounce import ACTIVE, STANDBY, Measured, expected_s
 from samza_dagster.orchestration.show.pictures import clock
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
@@ -34,7 +34,7 @@ def test_the_time_that_a_bounce_expects_is_the_time_that_it_takes(
     )
     job, book = world(), Book()
     plan = replace(plan_of(job, at_once=at_once, canaries=1, bake_s=30), measured=measured)
-    assert run(job, book, plan).end is End.DONE
+    assert run(job, book, plan).end is RunEnd.DONE
     modes = {p: plan.mode_of(p) for p in plan.processors}
     took_s = expected_s(modes, plan.schedule, measured, canaries_left=1, bake_s=30)
     assert took_s == pytest.approx((job.now_ms - BEGIN_MS) / 1000, rel=0.2)
@@ -54,7 +54,7 @@ def test_who_takes_long_is_named_with_what_it_waits_for_and_when_that_is_too_lon
     """A standby reports its lag a minute after its start; nothing else happens meanwhile."""
     world = BounceWorld(report_every_ms=60_000, at={"0": "h1", "0-0": "h2"})
     book = Book()
-    assert run(world, book, plan_of(world, lag_timeout_s=600)).end is End.DONE
+    assert run(world, book, plan_of(world, lag_timeout_s=600)).end is RunEnd.DONE
     slow = [text for text in book.told if "0-0 for 30 s" in text]
     (start,) = world.starts["0-0"]
     assert slow
@@ -84,7 +84,7 @@ def test_no_time_is_promised_for_those_that_are_not_begun_any_more() -> None:
     """The budget is spent, or somebody has paused: it says so, and how many are left alone."""
     world, book = BounceWorld(), Book()
     world.ends = {"0-0": [NOT_STARTED]}
-    assert run(world, book, plan_of(world)).end is End.STOPPED
+    assert run(world, book, plan_of(world)).end is RunEnd.STOPPED
     assert book.told[-1] == "0/4, 1 failed, 3 not begun; the budget of failures is spent: 0-0"
     paused, book = BounceWorld(), Book()
 
@@ -92,7 +92,7 @@ def test_no_time_is_promised_for_those_that_are_not_begun_any_more() -> None:
         book.order = PAUSE if len(world.requests) == 2 else ""
 
     paused.on_sleep = pause
-    assert run(paused, book, plan_of(paused)).end is End.PAUSED
+    assert run(paused, book, plan_of(paused)).end is RunEnd.PAUSED
     assert book.told[-1] == "2/4, 2 not begun; it was paused"
     assert any(
         text.startswith("1/4, 2 not begun, about") and text.endswith("left; it is paused")

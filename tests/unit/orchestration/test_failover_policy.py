@@ -222,18 +222,18 @@ def test_an_input_that_grows_at_rare_commits_falls_behind_at_the_third() -> None
 def test_a_standby_that_stands_still_while_its_changelog_grows_is_restarted() -> None:
     """By Samza's own message, so that it works against Samza's AM too."""
     for coordinator in ("samza_dagster", "samza"):
-        watch = Watch(standby_stands_s=30)
+        watch = Watch(standby_stalled_s=30)
         found: tuple[Decision, ...] = ()
         for step in range(10):
             still = seen("0-0", "h2", behind=2_000 + step, applied=500, end=2_500 + step)
             found = watch.look(sight(still, coordinator=coordinator)) or found
-        assert told(found) == [("standby-stands", "0-0", "ask")]
+        assert told(found) == [("standby-stalled", "0-0", "ask")]
         assert found[0].command == "samza-dagster place 0-0 --to LAST_SEEN"
 
 
 def test_a_changelog_that_does_not_grow_proves_nothing() -> None:
     """Its last offsets may be markers."""
-    watch = Watch(standby_stands_s=30)
+    watch = Watch(standby_stalled_s=30)
     still = seen("0-0", "h2", behind=2_000, applied=500, end=2_500)
     assert watch.look(sight(still), 20) == ()
 

@@ -15,7 +15,7 @@ from samza_dagster.orchestration.chain import kept, read_back, unpacked
 from samza_dagster.orchestration.operations.progress import EndedStep, Progress
 from samza_dagster.orchestration.plans.move import CatchUp, HostRow, host_map
 from samza_dagster.orchestration.plans.reconcile import Finding, WantedPlacement, reconcile
-from samza_dagster.orchestration.plans.units import Limits, UnitsPlan
+from samza_dagster.orchestration.plans.units import UnitLimits, UnitsPlan
 from samza_dagster.orchestration.reconcile.run import _findings_table
 from samza_dagster.orchestration.show.bounce import _map_and_tables
 from samza_dagster.orchestration.show.pictures import MOST_BYTES
@@ -28,7 +28,7 @@ from samza_dagster.orchestration.show.units import (
 )
 
 pytestmark = pytest.mark.unit
-LIMITS = Limits(120, 600, 120, CatchUp(1, 30, 3_600), 120)
+LIMITS = UnitLimits(120, 600, 120, CatchUp(1, 30, 3_600), 120)
 
 
 def without_standbys(actives: int) -> JobView:

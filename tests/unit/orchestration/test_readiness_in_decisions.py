@@ -10,11 +10,11 @@ from test_bounce_loop import Book, plan_of, run
 
 from samza_dagster.client.readiness import StandbysNow
 from samza_dagster.client.views import HostView, JobView, ProcessorView, ReplicaLag
-from samza_dagster.lag import NewestReadiness, Pace, Published, Stand
+from samza_dagster.lag import NewestReadiness, Pace, Published, StandbyStatus
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.config import MoveWithStandbyConfig, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves.planning import soonest_preferred
-from samza_dagster.orchestration.operations.loop import End
+from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.plans.conditions import Reported, Wait, described, look, met
 from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.unit
 def known(standby: str, apply_per_s: float) -> NewestReadiness:
     """Its pace."""
     pace = Pace(apply_per_s, 0, 0, 6, 10_000)
-    one = Published(standby, 0, 600_000, Stand.READY, "", {("task", "store", 0): pace})
+    one = Published(standby, 0, 600_000, StandbyStatus.READY, "", {("task", "store", 0): pace})
     return NewestReadiness({standby: one})
 
 
@@ -76,9 +76,9 @@ def test_a_wait_that_a_former_release_has_kept_goes_by_records() -> None:
     assert kept.limit_s == 0
 
 
-@pytest.mark.parametrize(("apply_per_s", "end"), [(5_000, End.DONE), (500, End.STOPPED)])
+@pytest.mark.parametrize(("apply_per_s", "end"), [(5_000, RunEnd.DONE), (500, RunEnd.STOPPED)])
 def test_a_bounce_has_a_standby_back_within_seconds_of_its_own_pace(
-    apply_per_s: float, end: End
+    apply_per_s: float, end: RunEnd
 ) -> None:
     """It stays 1,000 records behind, where 100 are the limit."""
     world, book = BounceWorld(), Book()

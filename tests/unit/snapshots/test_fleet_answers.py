@@ -107,9 +107,9 @@ def test_bytes_follow_from_records() -> None:
 def test_a_standby_that_stands_still_is_never_called_ready() -> None:
     """Its changelog grows, and it applies nothing of it."""
     stands = [
-        row["stand"]
+        row["status"]
         for answer, row in judged().values()
-        if answer.fault is Fault.STANDS_STILL and (answer.lag or 0) > 0
+        if answer.fault is Fault.STALLED and (answer.lag or 0) > 0
     ]
     assert stands
     assert "ready" not in stands
@@ -118,7 +118,7 @@ def test_a_standby_that_stands_still_is_never_called_ready() -> None:
 def test_one_that_has_nothing_left_is_ready_or_not_proven_yet() -> None:
     """By three reports over the window."""
     stands = {
-        row["stand"]
+        row["status"]
         for answer, row in judged().values()
         if answer.fault is Fault.NONE and answer.lag == 0
     }

@@ -7,7 +7,7 @@ also how far behind in time it is.
 This isn't what an operation waits for, which is a *steady* lag (`orchestration.plans.conditions`): at
 most so many records behind at every look, for so many seconds. A wait may begin with a standby's first
 report, and hold where nobody takes snapshots, and a sensor's cursor has room for one time of each of a
-thousand standbys. A stand rests on a dozen reports of each replica, with the brokers' times of them and
+thousand standbys. A status rests on a dozen reports of each replica, with the brokers' times of them and
 a rate: it tells a trend, which no single look does. What is learned here reaches the wait all the same:
 its limit is what the standby applies in `lag_limit_s` by its published pace, if that is more.
 """
@@ -19,26 +19,26 @@ from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
 
-from samza_dagster.lag.forecasting import Applied, apply_rate, stalled_for_ms, stands_since, trend
+from samza_dagster.lag.forecasting import Applied, apply_rate, stalled_for_ms, stalled_since, trend
 from samza_dagster.lag.reports import Course
 
 LEAST_SAMPLES = 3
 """Of two samples one may be anything, and nothing would show it."""
 
 
-class Stand(StrEnum):
+class StandbyStatus(StrEnum):
     """What is told of a standby, or of one partition of it; the worst last."""
 
     READY = "ready"
     UNPROVEN = "unproven"
     GROWING = "growing"
     BEHIND = "behind"
-    STANDS_STILL = "stands-still"
+    STALLED = "stalled"
     SILENT = "silent"
     UNKNOWN = "unknown"
 
 
-_WORST = tuple(Stand)
+_WORST = tuple(StandbyStatus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +56,26 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How one stands, why, and what that rests on.
+class Judgement:
+    """Of one replica or standby: its status, why, and what that rests on.
 
-    `lag_s` is the median over the window, `growth` by how many seconds a second it grows; None where
-    no rate is known.
+    `lag_s` is the median over the window; None where no rate is known.
     """
 
-    stand: Stand
+    status: StandbyStatus
     why: str
     lag_s: float | None = None
-    growth: float | None = None
 
     @property
     def is_ready(self) -> bool:
         """It may take over now."""
-        return self.stand is Stand.READY
+        return self.status is StandbyStatus.READY
 
 
-NO_CHANGELOG = Standing(Stand.READY, "none of its stores has a changelog", 0.0, 0.0)
+NO_CHANGELOG = Judgement(StandbyStatus.READY, "none of its stores has a changelog", 0.0)
 
 
-def standing(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Standing:
+def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Judgement:
     """Of one replica of one changelog partition.
 
     `silent_ms` is how long ago its newest report came: by the brokers' times of it and of the newest
@@ -86,24 +84,24 @@ def standing(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") ->
     """
     why_unknown = reason or known.unknown_because or ("" if known.samples else "no-observation")
     if why_unknown:
-        return Standing(Stand.UNKNOWN, f"its lag isn't known: {why_unknown}")
+        return Judgement(StandbyStatus.UNKNOWN, f"its lag isn't known: {why_unknown}")
     if silent_ms > 3000 * bounds.report_s:
-        return Standing(
-            Stand.SILENT,
+        return Judgement(
+            StandbyStatus.SILENT,
             f"its newest report came {silent_ms / 1000:,.0f} s ago, and it reports every"
             f" {bounds.report_s:g} s",
         )
     stalled_ms = _stalled_ms(known.samples)
     if stalled_ms > 0 and stalled_ms >= 1000 * min(bounds.window_s, 2 * bounds.report_s):
-        return Standing(
-            Stand.STANDS_STILL,
+        return Judgement(
+            StandbyStatus.STALLED,
             f"it has applied nothing for {stalled_ms / 1000:,.0f} s while its changelog grew,"
             f" {known.samples[-1].behind:,} offsets behind",
         )
     return _judged(_window(known.samples, bounds), bounds)
 
 
-def of_standby(parts: Mapping[str, Standing]) -> Standing:
+def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
     """Of a whole standby, by the names of its parts: the worst of them, of several the one furthest behind.
 
     One of whose stores none has a changelog has nothing to restore.
@@ -111,16 +109,17 @@ def of_standby(parts: Mapping[str, Standing]) -> Standing:
     if not parts:
         return NO_CHANGELOG
     name, worst = max(
-        parts.items(), key=lambda part: (_WORST.index(part[1].stand), part[1].lag_s or 0.0, part[0])
+        parts.items(),
+        key=lambda part: (_WORST.index(part[1].status), part[1].lag_s or 0.0, part[0]),
     )
     why = worst.why if worst.is_ready else f"{name}: {worst.why}"
-    return Standing(worst.stand, why, worst.lag_s, worst.growth)
+    return Judgement(worst.status, why, worst.lag_s)
 
 
 def _stalled_ms(samples: Sequence[Applied]) -> int:
     since: Applied | None = None
     for sample in samples:
-        since = stands_since(since, sample)
+        since = stalled_since(since, sample)
     return stalled_for_ms(since, samples[-1])
 
 
@@ -133,7 +132,7 @@ def _window(samples: Sequence[Applied], bounds: Bounds) -> Sequence[Applied]:
     return samples[first:]
 
 
-def _judged(window: Sequence[Applied], bounds: Bounds) -> Standing:
+def _judged(window: Sequence[Applied], bounds: Bounds) -> Judgement:
     lag, rate = median(sample.behind for sample in window), _rate(window)
     if rate is None:
         return _by_records(window, lag, bounds)
@@ -142,19 +141,18 @@ def _judged(window: Sequence[Applied], bounds: Bounds) -> Standing:
     lag_s, growth = lag / rate, trend(seconds) or 0.0
     if lag_s > bounds.seconds:
         why = f"it is {lag_s:,.1f} s behind, and {bounds.seconds:g} s is the limit"
-        return Standing(Stand.BEHIND, why, lag_s, growth)
+        return Judgement(StandbyStatus.BEHIND, why, lag_s)
     if lag_s + growth * bounds.window_s > bounds.seconds:
-        return Standing(
-            Stand.GROWING,
+        return Judgement(
+            StandbyStatus.GROWING,
             f"it is {lag_s:,.1f} s behind and falls back by {growth * 60:,.1f} s a minute: another"
             f" {bounds.window_s:g} s and it is beyond {bounds.seconds:g} s",
             lag_s,
-            growth,
         )
-    return _proven(window, bounds, f"{lag_s:,.1f} s behind", lag_s, growth)
+    return _proven(window, bounds, f"{lag_s:,.1f} s behind", lag_s)
 
 
-def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Standing:
+def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Judgement:
     """Without a rate: of one report, or of one that has nothing written or applied since.
 
     What is left may be offsets that have no record: transaction markers.
@@ -165,25 +163,21 @@ def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Standi
             f"{lag:,.0f} offsets are left, {bounds.records:,} is the limit, and it applies nothing:"
             " nothing is written that would show whether it does"
         )
-        return Standing(Stand.BEHIND, why)
-    return _proven(window, bounds, f"{lag:,.0f} offsets are left", lag_s, None)
+        return Judgement(StandbyStatus.BEHIND, why)
+    return _proven(window, bounds, f"{lag:,.0f} offsets are left", lag_s)
 
 
 def _proven(
-    window: Sequence[Applied],
-    bounds: Bounds,
-    words: str,
-    lag_s: float | None,
-    growth: float | None,
-) -> Standing:
+    window: Sequence[Applied], bounds: Bounds, words: str, lag_s: float | None
+) -> Judgement:
     span_s = (window[-1].at_ms - window[0].at_ms) / 1000
     if len(window) < LEAST_SAMPLES or span_s < bounds.window_s:
         why = (
             f"{words}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"
             f" {LEAST_SAMPLES} over {bounds.window_s:g} s show that it stays so"
         )
-        return Standing(Stand.UNPROVEN, why, lag_s, growth)
-    return Standing(Stand.READY, f"{words} for {span_s:.0f} s", lag_s, growth)
+        return Judgement(StandbyStatus.UNPROVEN, why, lag_s)
+    return Judgement(StandbyStatus.READY, f"{words} for {span_s:.0f} s", lag_s)
 
 
 def _rate(window: Sequence[Applied]) -> float | None:

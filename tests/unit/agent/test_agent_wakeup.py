@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from samza_dagster.agent import procfs
 from samza_dagster.agent.examination import LOOK_AGAIN_S, WARDEN_MARGIN_S
-from samza_dagster.agent.incarnation import Incarnation
+from samza_dagster.agent.incarnation import HostedIncarnation
 from samza_dagster.agent.wakeup import sleep_s
 
 pytestmark = pytest.mark.unit
 
 
-def running() -> Incarnation:
+def running() -> HostedIncarnation:
     """Whose warden and container live: this very process."""
-    made = Incarnation(
+    made = HostedIncarnation(
         Path("/nowhere/e1"),
         {"processor_id": "0", "sequence": 1, "store_directories": [], "stop_grace_s": 1.0},
     )

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from samza_dagster.lag import (
     Bounds,
     Course,
-    Replica,
-    Report,
-    Stand,
-    Standing,
+    Judgement,
+    ReplicaReport,
+    ReplicaReports,
+    StandbyStatus,
     course,
+    judge,
     of_standby,
     replica_readiness,
     standby_readiness,
-    standing,
 )
-from samza_dagster.lag.stand import NO_CHANGELOG
+from samza_dagster.lag.status import NO_CHANGELOG
 from tests.rig.fleets import Changelog, Fault, Fleet, Shape
 from tests.unit.lag.fleet_replicas import replicas
 
@@ -32,23 +32,23 @@ LATE_MS = 600_000
 SHAPE = Shape(jobs=40, hosts=12, shares={f: 0.09 for f in Fault if f is not Fault.NONE})
 
 
-def follower(lags: list[int], per_s: int = 100, every_ms: int = 10_000) -> list[Report]:
+def follower(lags: list[int], per_s: int = 100, every_ms: int = 10_000) -> list[ReplicaReport]:
     """A standby under an even load, so many records behind at each report."""
     ends = [10_000 + per_s * every_ms * number // 1_000 for number in range(len(lags))]
     return [
-        Report(number * every_ms, "p", end - 1 - lag, 0, end)
+        ReplicaReport(number * every_ms, "p", end - 1 - lag, 0, end)
         for number, (lag, end) in enumerate(zip(lags, ends, strict=True))
     ]
 
 
-def judged(reports: list[Report], bounds: Bounds = BOUNDS, silent_ms: int = 0) -> Standing:
-    return standing(course(reports), silent_ms, bounds)
+def judged(reports: list[ReplicaReport], bounds: Bounds = BOUNDS, silent_ms: int = 0) -> Judgement:
+    return judge(course(reports), silent_ms, bounds)
 
 
-def stands(fault: Fault, shape: Shape = SHAPE, bounds: Bounds = BOUNDS) -> set[Stand]:
+def statuses(fault: Fault, shape: Shape = SHAPE, bounds: Bounds = BOUNDS) -> set[StandbyStatus]:
     """Of all replicas with this fault in a fleet, long after its moment, but those still restoring."""
     return {
-        replica_readiness(replica, bounds).stand
+        replica_readiness(replica, bounds).status
         for _, standby, replica in replicas(Fleet(shape), LATE_MS, fault)
         if _is_done(standby.restores[-1][1].caught_up_ms(), fault)
         and (fault is not Fault.DIED or standby.container.endswith("-0"))
@@ -56,7 +56,7 @@ def stands(fault: Fault, shape: Shape = SHAPE, bounds: Bounds = BOUNDS) -> set[S
 
 
 def _is_done(caught_up_ms: int | None, fault: Fault) -> bool:
-    broken = fault in (Fault.STANDS_STILL, Fault.DIED, Fault.MADE_ANEW, Fault.LEADERLESS)
+    broken = fault in (Fault.STALLED, Fault.DIED, Fault.MADE_ANEW, Fault.LEADERLESS)
     return broken or (caught_up_ms is not None and caught_up_ms < LATE_MS - 100_000)
 
 
@@ -69,13 +69,13 @@ def test_a_caught_up_standby_under_load_is_ready() -> None:
 
 def test_the_limit_is_in_seconds_whatever_the_rate() -> None:
     """2,000 records are 20 s of a slow job and a fifth of a second of a fast one."""
-    assert judged(follower([2_000] * 6, per_s=100)).stand is Stand.BEHIND
+    assert judged(follower([2_000] * 6, per_s=100)).status is StandbyStatus.BEHIND
     assert judged(follower([2_000] * 6, per_s=10_000)).is_ready
 
 
 def test_one_good_report_of_one_that_is_behind_makes_it_not_ready() -> None:
     """Nor does the newest one."""
-    assert judged(follower([3_000] * 5 + [0])).stand is Stand.BEHIND
+    assert judged(follower([3_000] * 5 + [0])).status is StandbyStatus.BEHIND
 
 
 def test_one_bad_report_of_one_that_is_steady_changes_nothing() -> None:
@@ -86,43 +86,43 @@ def test_one_bad_report_of_one_that_is_steady_changes_nothing() -> None:
 def test_a_small_lag_that_grows_is_not_ready() -> None:
     """In another window it would be beyond the limit."""
     found = judged(follower([100, 300, 500, 700, 900]))
-    assert found.stand is Stand.GROWING
-    assert found.growth == pytest.approx(0.25, rel=0.3)
+    assert found.status is StandbyStatus.GROWING
+    assert "falls back by 15.0 s a minute" in found.why
 
 
 def test_what_is_small_has_to_stay_so_for_the_window() -> None:
     """Three reports that reach over it."""
-    assert judged(follower([50] * 3)).stand is Stand.UNPROVEN
+    assert judged(follower([50] * 3)).status is StandbyStatus.UNPROVEN
     assert judged(follower([50] * 4)).is_ready
-    assert judged(follower([50] * 1)).stand is Stand.UNPROVEN
+    assert judged(follower([50] * 1)).status is StandbyStatus.UNPROVEN
 
 
 def test_a_standby_that_stands_still_is_not_ready() -> None:
     """It reports on, and its changelog grows."""
-    assert stands(Fault.STANDS_STILL) <= {Stand.STANDS_STILL, Stand.READY}
-    for _, standby, replica in replicas(Fleet(SHAPE), LATE_MS, Fault.STANDS_STILL):
+    assert statuses(Fault.STALLED) <= {StandbyStatus.STALLED, StandbyStatus.READY}
+    for _, standby, replica in replicas(Fleet(SHAPE), LATE_MS, Fault.STALLED):
         grows = standby.changelog.per_s > 0
-        found = replica_readiness(replica, BOUNDS).stand
-        assert (found is Stand.STANDS_STILL) == grows
+        found = replica_readiness(replica, BOUNDS).status
+        assert (found is StandbyStatus.STALLED) == grows
 
 
 def test_a_standby_of_an_idle_job_does_not_stand_still() -> None:
     """Nothing is written, so nothing is applied; what is left may be transaction markers."""
-    idle = [Report(n * 10_000, "p", 97, 0, 100) for n in range(6)]
+    idle = [ReplicaReport(n * 10_000, "p", 97, 0, 100) for n in range(6)]
     assert judged(idle).is_ready
-    far = [Report(n * 10_000, "p", 97, 0, 5_000) for n in range(6)]
-    assert judged(far).stand is Stand.BEHIND
+    far = [ReplicaReport(n * 10_000, "p", 97, 0, 5_000) for n in range(6)]
+    assert judged(far).status is StandbyStatus.BEHIND
 
 
 def test_an_empty_changelog_is_ready() -> None:
     """There is nothing to apply, and its standbys report no offset."""
-    assert stands(Fault.EMPTY) == {Stand.READY}
+    assert statuses(Fault.EMPTY) == {StandbyStatus.READY}
 
 
 def test_a_compacted_changelog_is_judged_by_seconds_and_not_by_its_offsets() -> None:
     """Three of four offsets have no record: a distance of 800 at 100 a second is 8 s as any other."""
-    assert stands(Fault.COMPACTED) == {Stand.READY}
-    gaps = [Report(n * 10_000, "p", 4_000 * n, 0, 4_000 * n + 3_200) for n in range(6)]
+    assert statuses(Fault.COMPACTED) == {StandbyStatus.READY}
+    gaps = [ReplicaReport(n * 10_000, "p", 4_000 * n, 0, 4_000 * n + 3_200) for n in range(6)]
     found = judged(gaps)
     assert found.lag_s == pytest.approx(8, abs=0.1)
     assert found.is_ready
@@ -132,9 +132,13 @@ def test_a_topic_made_anew_tells_nothing_until_the_standby_reports_of_it() -> No
     """What was applied of the former one is beyond its end, or would look like a lag of the new one."""
     for _, standby, replica in replicas(Fleet(SHAPE), LATE_MS, Fault.MADE_ANEW):
         is_written = standby.changelog.per_s > 0
-        expected = Stand.UNKNOWN if is_written else Stand.READY  # the new one is empty
-        assert replica_readiness(replica, BOUNDS).stand is expected
-    grown = [Report(n * 10_000, "p", 500, 0, end) for n, end in enumerate((501, 501, 501, 200))]
+        expected = (
+            StandbyStatus.UNKNOWN if is_written else StandbyStatus.READY
+        )  # the new one is empty
+        assert replica_readiness(replica, BOUNDS).status is expected
+    grown = [
+        ReplicaReport(n * 10_000, "p", 500, 0, end) for n, end in enumerate((501, 501, 501, 200))
+    ]
     assert judged(grown).why.endswith("beyond-end")
 
 
@@ -142,7 +146,7 @@ def test_after_a_topic_was_made_anew_what_was_reported_before_is_forgotten() -> 
     """Its end went back; so reports begin anew, and three are wanted."""
     before = follower([50] * 6)
     anew = [replace(report, came_ms=60_000 + report.came_ms) for report in follower([50] * 2)]
-    assert judged(before + anew).stand is Stand.UNPROVEN
+    assert judged(before + anew).status is StandbyStatus.UNPROVEN
 
 
 def test_a_stale_report_of_a_dead_container_is_not_ready() -> None:
@@ -153,15 +157,15 @@ def test_a_stale_report_of_a_dead_container_is_not_ready() -> None:
         if standby.container.endswith("-0")
     ]
     assert dead
-    assert {one.stand for one in dead} == {Stand.SILENT}
+    assert {one.status for one in dead} == {StandbyStatus.SILENT}
     assert {one.left for one in dead} == {None}
 
 
 def test_what_a_former_process_reported_is_not_counted() -> None:
     """One that moved or lost its disk begins anew."""
-    moved = [*follower([50] * 6), Report(60_000, "other", 100, 0, 16_000)]
-    assert judged(moved).stand is not Stand.READY
-    assert stands(Fault.MOVED) | stands(Fault.WIPED) <= {Stand.READY}
+    moved = [*follower([50] * 6), ReplicaReport(60_000, "other", 100, 0, 16_000)]
+    assert judged(moved).status is not StandbyStatus.READY
+    assert statuses(Fault.MOVED) | statuses(Fault.WIPED) <= {StandbyStatus.READY}
 
 
 def test_a_host_whose_clock_is_off_changes_nothing() -> None:
@@ -176,18 +180,19 @@ def test_a_host_whose_clock_is_off_changes_nothing() -> None:
 def test_a_report_interval_of_60_s_takes_three_reports_and_no_longer() -> None:
     """The window of 30 s holds one at most."""
     slow = Bounds(seconds=10, window_s=30, report_s=60)
-    assert stands(Fault.SLOW_REPORTS, bounds=slow) == {Stand.READY}
+    assert statuses(Fault.SLOW_REPORTS, bounds=slow) == {StandbyStatus.READY}
     assert judged(follower([50] * 3, every_ms=60_000), slow, silent_ms=119_000).is_ready
-    assert judged(follower([50] * 2, every_ms=60_000), slow).stand is Stand.UNPROVEN
+    assert judged(follower([50] * 2, every_ms=60_000), slow).status is StandbyStatus.UNPROVEN
     assert (
-        judged(follower([50] * 3, every_ms=60_000), slow, silent_ms=181_000).stand is Stand.SILENT
+        judged(follower([50] * 3, every_ms=60_000), slow, silent_ms=181_000).status
+        is StandbyStatus.SILENT
     )
 
 
 def test_a_store_without_a_changelog_has_nothing_to_wait_for() -> None:
     """Its standby is ready, and says why."""
     (row,) = standby_readiness([], BOUNDS, without_changelog=[("0-0", "host-1")])
-    assert (row.stand, row.left, row.lag_s) == (Stand.READY, 0, 0.0)
+    assert (row.status, row.left, row.lag_s) == (StandbyStatus.READY, 0, 0.0)
     assert row.why == "none of its stores has a changelog"
     assert of_standby({}) == NO_CHANGELOG
 
@@ -197,17 +202,17 @@ def test_a_partition_without_a_leader_makes_its_own_rows_unknown_and_no_others()
     good = tuple(follower([50] * 6))
     rows = standby_readiness(
         [
-            Replica("0-0", "a", "t0", "lab", 0, good, reason="no-leader"),
-            Replica("0-0", "a", "t1", "lab", 1, good),
-            Replica("1-0", "b", "t2", "lab", 1, good),
+            ReplicaReports("0-0", "a", "t0", "lab", 0, good, reason="no-leader"),
+            ReplicaReports("0-0", "a", "t1", "lab", 1, good),
+            ReplicaReports("1-0", "b", "t2", "lab", 1, good),
         ],
         BOUNDS,
     )
-    assert [row.stand for row in rows] == [Stand.UNKNOWN, Stand.READY]
-    assert [part.stand for part in rows[0].parts] == [Stand.UNKNOWN, Stand.READY]
+    assert [row.status for row in rows] == [StandbyStatus.UNKNOWN, StandbyStatus.READY]
+    assert [part.status for part in rows[0].parts] == [StandbyStatus.UNKNOWN, StandbyStatus.READY]
     assert "lab 0" in rows[0].why
     assert "no-leader" in rows[0].why
-    assert stands(Fault.LEADERLESS) == {Stand.UNKNOWN}
+    assert statuses(Fault.LEADERLESS) == {StandbyStatus.UNKNOWN}
 
 
 def test_a_whole_fleet_is_judged_as_its_answers_say() -> None:
@@ -218,7 +223,7 @@ def test_a_whole_fleet_is_judged_as_its_answers_say() -> None:
         if caught_up_ms is not None and 40_000 < caught_up_ms < 120_000:
             continue
         is_ready = caught_up_ms is not None and caught_up_ms < 40_000
-        assert (replica_readiness(replica, BOUNDS).stand is Stand.READY) == is_ready
+        assert (replica_readiness(replica, BOUNDS).status is StandbyStatus.READY) == is_ready
         judged_so.add(is_ready)
     assert judged_so == {True, False}
 
@@ -240,7 +245,7 @@ def test_a_later_look_at_the_same_reports_never_finds_more(lags: list[int], sile
     """As time passes without a report a verdict stays, or becomes silent."""
     reports = follower(lags)
     before, later = judged(reports), judged(reports, silent_ms=silent_ms)
-    assert later == before or later.stand is Stand.SILENT
+    assert later == before or later.status is StandbyStatus.SILENT
 
 
 @given(st.lists(st.integers(0, 5_000), min_size=1, max_size=8), st.integers(-(10**9), 10**9))
@@ -251,15 +256,15 @@ def test_only_lengths_of_time_count(lags: list[int], shift_ms: int) -> None:
     assert judged(reports) == judged(shifted)
 
 
-@given(st.sampled_from(list(Stand)), st.sampled_from(list(Stand)))
-def test_a_standby_is_ready_when_all_of_it_is(one: Stand, other: Stand) -> None:
+@given(st.sampled_from(list(StandbyStatus)), st.sampled_from(list(StandbyStatus)))
+def test_a_standby_is_ready_when_all_of_it_is(one: StandbyStatus, other: StandbyStatus) -> None:
     """Its worst part speaks for it."""
-    found = of_standby({"a": Standing(one, "", 1.0), "b": Standing(other, "", 2.0)})
-    assert found.is_ready == (one is other is Stand.READY)
+    found = of_standby({"a": Judgement(one, "", 1.0), "b": Judgement(other, "", 2.0)})
+    assert found.is_ready == (one is other is StandbyStatus.READY)
 
 
 def test_nothing_reported_is_unknown() -> None:
     """Also what a new process has reported without an offset."""
-    assert standing(Course(), 0, BOUNDS).stand is Stand.UNKNOWN
-    assert judged([Report(0, "p", None, 0, 5)]).stand is Stand.UNKNOWN
+    assert judge(Course(), 0, BOUNDS).status is StandbyStatus.UNKNOWN
+    assert judged([ReplicaReport(0, "p", None, 0, 5)]).status is StandbyStatus.UNKNOWN
     assert Changelog().end_at(5) == 0
