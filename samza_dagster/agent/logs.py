@@ -25,7 +25,8 @@ def log_as(form: str, ids: Mapping[str, Any], stream: Optional[TextIO] = None) -
     Each line of JSON has the `ids`, which tell what this process is.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(_JsonLines() if form == "json" else logging.Formatter(_TEXT))
+    handler.setLevel(logging.INFO)
+    handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(_TEXT))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     _PROCESS.clear()
     _PROCESS.update(ids)
@@ -52,11 +53,16 @@ def about(**ids: Any) -> Generator[None, None, None]:
         _ABOUT.reset(token)
 
 
-class _JsonLines(logging.Formatter):
+class JsonLines(logging.Formatter):
     """A JSON object a line: time (UTC), level, logger, message, the ids, and a traceback if there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line without its end."""
+        line = {**self.fields(record), **_PROCESS, **_ABOUT.get({})}
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+    def fields(self, record: logging.LogRecord) -> Dict[str, Any]:
+        """What the record itself says."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         line: Dict[str, Any] = {
             "time": "{}.{:03d}Z".format(moment, int(record.msecs)),
@@ -64,8 +70,6 @@ class _JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        line.update(_PROCESS)
-        line.update(_ABOUT.get({}))
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return line

@@ -7,8 +7,10 @@ from typing import cast
 
 import click
 
+from samza_dagster.agent.logs import FORMATS
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json
+from samza_dagster.configuration import variable
 from samza_dagster.errors import InvalidInput
 
 
@@ -21,9 +23,17 @@ from samza_dagster.errors import InvalidInput
     show_default=True,
     help="Where runs, events and schedules are kept.",
 )
+@click.option(
+    "--log-format",
+    envvar=variable("log_format"),
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="Of what the processes of runs log on stderr.",
+)
 @click.option("--force", is_flag=True, help="Replace one that says something else.")
 @json_option
-def instance(*, home: Path, storage: str, force: bool, as_json: bool) -> None:
+def instance(*, home: Path, storage: str, log_format: str, force: bool, as_json: bool) -> None:
     """Write dagster.yaml into HOME (a DAGSTER_HOME, made if it isn't there).
 
     Its queue runs one placement at a time per container group. On PostgreSQL the
@@ -43,13 +53,14 @@ def instance(*, home: Path, storage: str, force: bool, as_json: bool) -> None:
     chosen = cast("Storage", storage)
     path = home / FILE
     try:
-        if not force and path.exists() and path.read_bytes() != instance_text(chosen).encode():
+        text = instance_text(chosen, log_format).encode()
+        if not force and path.exists() and path.read_bytes() != text:
             raise InvalidInput(
                 f"write {path}",
                 seen="it is there and says something else",
                 fix="keep it, or replace it with --force",
             )
-        write_instance(home, storage=chosen)
+        write_instance(home, storage=chosen, log_format=log_format)
     except OSError as error:
         raise InvalidInput(
             f"write {path}",

@@ -147,7 +147,10 @@ def busy(what: str) -> Generator[None]:
     if not console.is_terminal or _page.get() is not None:
         yield
         return
-    with console.status(Text(what)):
+    if not console.encoding.startswith("utf"):
+        what = what.replace("…", "...")
+    spinner = "line" if console.options.ascii_only else "dots"
+    with console.status(Text(what), spinner=spinner):
         yield
 
 

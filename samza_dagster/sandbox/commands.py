@@ -197,8 +197,13 @@ def down(name: str, every: bool, as_json: bool) -> None:
     ended: dict[str, int] = {}
     failed: dict[str, SamzaDagsterError] = {}
     for each in sorted(names) if every else [name]:
+        box = Sandbox(each)
         try:
-            ended[each] = Sandbox(each).down()
+            if box.registry.live():
+                click.echo(
+                    f"ending {each} …", err=True
+                )  # containers may wait for a broker that is gone
+            ended[each] = box.down()
         except SamzaDagsterError as error:
             if not every:
                 raise

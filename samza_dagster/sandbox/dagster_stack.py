@@ -38,6 +38,8 @@ PATIENCE = {"DAGSTER_GRPC_TIMEOUT_SECONDS": "180", "DAGSTER_SENSOR_GRPC_TIMEOUT_
 """The code server answers a launch when the run's worker has imported everything: where the
 machine is busy that takes longer than Dagster's 60 s, and the run is failed meanwhile. A sensor
 would have as long if nothing were said of it, and one that hangs would hold its thread."""
+_NO_WARNING = {"PYTHONWARNINGS": "ignore:Handling yaml-defined logging"}
+"""By which Dagster's `python_logs` would begin the log of each run, before anything of ours is asked."""
 _NOT_PASSED_ON = frozenset({"DAGSTER_HOME", "PYTHONHOME"})
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception)\b")
 
@@ -146,12 +148,12 @@ class DagsterStack:
                 *("--host", LOOPBACK, "--port", str(self._code_port)),
                 *("--location-name", self.location),
                 *("--max-workers", str(CODE_SERVER_THREADS)),
-                *_log_format(),
+                *_logged(),
             ]
         if name == "webserver":
             where = ("-h", LOOPBACK, "-p", str(self.port))
-            return ["dagster-webserver", "-w", workspace, *where, *_log_format()]
-        return ["dagster-daemon", "run", "-w", workspace, *_log_format()]
+            return ["dagster-webserver", "-w", workspace, *where, *_logged()]
+        return ["dagster-daemon", "run", "-w", workspace, *_logged()]
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -161,7 +163,7 @@ class DagsterStack:
             "DAGSTER_DISABLE_TELEMETRY": "yes",
             "PYTHONUNBUFFERED": "1",
         }
-        return PATIENCE | inherited | self._env | own
+        return PATIENCE | _NO_WARNING | inherited | self._env | own
 
     def _spawn(self, name: str) -> None:
         self._refuse_if_stopped()
@@ -186,7 +188,7 @@ class DagsterStack:
         )
 
         if not (self.home / FILE).exists():
-            write_instance(self.home)
+            write_instance(self.home, log_format=_log_format())
         if names_storage(self.home):
             self._migrate(timeout_s)
         else:
@@ -317,6 +319,10 @@ def binary(name: str) -> Path:
     return path
 
 
-def _log_format() -> tuple[str, ...]:
+def _log_format() -> str:
     """As coordinator and agents are told to log."""
-    return ("--log-format", "json") if os.environ.get(variable("log_format")) == "json" else ()
+    return "json" if os.environ.get(variable("log_format")) == "json" else "text"
+
+
+def _logged() -> tuple[str, str]:
+    return "--log-format", "json" if _log_format() == "json" else "colored"

@@ -162,10 +162,11 @@ class Sandbox:
         """
         need_linux()
         with self.registry.exclusive():
-            if self.registry.live():
+            # One that only began to start: who started it was killed, or would hold the lock.
+            if self.registry.live() and self.registry.read().get("state") == "up":
                 raise Refused(
                     f"one sandbox named {self.registry.name!r}",
-                    seen="it is up",
+                    seen=f"it is {self.status()['state']}",
                     fix=f"samza-dagster sandbox down --name {self.registry.name}, or another --name",
                 )
             try:
@@ -252,8 +253,10 @@ class Sandbox:
         facts["bootstrap_servers"] = record.get("bootstrap_servers") if brokers & live else None
         facts["dagster_url"] = record.get("dagster_url")
         wanted = {*brokers, load.ROLE, *self.runner.roles}
-        facts["gone"] = sorted(wanted - live) if record.get("state") == "up" else []
-        facts["state"] = "broken" if facts["gone"] else record.get("state", "starting")
+        state = record.get("state", "starting")
+        is_starting = state == "starting" and self.registry.is_held
+        facts["gone"] = [] if is_starting else sorted(wanted - live)
+        facts["state"] = "broken" if facts["gone"] else state
         return facts | self.runner.facts(live)
 
     def _start(

@@ -111,6 +111,12 @@ class Registry:
             held.flush()
             yield
 
+    @property
+    def is_held(self) -> bool:
+        """Who began the newest up or down of it lives; asked without the lock, which an up might miss just then."""
+        lock = self.directory / "lock"
+        return lock.is_file() and Path("/proc", lock.read_text() or "-").is_dir()
+
     def _write(self, data: dict[str, Any]) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         write_text(self.file, json.dumps(data, indent=1))

@@ -10,11 +10,12 @@ from functools import partial
 from typing import Protocol
 
 from samza_dagster.agent.lease import Now, read_clocks
+from samza_dagster.agent.logs import about
 from samza_dagster.errors import ActionFailed, Fenced, Unreachable
 from samza_dagster.metadata.zookeeper import ZooKeeper
 from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores
+from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores, Pin
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Grouper, Processor, Settings
 from samza_dagster.standalone.report import barred_stores, unused_stores
@@ -181,7 +182,8 @@ class ProcessorRunner:
 
     def _carry_out(self, command: commands.Command) -> None:
         state = self._state
-        _log.info("%s: %s", state.processor_id, type(command).__name__)
+        with about(request=_request_of(command)):
+            _log.info("%s: %s", state.processor_id, type(command).__name__)
         match command:
             case commands.Register():
                 sequence = self._group.register(state.processor_id, state.location, self._stores)
@@ -260,3 +262,14 @@ class ProcessorRunner:
 
 def _now_ms() -> int:
     return time.monotonic_ns() // 1_000_000
+
+
+def _request_of(command: commands.Command) -> str | None:
+    """By which it is searched for in all logs; None for what follows from no request, or from several."""
+    match command:
+        case Respond(response):
+            return response.uuid
+        case SetPin(pin=Pin(uuid=str(uuid))) | SetRestart(uuid=uuid) | Forget(uuid):
+            return uuid
+        case _:
+            return None

@@ -261,6 +261,19 @@ def test_the_command_answers_in_json(tmp_path: Path) -> None:
     assert "--force" in json.loads(refused.stdout)["fix"]
 
 
+def test_the_command_has_the_processes_of_runs_log_as_json(tmp_path: Path) -> None:
+    """By the flag or by the variable that all parts heed; nothing else differs."""
+    for name, given, variables in (
+        ("flag", ["--log-format", "json"], {}),
+        ("variable", [], {"SAMZA_DAGSTER_LOG_FORMAT": "json"}),
+    ):
+        arguments = ["instance", str(tmp_path / name), "--storage", "sqlite", *given]
+        assert CliRunner().invoke(cli, arguments, env=variables).exit_code == 0
+        written = yaml.safe_load((tmp_path / name / "dagster.yaml").read_text())
+        assert written.pop("python_logs")["dagster_handler_config"]["handlers"].keys() == {"json"}
+        assert written == instance_settings()
+
+
 def test_the_command_keeps_what_somebody_has_changed(tmp_path: Path) -> None:
     """Its own file it writes again; another one only when told."""
     arguments = ["instance", str(tmp_path), "--storage", "sqlite"]

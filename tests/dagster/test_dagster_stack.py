@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -26,7 +27,9 @@ from tests.rig.waiting import until
 pytestmark = pytest.mark.stack
 ANSWER, TICK = "DAGSTER_GRPC_TIMEOUT_SECONDS", "DAGSTER_SENSOR_GRPC_TIMEOUT_SECONDS"
 DEFINITIONS = """
+import logging
 import os
+import warnings
 import dagster as dg
 from samza_dagster.agent.procfs import name_of
 
@@ -37,6 +40,11 @@ class Greeting(dg.Config):
 def greet(context: dg.OpExecutionContext, config: Greeting) -> None:
     context.log.info(f"hello {config.processor}")
     context.log.info(f"i am {name_of(os.getpid())!r}")
+    if config.processor == "failing":
+        logging.getLogger("samza_dagster").warning("a library's line")
+        warnings.warn("a library's warning")
+        context.log.info("asking", extra={"request": "u-1"})
+        raise ValueError("of two\\nlines")
 
 @dg.job(executor_def=dg.in_process_executor, tags={"samza/job": "demo/1", "samza/action": "greet"})
 def greet_job():
@@ -50,10 +58,12 @@ defs = dg.Definitions(jobs=[greet_job])
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DagsterStack]:
     directory = tmp_path_factory.mktemp("stack")
     (directory / "greetings.py").write_text(DEFINITIONS)
-    made = DagsterStack(directory / "home", directory / "greetings.py")
-    made.start(timeout_s=150 * PACE)
-    yield made
-    made.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SAMZA_DAGSTER_LOG_FORMAT", "json")
+        made = DagsterStack(directory / "home", directory / "greetings.py")
+        made.start(timeout_s=150 * PACE)
+        yield made
+        made.stop()
 
 
 def test_what_runs_isnt_started_again(stack: DagsterStack) -> None:
@@ -75,6 +85,28 @@ def test_a_run_is_launched_followed_and_tagged(stack: DagsterStack) -> None:
     assert said.count("hello 0-0") == 1
     assert run is not None
     assert run.tags["samza/container-group"] == "demo/1/0"
+
+
+def test_what_a_run_s_process_logs_is_json_with_the_ids_of_what_it_is_about(
+    stack: DagsterStack,
+) -> None:
+    """Its own lines, libraries' and warnings, each once; the ids spelled as the coordinator's."""
+    config = {"ops": {"greet": {"config": {"processor": "failing"}}}}
+    run_id = stack.runs.launch("greet_job", config)
+    assert stack.runs.wait(run_id, timeout_s=90 * PACE) == "FAILURE"
+    log = stack.home / "logs" / "code-server.log"
+    text = [line for line in log.read_text().splitlines() if not line.startswith("{")]
+    assert not text
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    of_run = [line for line in lines if line.get("dagster_run") == run_id]
+    ids = {"job": "demo-1", "group": "failing", "part": "run", "dagster_job": "greet_job"}
+    assert all(line.items() >= ids.items() for line in of_run)
+    assert [line["request"] for line in of_run if line["message"] == "asking"] == ["u-1"]
+    (failed,) = [line for line in of_run if line.get("event") == "STEP_FAILURE"]
+    assert (failed["step"], failed["level"]) == ("greet", "ERROR")
+    assert "ValueError: of two\nlines" in failed["exception"]
+    told = [line["message"] for line in lines if "a library's" in line.get("message", "")]
+    assert [each.splitlines()[0].endswith(("line", "warning")) for each in told] == [True, True]
 
 
 def test_a_run_s_process_is_known_by_when_the_kernel_started_it(stack: DagsterStack) -> None:

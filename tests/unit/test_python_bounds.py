@@ -31,6 +31,14 @@ def test_make_refuses_a_python_that_pyproject_refuses_before_it_installs_anythin
     assert (not ended.value.code) == (f"3.{minor}.1" in allowed)
 
 
+def test_a_python_that_isnt_there_is_named_without_the_shells_words() -> None:
+    """They stood in the middle of the sentence."""
+    make = ("make", "-s", "-B", "PYTHON=/nowhere/python", "setup")
+    ended = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "and '/nowhere/python' is not there. Install it" in ended.stdout
+    assert ended.returncode == 2
+
+
 def test_packages_that_cant_be_installed_are_told_with_what_to_look_at(tmp_path: Path) -> None:
     """Below what pip says, which speaks of versions where the network is away."""
     (tmp_path / "bin").mkdir()

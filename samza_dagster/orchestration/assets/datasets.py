@@ -134,7 +134,8 @@ def tidy_job(job: str, settings: Snapshots, prefix: str = "") -> dg.JobDefinitio
     @dg.op(name=named(prefix, "tidy"), required_resource_keys={store})
     def tidy(context: dg.OpExecutionContext, config: SaidConfig) -> dg.Output[int]:
         dropped = getattr(context.resources, store).tidy(timedelta(days=settings.keep_days))
-        return dg.Output(sum(dropped.values()), metadata=dict(dropped))
+        metadata = {f"{name}_rows_dropped": rows for name, rows in dropped.items()}
+        return dg.Output(sum(dropped.values()), metadata=metadata)
 
     @dg.job(  # pyright: ignore[reportUnknownMemberType]
         name=named(prefix, TIDY_JOB),

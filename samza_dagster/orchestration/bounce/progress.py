@@ -42,7 +42,7 @@ class ProgressLog:
         but_for_lag = line if row.lag is None else line.replace(f" {row.lag:,} ", " ")
         if self._forms.get(row.processor) != but_for_lag:
             self._forms[row.processor] = but_for_lag
-            self._ledger.log(line)
+            self._ledger.log(line, row)
         if row.status in (UnitStatus.BACK, UnitStatus.FAILED, UnitStatus.STUCK):
             self._why_now = ""
             self._ledger.finished(row, rows, _done(rows))

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import dagster as dg
 
+from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.chain import plan_records, read_back
 from samza_dagster.orchestration.history.names import BOUNCES
@@ -44,9 +45,10 @@ class RunLedger:
         self._plan = plan
         self._control = control.RunControl(context)
 
-    def log(self, text: str) -> None:
-        """A line of the run's log."""
-        self._context.log.info(text)
+    def log(self, text: str, row: Bounced | None = None) -> None:
+        """A line of the run's log; as JSON it names the request and the group of `row`."""
+        ids = {"request": row.uuid or None, "group": group_of(row.processor)} if row else {}
+        self._context.log.info(text, extra=ids)
 
     def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:
         """An observation of `bounce_history`; its numbers are plotted over time.

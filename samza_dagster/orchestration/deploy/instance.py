@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
+from samza_dagster.orchestration.deploy import run_log
 from samza_dagster.orchestration.tags import GROUP, SLOT
 
 FILE = "dagster.yaml"
@@ -26,7 +27,11 @@ _STORAGE: dict[Storage, dict[str, Any]] = {
 
 
 def instance_settings(
-    *, storage: Storage = "sqlite", runs_at_once: int = 10, runs_per_job: int = 8
+    *,
+    storage: Storage = "sqlite",
+    log_format: str = "text",
+    runs_at_once: int = 10,
+    runs_per_job: int = 8,
 ) -> dict[str, Any]:
     """Settings of an instance whose queue keeps one run per container group.
 
@@ -35,7 +40,8 @@ def instance_settings(
     without it SQLAlchemy takes one that isn't installed. `runs_per_job` bounds the runs that ask something of one Samza job, `runs_at_once` all runs. The limits
     stand under `concurrency`: beside limits under `run_coordinator` Dagster refuses to
     start. The queue is looked at every second, which is its finest step.
-    Sensors have threads for 16 jobs; a thread begins when it is first needed.
+    Sensors have threads for 16 jobs; a thread begins when it is first needed. With `log_format`
+    json the process of a run logs as `run_log` says.
     """
 
     def limit(tag: str, at_once: int) -> dict[str, Any]:
@@ -43,6 +49,7 @@ def instance_settings(
 
     return {
         **_STORAGE[storage],
+        **({"python_logs": run_log.SETTINGS} if log_format == "json" else {}),
         "run_coordinator": {
             "module": "samza_dagster.orchestration.deploy.run_coordinator",
             "class": "ContainerGroupRunCoordinator",
@@ -102,16 +109,17 @@ def prepare_storage(home: Path) -> None:
         pass
 
 
-def instance_text(storage: Storage = "sqlite") -> str:
+def instance_text(storage: Storage = "sqlite", log_format: str = "text") -> str:
     """The content of `dagster.yaml`."""
     import yaml
 
-    return yaml.safe_dump(instance_settings(storage=storage), sort_keys=False)
+    settings = instance_settings(storage=storage, log_format=log_format)
+    return yaml.safe_dump(settings, sort_keys=False)
 
 
-def write_instance(home: Path, *, storage: Storage = "sqlite") -> Path:
+def write_instance(home: Path, *, storage: Storage = "sqlite", log_format: str = "text") -> Path:
     """Writes `dagster.yaml` into `home` (a DAGSTER_HOME, made if it isn't there); its path."""
     home.mkdir(parents=True, exist_ok=True)
     path = home / FILE
-    path.write_text(instance_text(storage), encoding="utf-8")
+    path.write_text(instance_text(storage, log_format), encoding="utf-8")
     return path

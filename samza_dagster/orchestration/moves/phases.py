@@ -218,7 +218,8 @@ class MovePhases:
             self._context.log.info(
                 f"{self._op}: asking processor {processor_id} → {destination},"
                 f" request {uuid}, attempt {asked.attempt + 1}"
-                + ("" if asked.destination is None else " (it was asked before)")
+                + ("" if asked.destination is None else " (it was asked before)"),
+                extra={"request": uuid},
             )
             asked_ms = write(
                 self._client,
@@ -233,7 +234,8 @@ class MovePhases:
         else:
             self._context.log.info(
                 f"{self._op}: request {uuid} was asked before"
-                f" ({asked.response.status_code.value}): following it"
+                f" ({asked.response.status_code.value}): following it",
+                extra={"request": uuid},
             )
         return Outcome.of(step, asked, destination, hold=hold, asked_ms=asked_ms)
 
@@ -244,7 +246,8 @@ class MovePhases:
         reservation = self._reservation(request.uuid, request.attempt)
         reservation.note()  # an earlier run may have reserved it
         self._context.log.info(
-            f"{self._op}: commit {reservation.commit_uuid} of request {request.uuid}"
+            f"{self._op}: commit {reservation.commit_uuid} of request {request.uuid}",
+            extra={"request": request.uuid},
         )
         reservation.commit()
 

@@ -275,7 +275,8 @@ class Runner:
         again = "" if asked.destination is None else " (it was asked before)"
         self._context.log.info(
             f"{one.unit.processor}: {step.name}: asking {processor} → {step.destination or '-'},"
-            f" request {asked.uuid}, attempt {asked.attempt + 1}{again}"
+            f" request {asked.uuid}, attempt {asked.attempt + 1}{again}",
+            extra={"request": asked.uuid, "group": one.unit.group_id},
         )
         try:
             write(
@@ -392,5 +393,8 @@ class Runner:
         one.moments.append((f"{one.unit.processor} {step.name}"[:30], status, at_ms))
         if after.stage == STOPPING and one.unit.processor in details_of(response).stopped:
             one.stopped_at_ms = at_ms
-        self._context.log.info(f"{one.unit.processor}: {step.name}: {status}: {message}")
+        self._context.log.info(
+            f"{one.unit.processor}: {step.name}: {status}: {message}",
+            extra={"request": after.uuid, "group": one.unit.group_id},
+        )
         return after

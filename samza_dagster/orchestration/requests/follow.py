@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -65,15 +66,14 @@ def followed(
     """The request of a container as `requests.follow` gives it; the run's log has each status."""
 
     def moment(one: Moment) -> None:
-        context.log.info(
-            f"{op}: {one.stage}: {one.status}: {one.message} (+{one.since_request_ms} ms)"
-        )
+        log(f"{op}: {one.stage}: {one.status}: {one.message} (+{one.since_request_ms} ms)")
 
     def look(status: str, left_s: float) -> None:
         uuid = request.uuid
         beat("", lambda: f"{op}: {waiting_line(client, processor_id, uuid, status, left_s)}")
 
-    op, beat = context.op.name, Heartbeat(context.log.info, elapsed_ms)
+    log = partial(context.log.info, extra={"request": request.uuid})
+    op, beat = context.op.name, Heartbeat(log, elapsed_ms)
     beat.begin("")
     return follow(
         client,

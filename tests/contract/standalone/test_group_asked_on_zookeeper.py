@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
+import logging
 from collections.abc import Generator
 
 import pytest
 
+from samza_dagster.agent.logs import JsonLines
 from samza_dagster.assignment import by_locality
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import InvalidInput
@@ -40,8 +44,23 @@ def client_of(server: ZooKeeperServer, job_name: str) -> PlacementClient:
     return PlacementClient(Connection("127.0.0.1:1", job_name, zookeeper=server.hosts))
 
 
-def test_a_group_is_found_by_its_job_read_and_asked(server: ZooKeeperServer) -> None:
-    """Whatever its application is called; the request stands where the leader looks for it."""
+@pytest.fixture
+def log() -> Generator[io.StringIO]:
+    """What the processors log, as JSON."""
+    handler, logger = logging.StreamHandler(io.StringIO()), logging.getLogger("samza_dagster")
+    handler.setFormatter(JsonLines())
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    yield handler.stream
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def test_a_group_is_found_by_its_job_read_and_asked(
+    server: ZooKeeperServer, log: io.StringIO
+) -> None:
+    """Whatever its application is called; the request stands where the leader looks for it, and its log tells of it."""
     with pytest.raises(InvalidInput, match="no /app-…/orders_eu-1"):
         client_of(server, "orders_eu")
     owners = Owners()
@@ -72,5 +91,10 @@ def test_a_group_is_found_by_its_job_read_and_asked(server: ZooKeeperServer) -> 
         assert done.status_code is StatusCode.SUCCEEDED, done.response_message
     for processor in group:
         processor.leave()
+    lines = [json.loads(line) for line in log.getvalue().splitlines()]
+    for uuid, begins in ((asked.uuid, "SetPin"), (restarted.uuid, "SetRestart")):
+        told = [line["message"] for line in lines if line.get("request") == uuid]
+        assert any(each.endswith(begins) for each in told)
+        assert any(each.endswith("Respond") for each in told)
     session.stop()
     session.close()

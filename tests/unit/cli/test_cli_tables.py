@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import re
+import sys
 from typing import Any
 
 import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from samza_dagster.cli.output import print_table
+from samza_dagster.cli.output import busy, print_table
 
 pytestmark = pytest.mark.unit
 
@@ -108,3 +110,19 @@ def test_no_word_of_a_sentence_is_cut(capsys: pytest.CaptureFixture[str]) -> Non
     assert "┏" in as_table
     assert "┏" not in folded
     assert as_table.count(name) == folded.count(name) == 2
+
+
+def test_a_terminal_without_utf_8_gets_a_spinner_that_it_can_show(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not the escapes of what it can't."""
+    written = io.BytesIO()
+    terminal = io.TextIOWrapper(written, encoding="latin-1", errors="backslashreplace")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    with busy("Reading the job …"):
+        pass
+    terminal.flush()
+    assert b"Reading the job ..." in written.getvalue()
+    assert b"\\u" not in written.getvalue()

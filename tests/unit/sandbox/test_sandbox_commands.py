@@ -222,12 +222,33 @@ def test_a_full_disk_is_named_and_another_error_of_the_system_is_not_hidden(
 def test_a_second_sandbox_of_a_name_is_refused_with_what_ends_the_first(home: Path) -> None:
     """Two demos at once, too: the demo's sandbox has a name of its own. The first isn't touched."""
     Registry("default").add(ProcessRecord.of("broker", os.getpid()))
+    Registry("default").update(state="up")
     record = home / "sandboxes/default/sandbox.json"
     before = record.read_text()
     document = json.loads(run("up", "--json").stdout)
     assert record.read_text() == before
-    assert (document["seen"], document["exit_code"]) == ("it is up", 2)
+    assert (document["seen"], document["exit_code"]) == ("it is broken", 2)  # but for that process
     assert "sandbox down --name default, or another --name" in document["fix"]
+
+
+def test_what_a_killed_up_left_behind_is_no_sandbox_that_starts_and_the_next_up_ends_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was called one that starts, and then refused as one that is up."""
+    registry = Registry("default")
+    left = process.spawn("broker", ["sleep", "600"], log=home / "broker.log")
+    try:
+        registry.update(state="starting")
+        registry.add(left)
+        with registry.exclusive():
+            assert Sandbox("default").status()["state"] == "starting"
+        (registry.directory / "lock").write_text("4194305")  # no process has that id
+        assert Sandbox("default").status()["state"] == "broken"
+        monkeypatch.setattr(Sandbox, "_start", lambda *_: None)
+        run("up", "--detach")
+        assert not left.is_alive
+    finally:
+        left.stop(grace_s=0)
 
 
 def test_a_port_of_the_ui_that_is_taken_is_named(
