@@ -246,6 +246,22 @@ def test_no_snapshot_begins_while_one_is_under_way() -> None:
     assert "isn't done yet" in str(skipped.skip_message)
 
 
+def test_what_was_dropped_says_what_is_counted() -> None:
+    """A bare number beside a dataset's name might be of files, rows or snapshots."""
+
+    class Store(FixedStore):
+        def tidy(self, keep: timedelta) -> dict[str, int]:
+            assert keep == timedelta(days=30)
+            return {"changelog_lag": 12, "standby_readiness": 0}
+
+    job = tidy_job("demo/1", Snapshots(keep_days=30))
+    done = job.execute_in_process(resources={"snapshot_store": Store(lags=[])})
+    (output,) = (each for each in done.all_events if each.is_successful_output)
+    told = {name: each.value for name, each in output.step_output_data.metadata.items()}
+    assert told == {"changelog_lag_rows_dropped": 12, "standby_readiness_rows_dropped": 0}
+    assert done.output_for_node("tidy") == 12
+
+
 @pytest.mark.parametrize("reached", [True, False])
 def test_containers_are_held_against_yarn_where_its_address_is_given(
     monkeypatch: pytest.MonkeyPatch, reached: bool
