@@ -341,7 +341,7 @@ def test_the_score_is_told_by_the_command_line_too(tmp_path: Path) -> None:
     assert said["summary"] == {"incidents": 1, "outcomes": {"open": 1}, "sooner_s_median": None}
     (one,) = said["incidents"]
     assert (one["signal"], one["subject"], one["verdict"]) == ("silent", "0", "shadow")
-    assert one["would_ms"] == one["told_ms"]
+    assert one["would_ms"] == one["reported_ms"]
 
 
 def test_a_standby_that_stood_and_was_helped_is_told_again_when_it_freezes() -> None:
