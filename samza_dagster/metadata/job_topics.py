@@ -114,28 +114,36 @@ class KafkaJobTopics:
 
         `committed_only`: no record of an open transaction lies before the next.
         """
+        return self.ranges_and_ids(topics, committed_only=committed_only)[0]
+
+    def ranges_and_ids(
+        self, topics: Collection[str], *, committed_only: bool = False
+    ) -> tuple[Ranges, dict[str, str]]:
+        """The same, and the brokers' id of each topic that may be described; one that is made anew has another."""
         from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
         names = sorted(set(topics))
+        ids: dict[str, str] = {}
         unread: dict[tuple[str, int], KafkaError] = {}
         asked = f"read the end offsets of {', '.join(names)}"
         with self._answered(asked):
-            wanted = _partitions(self._admin, names, unread)
+            wanted = _partitions(self._admin, names, unread, ids)
             starts = _listed(self._admin, wanted, OffsetSpec.earliest(), unread)
             latest = OffsetSpec.latest()
             ends = _listed(self._admin, starts, latest, unread, committed_only=committed_only)
             if not ends:
                 _raise_if_lost(unread.values())
         read = {at: OffsetRange(starts[at].offset, end.offset) for at, end in ends.items()}
-        return {**read, **{at: self._cluster.unread(*at, error) for at, error in unread.items()}}
+        lost = {at: self._cluster.unread(*at, error) for at, error in unread.items()}
+        return {**read, **lost}, ids
 
-    def ids(self, topics: Collection[str]) -> dict[str, str]:
-        """The brokers' id of each topic that exists and may be described; one that is made anew has another."""
+    def existing(self, topics: Collection[str]) -> set[str]:
+        """Those of the topics that exist and may be described."""
         with self._answered(f"describe {len(topics)} topics"):
-            found, unread = _descriptions(self._admin, topics)
+            found, unread = _described(self._admin, topics)
             if not found:
                 _raise_if_lost(unread.values())
-        return {topic: str(each.topic_id) for topic, each in found.items()}
+        return set(found)
 
     def offsets_since(
         self, asked: Collection[tuple[str, int, int]]
@@ -272,17 +280,14 @@ def _partitions(
     kept: KeptClient[AdminClient],
     topics: Collection[str],
     unread: dict[tuple[str, int], KafkaError],
+    ids: dict[str, str] | None = None,
 ) -> list[tuple[str, int]]:
-    """Those of the topics that exist; a topic of which they can't be read goes to `unread`."""
-    from confluent_kafka import KafkaError
-
-    found: list[tuple[str, int]] = []
-    for topic, partitions in _described(kept, topics).items():
-        if isinstance(partitions, KafkaError):
-            unread[topic, WHOLE_TOPIC] = partitions
-        else:
-            found += [(topic, partition) for partition in partitions]
-    return found
+    """Those of the topics that exist; a topic of which they can't be read goes to `unread`, its id to `ids`."""
+    found, errors = _described(kept, topics)
+    unread |= {(topic, WHOLE_TOPIC): error for topic, error in errors.items()}
+    if ids is not None:
+        ids |= {topic: str(each.topic_id) for topic, each in found.items()}
+    return [(topic, one.id) for topic, each in found.items() for one in each.partitions]
 
 
 def _listed(
@@ -351,34 +356,25 @@ def _answers(
 
 def partitions_of(kept: KeptClient[AdminClient], topic: str) -> tuple[int, ...]:
     """The partitions of a topic; none when it doesn't exist. Raises `KafkaException`."""
-    from confluent_kafka import KafkaError, KafkaException
+    from confluent_kafka import KafkaException
 
-    partitions = _described(kept, [topic]).get(topic, ())
-    if isinstance(partitions, KafkaError):
-        raise KafkaException(partitions)
-    return partitions
+    found, errors = _described(kept, [topic])
+    if errors:
+        raise KafkaException(errors[topic])
+    return tuple(one.id for each in found.values() for one in each.partitions)
 
 
 def _described(
     kept: KeptClient[AdminClient], topics: Collection[str]
-) -> dict[str, tuple[int, ...] | KafkaError]:
-    """The partitions of each topic, or why they can't be read; without those that don't exist."""
-    from confluent_kafka import KafkaError
-
-    found, unread = _descriptions(kept, topics)
-    known = {topic: tuple(p.id for p in each.partitions) for topic, each in found.items()}
-    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
-    return {**known, **{t: error for t, error in unread.items() if error.code() != unknown}}
-
-
-def _descriptions(
-    kept: KeptClient[AdminClient], topics: Collection[str]
 ) -> tuple[dict[str, Any], dict[str, KafkaError]]:
+    """Each topic that exists, and why another can't be described."""
     # describe_topics: to ask for a topic's metadata by its name could create it.
-    from confluent_kafka import TopicCollection
+    from confluent_kafka import KafkaError, TopicCollection
 
     def ask(admin: AdminClient, left: Collection[str], timeout_s: float) -> Mapping[str, Any]:
         untyped = cast("Any", admin)  # its futures have no type
         return untyped.describe_topics(TopicCollection(list(left)), request_timeout=timeout_s)
 
-    return _answers(kept, topics, ask)
+    found, errors = _answers(kept, topics, ask)
+    unknown = KafkaError.UNKNOWN_TOPIC_OR_PART
+    return found, {topic: error for topic, error in errors.items() if error.code() != unknown}

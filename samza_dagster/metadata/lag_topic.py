@@ -50,7 +50,7 @@ def publish_fleet(
     cluster = KafkaCluster(connection.bootstrap_servers, connection.client_config)
     names = {job: lag_topic(*job) for job in jobs}
     with closing(KafkaJobTopics(cluster)) as topics:
-        missing = set(names.values()) - topics.ids(set(names.values())).keys()
+        missing = set(names.values()) - topics.existing(set(names.values()))
     failed = _made(cluster, {job: name for job, name in names.items() if name in missing})
 
     def done(job: JobId, error: KafkaError | None, _: Message) -> None:

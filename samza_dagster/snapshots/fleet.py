@@ -117,10 +117,17 @@ class _Taking:
 
     def take(self) -> FleetSnapshot:
         """Reads, judges, writes."""
+        with ThreadPoolExecutor() as side_by_side:
+            return self._taken(side_by_side)
+
+    def _taken(self, side_by_side: ThreadPoolExecutor) -> FleetSnapshot:
+        """What is asked of the brokers and what of the tables don't wait for each other."""
+        remembered = side_by_side.submit(history, self._store, self._at)
+        ranges = side_by_side.submit(self._asked_of_jobs)
         table = self._store.opened("facts")
         marks = self._store.marks(table)
         read_to = {at: mark.offset for at, mark in marks.items()}
-        spans = self._spans_of_jobs(read_to)
+        spans = self._spans_of_jobs(ranges.result(), read_to)
         groups = self._groups()
         self._lap("offsets")
         own = self._readers.read(self._workers, spans)
@@ -135,15 +142,15 @@ class _Taking:
             self._store.commit("facts", [*fresh, self._store.write("facts", marked(read_now))])
         marks |= {(one.topic_id, one.partition): mark for one, mark in read_now.items()}
         self._lap("keep")
-        past = history(self._store, self._at)
+        past = remembered.result()
         asked = self._asked_of_workers(marks, table, fresh, groups, past.past.errors)
         self._lap("history")
         results = self._judged(asked, table, past.paces)
-        with ThreadPoolExecutor() as side_by_side:
-            list(side_by_side.map(partial(self._add, results.files), DATASETS))
+        unpublished = side_by_side.submit(self._publish, results.published)
+        list(side_by_side.map(partial(self._add, results.files), DATASETS))
         self._add(results.files, "snapshots")  # now they are whole
         self._lap("write")
-        unpublished = self._publish(results.published)
+        failed = unpublished.result()
         self._lap("publish")
         return FleetSnapshot(
             self._at,
@@ -151,7 +158,7 @@ class _Taking:
             results.files,
             results.unreadable,
             self._unread,
-            unpublished,
+            failed,
             past.past,
             self._seconds,
         )
@@ -175,14 +182,21 @@ class _Taking:
         self._seconds[part] = round(now - self._lap_began, 3)
         self._lap_began = now
 
-    def _spans_of_jobs(self, read_to: Mapping[At, int]) -> list[Span]:
-        """What is new in coordinator streams, checkpoints and states, asked of the brokers for all jobs at once."""
+    def _own_topics(self) -> tuple[dict[str, JobId], dict[str, JobId], dict[str, JobId]]:
+        """Coordinator streams, checkpoints and states."""
         streams = {
             job.coordinator_stream_topic: it for it, job in self._jobs.items() if not job.zookeeper
         }
         checkpoints = {checkpoint_topic(*it): it for it in self._jobs}
-        states = {state_topic(*it): it for it in streams.values()}
-        ranges = self._asked({*streams, *checkpoints, *states})
+        return streams, checkpoints, {state_topic(*it): it for it in streams.values()}
+
+    def _asked_of_jobs(self) -> Ranges:
+        """Of the brokers, for all jobs at once."""
+        return self._asked(set(chain.from_iterable(self._own_topics())))
+
+    def _spans_of_jobs(self, ranges: Ranges, read_to: Mapping[At, int]) -> list[Span]:
+        """What is new in the jobs' own topics."""
+        streams, checkpoints, states = self._own_topics()
         asked = {topic: span for (topic, _), span in ranges.items()}
         for stream, it in streams.items():
             span = asked.get(stream)
@@ -216,8 +230,8 @@ class _Taking:
             raise error
 
     def _asked(self, topics: set[str]) -> Ranges:
-        self._ids |= self._topics.ids(topics)
-        ranges = self._topics.offset_ranges(topics, committed_only=True)
+        ranges, ids = self._topics.ranges_and_ids(topics, committed_only=True)
+        self._ids |= ids
         for (topic, _), span in ranges.items():
             if isinstance(span, Unreachable):
                 self._unread[topic] = str(span)

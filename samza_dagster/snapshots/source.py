@@ -150,7 +150,7 @@ class _Reading:
             consumer.assign([TopicPartition(*at, one.start) for at, one in self._pending.items()])
             deadline = time.monotonic() + ANSWER_S
             while self._pending:
-                messages = consumer.consume(_AT_ONCE, 0.05)
+                messages = consumer.consume(_AT_ONCE, 0.01)
                 if messages:
                     deadline = time.monotonic() + ANSWER_S
                     self._take(consumer, messages)

@@ -33,7 +33,7 @@ from samza_dagster.snapshots.facts import READ
 from samza_dagster.snapshots.schemas import TABLES, Column
 
 _TIME = 'Timestamp(Microsecond, Some("UTC"))'
-_ROWS_TOGETHER = 10_000
+_ROWS_TOGETHER = 1_000
 """Of a file, that a reader skips or reads: rows are sorted by job."""
 _BOUND = 32
 """Characters of a text that are enough to tell where it is in their order."""

@@ -180,7 +180,9 @@ def test_of_a_job_that_stands_still_each_figure_is_that_of_the_files(
     with lame(job, "0-0"):
         for sender in job.registry.live(load.ROLE):
             assert sender.stop()
-        now = until("0-1 has all", lambda: has_all(job, "0-1"), seconds=PATIENCE_S)
+        until("0-1 has all", lambda: has_all(job, "0-1"), seconds=PATIENCE_S)
+        until_flushed(job, time.time())  # what the other had applied before it hung
+        now = seen(job)
         until_reported(job, time.time())
         rows = rows_of_standbys(taken(job, workers, kept))
         assert seen(job) == now
@@ -202,7 +204,16 @@ def lacking(rows: Mapping[Part, Mapping[str, Any]], standby: str) -> int:
 
 
 def first_is(job: SandboxJob, standby: str) -> Processors:
-    """Where all are, once this standby is the one that a takeover would wait least for."""
+    """Where all are, once this standby is the one that a takeover would wait least for.
+
+    For whoever asks and for the coordinator, which looks at the reports by itself, each second.
+    """
+    (lame_one,) = set(STANDBYS) - {standby}
+    until(
+        "the coordinator has read the reports",
+        lambda: known_to_lack(job, lame_one) >= LACKS > known_to_lack(job, standby),
+        seconds=PATIENCE_S,
+    )
     with job.client() as client:
         until(
             f"{standby} is the readier",
@@ -212,14 +223,19 @@ def first_is(job: SandboxJob, standby: str) -> Processors:
     return job.processors()
 
 
+def known_to_lack(job: SandboxJob, standby: str) -> int:
+    """Records that the coordinator knows a standby to lack."""
+    return job.processors()[standby]["lag"]["records"]
+
+
 def lacks_little(job: SandboxJob, standby: str) -> bool:
     """By its files and the broker."""
     ends, flushed = seen(job)
     return sum(ends[part] - 1 - flushed[standby, part] for part in PARTITIONS) < LACKS * 2
 
 
-def has_all(job: SandboxJob, standby: str) -> Seen | None:
-    """What is seen once that standby has flushed the last record, and nobody writes any more."""
+def has_all(job: SandboxJob, standby: str) -> bool:
+    """That standby has flushed the last record, and nobody writes any more."""
     once = seen(job)
     whole = all(once.flushed[standby, part] == once.ends[part] - 1 for part in PARTITIONS)
-    return once if whole and once == seen(job) else None
+    return whole and once == seen(job)

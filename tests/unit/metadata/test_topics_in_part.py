@@ -59,7 +59,8 @@ class Brokers(KafkaCluster):
         return Reader(self)
 
     def describe_topics(self, asked: Any, request_timeout: float) -> dict[str, Told]:
-        two = SimpleNamespace(partitions=[SimpleNamespace(id=0), SimpleNamespace(id=1)])
+        both = [SimpleNamespace(id=0), SimpleNamespace(id=1)]
+        two = SimpleNamespace(partitions=both, topic_id="an id")
         return {name: Told(self.topics.get(name, NO_TOPIC) or two) for name in asked.topic_names}
 
     def list_offsets(self, asked: Mapping[Any, Any], **_: object) -> dict[Any, Told]:

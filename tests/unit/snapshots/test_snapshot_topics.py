@@ -36,12 +36,11 @@ def test_a_snapshot_that_fails_leaves_no_client_to_its_destructor(
             super().__init__(cluster)
             made.append(self)
 
-        def offset_ranges(self, topics: Any, *, committed_only: bool = False) -> Ranges:
+        def ranges_and_ids(
+            self, topics: Any, *, committed_only: bool = False
+        ) -> tuple[Ranges, dict[str, str]]:
             assert committed_only
-            return ranges
-
-        def ids(self, topics: Any) -> dict[str, str]:
-            return dict.fromkeys(topics, "an id")
+            return ranges, dict.fromkeys(topics, "an id")
 
         def close(self) -> None:
             self.closed += 1
