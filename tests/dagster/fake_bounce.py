@@ -8,6 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.orchestration.bounce import run as bouncing
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
@@ -15,7 +16,6 @@ from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.operations import control as control_of_runs
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from tests.rig.bounce_client import BounceClient
 from tests.rig.bounce_world import BounceWorld
 
 WORLDS: dict[str, BounceWorld] = {}
@@ -24,8 +24,8 @@ WORLDS: dict[str, BounceWorld] = {}
 class BounceSamza(SamzaClientResource):
     """The resource, with the one world in the cluster's place."""
 
-    def open_client(self) -> BounceClient:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return BounceClient(WORLDS["bounce"])
+    def open_client(self) -> PlacementClient:
+        return WORLDS["bounce"].client()
 
 
 def in_virtual_time(world: BounceWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,9 +22,9 @@ from typing import Any
 from fake_placement import FakeClient, World
 from served_client import OP_ENDED
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.model import PlacementResponse
-from tests.rig.bounce_client import BounceClient
 from tests.rig.bounce_world import BounceWorld
 
 AnyWorld = World | BounceWorld
@@ -127,7 +127,7 @@ class PlacementServer:
             try:
                 row = connection.recv()
                 world = self.worlds[row]
-                client = BounceClient(world) if isinstance(world, BounceWorld) else _Session(world)
+                client = world.client() if isinstance(world, BounceWorld) else _Session(world)
                 while True:
                     name, given, named = connection.recv()
                     connection.send(self._do(row, client, pid, name, given, named))
@@ -137,7 +137,7 @@ class PlacementServer:
     def _do(
         self,
         row: str,
-        client: BounceClient | _Session,
+        client: PlacementClient,
         pid: int,
         name: str,
         given: tuple[Any, ...],
@@ -168,7 +168,7 @@ class PlacementServer:
     def _effect(
         self,
         row: str,
-        client: BounceClient | _Session,
+        client: PlacementClient,
         name: str,
         given: tuple[Any, ...],
         named: dict[str, Any],

@@ -103,7 +103,7 @@ def test_a_placement_that_went_wrong_is_seen(
 
 
 def bounced_twice(world: BounceWorld) -> None:
-    world.starts["0"].append(world.now_ms)
+    world.started_ms["0"].append(world.now_ms)
 
 
 def group_at_once(world: BounceWorld) -> None:

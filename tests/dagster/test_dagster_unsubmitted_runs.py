@@ -234,7 +234,7 @@ def test_a_bounce_that_had_begun_is_gone_on_with_whatever_was_launched_since(
     instance: dg.DagsterInstance, bounced: BounceWorld
 ) -> None:
     """It left off in the middle: its retry brings it to its end."""
-    bounced.kill_at = 40
+    bounced.calls.kill_at = 40
     first = fake_bounce.bounce(instance)
     assert not first.success
     never_begun(instance)

@@ -1,23 +1,23 @@
-"""A job in virtual time: restarts take the seconds that they take. `bounce_client` asks for them."""
+"""A job in virtual time: restarts take the seconds that they take."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from samza_dagster.client.stop_budget import StopBudget, stop_budgets
-from samza_dagster.client.views import (
-    ActionView,
-    CoordinatorKind,
-    HostView,
-    JobView,
-    ProcessorView,
-)
-from samza_dagster.lag import NewestReadiness
-from samza_dagster.model import PlacementResponse, ResponseDetails, StatusCode, TaskMode
+from samza_dagster.client import PlacementClient
+from samza_dagster.client.views import HostView
+from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.model import PlacementRequest, PlacementResponse, ResponseDetails, StatusCode
+from samza_dagster.model.naming import LAST_SEEN, group_of, is_standby
+from samza_dagster.model.own_requests import OwnRequest, RequestKind
 from samza_dagster.placement import texts
+from samza_dagster.placement.state import Action, PlacementAsk, Stage
+from tests.rig.played_job import BEGIN_MS, PlayedJob
+from tests.rig.played_topics import commit
+from tests.rig.worker import Calls, Worker
 
-BEGIN_MS = 1_700_000_000_000
+COMMIT_MS = 1_500
 DEMO = {"0": "host-1", "1": "host-2", "0-0": "host-3", "1-0": "host-4"}
 
 
@@ -35,7 +35,6 @@ class Restarted:
     statuses: list[PlacementResponse] = field(default_factory=list)
     committed_by: str = ""
     stop_ms: int | None = None
-    taken: bool = False
 
     @property
     def ended(self) -> bool:
@@ -43,62 +42,55 @@ class Restarted:
         return bool(self.statuses) and self.statuses[-1].status_code.is_terminal
 
 
-@dataclass
-class BounceWorld:
+@dataclass(eq=False)
+class BounceWorld(PlayedJob):
     """Containers that are restarted on request. Times in virtual ms.
 
     `ends` are the ends of a processor's next restarts, SUCCEEDED without one; a time in
-    `reserve_ms` etc. is how long that part of each restart takes. `slow` are actives that
-    never process again, `far` processors whose lag stays above any limit, `crowded` those
-    whose place is never reserved, `mute` those that report no lag, `crashed` those that don't
-    run now; `down_after_failure` is for how long one is that a restart failed to start.
+    `reserve_ms` etc. is how long that part of each restart takes; after `process_ms` an active has
+    restored its stores and commits, after `lag_ms` a standby has. `slow` are actives that
+    never process again, `far` standbys whose lag stays above any limit, `crowded` those whose
+    place is never reserved, `mute` those that report no lag, `crashed` those that don't run now; `down_after_failure` is for how long one is that a restart failed to start.
 
     From `idle_since_ms` on there is no input to commit. Containers report as they start, without an
-    offset since no store is open yet, and every `report_every_ms`; 0: at each look. `config` has what Samza's AM counts to.
+    offset since no store is open yet, and every `report_every_ms`; 0: at each look. `others` has what
+    somebody else has asked for, which is never done.
 
     `skew_ms`: host → how far its clock is ahead of the worker's, `leader_skew_ms` the leader's. A
-    commit has the virtual time as its offset: all are written by one broker.
+    commit has the virtual time as its offset: all are written by one broker. `calls` are those of workers.
     """
 
     at: dict[str, str] = field(default_factory=lambda: dict(DEMO))
-    coordinator: CoordinatorKind = "samza_dagster"
-    now_ms: int = BEGIN_MS
     reserve_ms: int = 600
     stop_ms: int = 800
     start_ms: int = 2_200
-    process_ms: int = 1_500
+    process_ms: int = 4_000
     lag_ms: int = 4_000
     report_every_ms: int = 0
-    newest: NewestReadiness = field(default_factory=NewestReadiness)
     hold_ms: int = 120_000
-    deployment: str = "run-1"
-    trouble: str = ""
     ends: dict[str, list[tuple[StatusCode, str]]] = field(default_factory=dict)
     slow: set[str] = field(default_factory=set)
-    forgotten: set[str] = field(default_factory=set)
     far: set[str] = field(default_factory=set)
     crashed: set[str] = field(default_factory=set)
     down_after_failure: int = 0
     never_ends: set[str] = field(default_factory=set)
     mute: set[str] = field(default_factory=set)
     crowded: set[str] = field(default_factory=set)
-    others: tuple[ActionView, ...] = ()
-    earlier: list[PlacementResponse] = field(default_factory=list)
+    others: tuple[PlacementAsk, ...] = ()
     requests: dict[str, Restarted] = field(default_factory=dict)
     released: list[str] = field(default_factory=list)
-    starts: dict[str, list[int]] = field(default_factory=dict)
-    calls: int = 0
-    kill_at: int | None = None
-    kill_on: tuple[str, int] | None = None
-    kill_after: bool = False
-    of_kind: dict[str, int] = field(default_factory=dict[str, int])
-    breaks: dict[int, BaseException] = field(default_factory=dict)
+    started_ms: dict[str, list[int]] = field(default_factory=dict)
+    calls: Calls = field(default_factory=Calls)
     on_sleep: Callable[[BounceWorld], None] | None = None
     opened: int = 0
     skew_ms: dict[str, int] = field(default_factory=dict)
     leader_skew_ms: int = 0
     idle_since_ms: int = 10**15
-    config: dict[str, str] = field(default_factory=dict[str, str])
+
+    def client(self) -> PlacementClient:
+        """A worker's, which may be killed at any call."""
+        self.opened += 1
+        return Worker.client(super().client(), self.calls)
 
     def clock(self) -> int:
         """The worker's clock."""
@@ -117,10 +109,57 @@ class BounceWorld:
     def restarts(self) -> dict[str, int]:
         """How often each was started anew."""
         self.advance()
-        return {p: len(times) for p, times in self.starts.items()}
+        return {p: len(times) for p, times in self.started_ms.items()}
+
+    def in_flight(self) -> list[str]:
+        """Whose request has no end yet."""
+        self.advance()
+        return [r.processor for r in self.requests.values() if not r.ended]
+
+    def down(self) -> set[str]:
+        """Who doesn't run now."""
+        self.advance()
+        return self.crashed | {r.processor for r in self._mine() if self._is_down(r)}
+
+    # What the coordinator does.
+
+    def on_ask(self, uuid: str, request: OwnRequest | PlacementRequest) -> None:
+        of = self.requests.get(getattr(request, "refers_to", None) or "")
+        if of is not None and request.kind is RequestKind.COMMIT:
+            assert of.committed_by in ("", uuid), "two commits of one hold"
+
+    def on_asked(self, uuid: str, request: OwnRequest | PlacementRequest) -> None:
+        about = request.refers_to if isinstance(request, OwnRequest) else None
+        if about is None:
+            self._begin(uuid, request)
+            return
+        assert isinstance(request, OwnRequest)
+        of = self.requests[about]
+        if request.kind is RequestKind.COMMIT:
+            of.committed_by, of.stop_ms = uuid, self.now_ms
+            told = texts.committed(about)
+        else:
+            assert of.stop_ms is None, "what was stopped can't be given back"
+            self._say(of, StatusCode.FAILED, texts.RELEASED, self.now_ms)
+            self.released.append(of.processor)
+            told = texts.ended_for(about, released=True)
+        self.carry_out(uuid, request, told)
+
+    def _begin(self, uuid: str, request: OwnRequest | PlacementRequest) -> None:
+        processor = request.processor_id
+        assert request.destination_host == LAST_SEEN
+        ends = self.ends.get(processor)
+        self.requests[uuid] = Restarted(
+            uuid,
+            processor,
+            self.now_ms,
+            isinstance(request, OwnRequest) and request.hold,
+            ends.pop(0) if ends else (StatusCode.SUCCEEDED, texts.started(self.at[processor])),
+            self.deployment,
+            10**9 if processor in self.crowded else self.reserve_ms,
+        )
 
     def advance(self) -> None:
-        """The coordinator has done what it had time for."""
         for request in self.requests.values():
             self._advance(request)
 
@@ -130,21 +169,20 @@ class BounceWorld:
             return
         reserved = r.asked_ms + r.reserve_ms
         if not r.statuses and now >= r.asked_ms + min(300, r.reserve_ms):
-            r.taken = True
             self._say(r, StatusCode.IN_PROGRESS, texts.RESOURCES_REQUESTED, r.asked_ms + 100)
         if now < reserved or not r.statuses:
             return
         status, message = r.ends
         if status is StatusCode.BAD_REQUEST or message.startswith("failed the Container"):
-            self._end(r, status, message, reserved)
+            self._say(r, status, message, reserved)
             return
         if r.hold and r.stop_ms is None:
             held = texts.held(self.at[r.processor], 120_000)
             if r.statuses[-1].response_message != held:
                 self._say(r, StatusCode.IN_PROGRESS, held, reserved)
             if now >= reserved + self.hold_ms:
-                host = self.at[r.processor]
-                self._end(r, StatusCode.FAILED, texts.hold_expired(host), reserved + self.hold_ms)
+                expired = texts.hold_expired(self.at[r.processor])
+                self._say(r, StatusCode.FAILED, expired, reserved + self.hold_ms)
             return
         if r.stop_ms is None:
             r.stop_ms = reserved
@@ -152,7 +190,9 @@ class BounceWorld:
             self._say(r, StatusCode.IN_PROGRESS, texts.STOP_IN_PROGRESS, r.stop_ms)
         up = r.stop_ms + self.stop_ms + self.start_ms
         if now >= up and r.processor not in self.never_ends:
-            self._end(r, status, message, up)
+            if status is StatusCode.SUCCEEDED:
+                self.started_ms.setdefault(r.processor, []).append(up)
+            self._say(r, status, message, up)
 
     def _say(self, r: Restarted, status: StatusCode, message: str, at_ms: int) -> None:
         stopping = message == texts.STOP_IN_PROGRESS
@@ -162,12 +202,13 @@ class BounceWorld:
             started=r.processor if status is StatusCode.SUCCEEDED else None,
             stopped=(r.processor,) if stopping or is_down else (),
         )
-        r.statuses.append(
+        self.answers[r.uuid] = r.statuses
+        self.respond(
             PlacementResponse(
                 uuid=r.uuid,
                 deployment_id=r.deployment,
                 processor_id=r.processor,
-                destination_host="LAST_SEEN",
+                destination_host=LAST_SEEN,
                 status_code=status,
                 timestamp=at_ms + self.leader_skew_ms,
                 response_message=message,
@@ -175,90 +216,77 @@ class BounceWorld:
             )
         )
 
-    def _end(self, r: Restarted, status: StatusCode, message: str, at_ms: int) -> None:
-        self._say(r, status, message, at_ms)
-        if status is StatusCode.SUCCEEDED:
-            self.starts.setdefault(r.processor, []).append(at_ms)
+    def _mine(self) -> list[Restarted]:
+        return [r for r in self.requests.values() if r.deployment == self.deployment]
 
-    def view(self) -> JobView:
-        """As the real client shows it."""
-        self.advance()
-        ours = self.coordinator == "samza_dagster"
-        actions = [
-            ActionView(
-                r.uuid, r.processor, "LAST_SEEN", "stopping", r.asked_ms, trouble=self.trouble
-            )
-            for r in self.requests.values()
-            if r.statuses and not r.ended and r.deployment == self.deployment
-        ]
-        queued = [
-            ActionView(r.uuid, r.processor, "LAST_SEEN", "queued", r.asked_ms)
-            for r in self.requests.values()
-            if not r.statuses and r.deployment == self.deployment
-        ]
-        down = self.down()
-        return JobView(
-            job_name="demo",
-            job_id="1",
-            deployment_id=self.deployment,
-            processors={
-                p: ProcessorView(
-                    p,
-                    TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
-                    ("starting" if p in down else "running") if ours else "last-seen",
-                    host,
-                    f"{p}#{len(self.starts.get(p, []))}" if ours else None,
-                    (f"Partition {p}",),
-                    host,
-                )
-                for p, host in self.at.items()
-            },
-            hosts={h: HostView(h, "alive" if ours else "last-seen") for h in self.at.values()},
-            coordinator=self.coordinator,
-            actions=(*actions, *self.others),
-            queued=tuple(queued),
-            stop_budgets=self._stop_budgets() if not ours else {},
+    def _is_down(self, r: Restarted) -> bool:
+        if r.stop_ms is None or not r.ended:
+            return r.stop_ms is not None
+        last = r.statuses[-1]
+        failed_ms = last.timestamp - self.leader_skew_ms
+        return (
+            last.status_code is StatusCode.FAILED
+            and self.now_ms < failed_ms + self.down_after_failure
         )
 
-    def _stop_budgets(self) -> dict[str, StopBudget]:
-        mine = [r for r in self.requests.values() if r.deployment == self.deployment]
-        answers = sorted((r.statuses[-1] for r in mine if r.statuses), key=lambda r: r.timestamp)
-        queued = [r.processor for r in mine if not r.statuses]
-        earlier = [r for r in self.earlier if r.deployment_id == self.deployment]
-        return stop_budgets(self.config, self.at, [*earlier, *answers], queued, self.now_ms)
-
-    def down(self) -> set[str]:
-        """Who doesn't run now."""
-        self.advance()
-        mine = [r for r in self.requests.values() if r.deployment == self.deployment]
-        return self.crashed | {
-            r.processor
-            for r in mine
-            if r.stop_ms is not None
-            and (
-                not r.ended
-                or (
-                    r.statuses[-1].status_code is StatusCode.FAILED
-                    and self.now_ms
-                    < r.statuses[-1].timestamp - self.leader_skew_ms + self.down_after_failure
-                )
-            )
+    def actions(self) -> dict[str, Action]:
+        others = {
+            group_of(ask.processor_id): Action(ask, Stage.STOPPING, None) for ask in self.others
         }
+        return super().actions() | others
 
-    def ask(self, uuid: str, processor: str, *, hold: bool) -> None:
-        """A request is written; each uuid has an effect once."""
-        if uuid not in self.requests:
-            ends = self.ends.get(processor)
-            end = ends.pop(0) if ends else (StatusCode.SUCCEEDED, texts.started("its host"))
-            reserve_ms = 10**9 if processor in self.crowded else self.reserve_ms
-            self.requests[uuid] = Restarted(
-                uuid, processor, self.now_ms, hold, end, self.deployment, reserve_ms
-            )
+    # What is to be seen of it.
 
-    def in_flight(self) -> list[str]:
-        """Whose request has no end yet."""
-        self.advance()
-        return [r.processor for r in self.requests.values() if not r.ended]
+    def phase(self, processor: str) -> str:
+        return "starting" if processor in self.down() else "running"
+
+    def incarnation(self, processor: str) -> str:
+        return f"{processor}#{len(self.started_ms.get(processor, []))}"
+
+    def host_views(self) -> dict[str, HostView]:
+        return {host: HostView(host, "alive") for host in self.at.values()}
+
+    def lags_of(self, processor: str) -> list[int | None] | None:
+        if processor in self.mute or processor in self.down():
+            return None
+        started, reported = self._started(processor), self.came_at(processor)
+        if not is_standby(processor):
+            return [0 if self._committed_ms(processor) > started else None]
+        if self.report_every_ms and reported == started > BEGIN_MS:
+            return [None]
+        if reported >= started + self.lag_ms and processor not in self.far:
+            return [0]
+        return [1_000]
+
+    def came_at(self, processor: str) -> int:
+        started, every_ms = self._started(processor), self.report_every_ms or 1
+        return started + (self.now_ms - started) // every_ms * every_ms
+
+    def reported_at(self, processor: str) -> int:
+        return self.came_at(processor) + self.skew_ms.get(self.at[processor], 0)
+
+    def commits(self) -> Iterable[TopicRecord]:
+        """Of each active one long ago, and its newest."""
+        actives = [p for p in self.at if not is_standby(p)]
+        found = [commit(p, 0, 0, BEGIN_MS) for p in actives]
+        newest = sorted((self._committed_ms(p), p) for p in actives)
+        return [*found, *(commit(p, ms, ms, ms) for ms, p in newest)]
+
+    def inputs(self) -> Mapping[int, int]:
+        return {}
+
+    def _started(self, processor: str) -> int:
+        return self.started_ms.get(processor, [BEGIN_MS])[-1]
+
+    def _committed_ms(self, processor: str) -> int:
+        """Up to its stop the former incarnation has committed too."""
+        stops = [r.stop_ms or 0 for r in self.requests.values() if r.processor == processor]
+        former = max(stops, default=0)
+        if processor in self.slow or processor in self.down():
+            return former
+        first_ms = self._started(processor) + self.process_ms
+        worked_ms = min(self.now_ms, self.idle_since_ms) - first_ms
+        return former if worked_ms < 0 else first_ms + worked_ms // COMMIT_MS * COMMIT_MS
 
 
 def earlier_restart(processor: str, at_ms: int, n: int = 0) -> PlacementResponse:
@@ -267,7 +295,7 @@ def earlier_restart(processor: str, at_ms: int, n: int = 0) -> PlacementResponse
         uuid=f"00000000-0000-0000-0000-{n:012d}",
         deployment_id="run-1",
         processor_id=processor,
-        destination_host="LAST_SEEN",
+        destination_host=LAST_SEEN,
         status_code=StatusCode.SUCCEEDED,
         timestamp=at_ms,
         response_message=texts.started("host"),

@@ -12,11 +12,16 @@ from dataclasses import dataclass, field
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.access import JobAccess
 from samza_dagster.client.state_source import CoordinatorState
-from samza_dagster.client.views import CoordinatorKind, HostView, LeaderView
+from samza_dagster.client.views import CoordinatorKind, HostView, JobView, LeaderView
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.resource_manager import Cluster
 from samza_dagster.metadata.topic_reader import TopicRecord
-from samza_dagster.model import PlacementRequest, PlacementResponse
+from samza_dagster.model import (
+    PlacementRequest,
+    PlacementResponse,
+    ResponseDetails,
+    StatusCode,
+)
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.model.placement_messages import (
@@ -48,7 +53,8 @@ class PlayedJob:
 
     `at` is processor → host, `starts` how often each was started again, `busy` whose group has an
     action that nobody here asked for, with its name. `away`: nobody answers a client. `meanwhile`: what happens at
-    each look of who waits for an answer. `yarn` is what a ResourceManager says where Samza's own AM coordinates.
+    each look of who waits for an answer. `published` is what snapshots say of
+    standbys. `yarn` is what a ResourceManager says where Samza's own AM coordinates.
     """
 
     at: dict[str, str] = field(default_factory=dict[str, str])
@@ -67,7 +73,9 @@ class PlayedJob:
     own: dict[str, OwnRequest] = field(default_factory=dict[str, OwnRequest])
     config: dict[str, str] = field(default_factory=dict[str, str])
     report_every_s: int | None = 60
+    stores: int = 1
     beat_ms: int = BEGIN_MS
+    published: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     words: dict[str, int] = field(default_factory=dict[str, int])
     yarn: Cluster | None = None
     away: bool = False
@@ -98,6 +106,10 @@ class PlayedJob:
             yarn=None if self.yarn is None else Yarn(self),  # type: ignore[arg-type]
         )
 
+    def view(self) -> JobView:
+        """As its clients see it."""
+        return self.access().read()[0]
+
     # What who inherits tells.
 
     def passing(self) -> float:
@@ -118,6 +130,10 @@ class PlayedJob:
         """The execution id of what runs."""
         return f"{processor}#{self.starts.get(processor, 0)}"
 
+    def phase(self, processor: str) -> str:
+        """As the coordinator records it."""
+        return self.states.get(processor, "running")
+
     def host_views(self) -> dict[str, HostView]:
         """Its hosts as the coordinator records them."""
         return self.hosts
@@ -129,6 +145,13 @@ class PlayedJob:
     def reported_at(self, processor: str) -> int:
         """The time of its newest report, by the clock of its host."""
         return self.now_ms
+
+    def came_at(self, processor: str) -> int:
+        """The same by the broker's clock."""
+        return self.now_ms
+
+    def advance(self) -> None:
+        """Before each look at what is so: what was to happen by now has happened."""
 
     def commits(self) -> Iterable[TopicRecord]:
         """The checkpoint topic."""
@@ -148,6 +171,20 @@ class PlayedJob:
         else:
             self.store.remove(PLACEMENT_NAMESPACE, f"{response.uuid}.{REQUEST}")
             self.store.write(f"{response.uuid}.{RESPONSE}", response.to_json().encode())
+
+    def carry_out(self, uuid: str, request: OwnRequest, told: str) -> None:
+        """A request about another one has had its effect."""
+        done = PlacementResponse(
+            uuid=uuid,
+            deployment_id=request.deployment_id,
+            processor_id=request.processor_id,
+            destination_host=request.destination_host,
+            status_code=StatusCode.SUCCEEDED,
+            timestamp=self.now_ms,
+            response_message=told,
+            details=ResponseDetails(refers_to=request.refers_to),
+        )
+        self.respond(done)
 
     def forget(self, uuid: str) -> None:
         """Its answer is cleaned up."""
@@ -233,7 +270,7 @@ class PlayedJob:
         return Processor(
             pid,
             Role.STANDBY if is_standby(pid) else Role.ACTIVE,
-            Phase(self.states.get(pid, "running")),
+            Phase(self.phase(pid)),
             Incarnation(number, self.incarnation(pid), host, f"r{number}"),
             last_seen_host=host,
             failed_at_ms=(self.now_ms,) * failed,

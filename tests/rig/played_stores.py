@@ -42,8 +42,10 @@ def partition_of(processor: str) -> int:
 
 
 def require_answer(job: PlayedJob) -> None:
+    """Before each read and write."""
     if job.away:
         raise Unreachable("Kafka", seen="no broker answers", fix="start it")
+    job.advance()
 
 
 class Stream(MemoryMetadataStore):
@@ -53,6 +55,7 @@ class Stream(MemoryMetadataStore):
         super().__init__(lambda: job.now_ms)
         self._job = job
         self._known: dict[tuple[str, str], str] = {}
+        self._facts: object = None
 
     def whole(self) -> dict[str, dict[str, KeptValue]]:
         self._refresh()
@@ -88,7 +91,10 @@ class Stream(MemoryMetadataStore):
     def _refresh(self) -> None:
         job = self._job
         require_answer(job)
-        now = dict(_stream_values(job))
+        facts = (job.deployment, {**job.at}, {**job.config}, job.report_every_s, job.stores)
+        if facts == self._facts:
+            return
+        self._facts, now = facts, dict(_stream_values(job))
         for of in self._known.keys() - now.keys():
             self.remove(*of)
         for (namespace, key), value in now.items():
@@ -115,12 +121,11 @@ def _stream_values(job: PlayedJob) -> Iterator[tuple[tuple[str, str], str]]:
     }
     if job.report_every_s is not None:
         reporting["metrics.reporter.snapshot.interval"] = str(job.report_every_s)
-    stores = max((len(job.lags_of(pid) or ()) for pid in job.at), default=0)
     config = {
         "app.run.id": job.deployment,
         "job.host-affinity.enabled": "true",
         **(reporting if job.report_every_s is not None else {}),
-        **{f"stores.{_store(n)}.changelog": f"kafka.{CHANGELOG}-{n}" for n in range(stores)},
+        **{f"stores.{_store(n)}.changelog": f"kafka.{CHANGELOG}-{n}" for n in range(job.stores)},
         **job.config,
     }
     for key, value in config.items():

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model.naming import group_of, is_standby, lag_topic
 from tests.rig.played_stores import (
     CHANGELOG,
     COMMITS,
@@ -97,6 +97,8 @@ class Topics:
         require_answer(self._job)
         if topic == COMMITS:
             return iter(self._job.commits())
+        if topic == lag_topic(JOB, JOB_ID):
+            return (TopicRecord(key, value, 0) for key, value in self._job.published)
         if topic != METRICS:
             return iter(())
         return (one for one in self.reports() if one is not None)
@@ -112,9 +114,8 @@ class Topics:
             applied = [
                 None if n is None else end - 1 - n for end, n in zip(of_group, left, strict=False)
             ]
-            yield report(
-                pid, job.incarnation(pid), job.at[pid], job.reported_at(pid), applied, job.now_ms
-            )
+            at_ms, came_ms = job.reported_at(pid), job.came_at(pid)
+            yield report(pid, job.incarnation(pid), job.at[pid], at_ms, applied, came_ms)
 
     def _ends(self) -> dict[str, list[int]]:
         """Of the changelogs of each group: the standby that is farthest behind has applied offset 1,000."""

@@ -6,12 +6,12 @@ import dagster as dg
 import pytest
 from fake_bounce import bounce, log_of, metadata, tags_of
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.bounce.record import KEY, recorded
 from samza_dagster.orchestration.operations.control import PROGRESS
 from samza_dagster.placement import texts
-from tests.rig.bounce_client import BounceClient
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld, earlier_restart
 
 pytestmark = pytest.mark.dagster
@@ -91,10 +91,10 @@ def test_a_checkpoint_topic_that_cant_be_read_is_told_before_anybody_is_restarte
 ) -> None:
     """Whether an active works again is read from it; a bounce of standbys needs it not."""
 
-    def unreadable(_client: BounceClient) -> int:
+    def unreadable(_client: PlacementClient) -> int:
         raise Unreachable("read topic c", seen="no right to read topic c", fix="ALLOW READ on c")
 
-    monkeypatch.setattr(BounceClient, "checkpoints_end", unreadable)
+    monkeypatch.setattr(PlacementClient, "checkpoints_end", unreadable)
     data = bounce(instance).failure_data_for_node("plan_bounce")
     assert data is not None
     assert data.user_failure_data is not None
@@ -139,7 +139,7 @@ def test_under_samza_s_am_as_well(
 ) -> None:
     """One request each, and no hold; the run tells what the AM can't."""
     world.coordinator = "samza"
-    world.kill_on, world.kill_after = (call, nth), True
+    world.calls.kill_on, world.calls.kill_after = (call, nth), True
     result = bounce(instance, at_once=2)
     assert "Samza's wire has no hold" in metadata(result, "plan_bounce")["what"]
     again = dg.ReexecutionOptions.from_failure(result.run_id, instance)
@@ -154,7 +154,8 @@ def test_under_samza_s_am_a_container_that_was_stopped_often_of_late_is_waited_f
     """The dry run tells it and the time that it takes; the bounce goes on when its row is over."""
     world.coordinator = "samza"
     times = (BEGIN_MS - 10_000 * n for n in range(5, 1, -1))
-    world.earlier = [earlier_restart("0-0", at, n) for n, at in enumerate(times)]
+    for n, at in enumerate(times):
+        world.respond(earlier_restart("0-0", at, n))
     text = metadata(bounce(instance, dry_run=True), "plan_bounce")["what"]
     assert "this would be stop 5 of 0-0 in a row; 4 count until 2023-11-14 22:19:00 UTC" in text
     assert "Expected in all: at least 6 min" in text
@@ -192,7 +193,7 @@ def test_a_retry_that_dagster_made_keeps_the_budget_of_the_dead_run(
 ) -> None:
     """What failed isn't asked again: only a person may want that."""
     world.ends = {"0-0": [NOT_STARTED]}
-    world.kill_on, world.kill_after = ("reserve", 2), True
+    world.calls.kill_on, world.calls.kill_after = ("reserve", 2), True
     first = bounce(instance, stop_after_failures=2)
     assert not first.success
     again = dg.ReexecutionOptions.from_failure(first.run_id, instance)
@@ -251,7 +252,9 @@ def test_a_bounce_cancelled_while_the_broker_is_away_is_aborted_and_says_how_far
     def cancel(world: BounceWorld) -> None:
         if any(r.stop_ms is not None for r in world.requests.values()):
             away = Unreachable("the broker", seen="no answer")
-            world.breaks = dict.fromkeys(range(world.calls + 1, world.calls + 100), away)
+            world.calls.breaks = dict.fromkeys(
+                range(world.calls.count + 1, world.calls.count + 100), away
+            )
             raise dg.DagsterExecutionInterruptedError
 
     world.on_sleep = cancel

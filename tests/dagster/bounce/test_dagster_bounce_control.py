@@ -88,7 +88,7 @@ def test_a_retry_that_dagster_made_still_hears_the_order(
     world: BounceWorld, instance: dg.DagsterInstance
 ) -> None:
     """Its parent's worker died before it could."""
-    world.kill_at = 40
+    world.calls.kill_at = 40
     first = bounce(instance)
     order = {bounce_runs.CONTROL: "pause"}
     instance.add_run_tags(first.run_id, order)
@@ -169,7 +169,7 @@ def test_a_resumption_that_fails_before_it_bounces_leaves_the_bounce_paused(
     assert f"bounce {second} is paused (1/4" in alone.hindrance(instance, "demo/1")
     assert bounce_runs.steer(instance, BounceAction.resume)[0].run_id == second
     (asked,) = resumed(instance)
-    world.breaks = {world.calls + 1: Unreachable("read the job", seen="no answer")}
+    world.calls.breaks = {world.calls.count + 1: Unreachable("read the job", seen="no answer")}
     third = bounce(instance, tags=dict(asked.tags))
     assert metadata(third, "plan_bounce")["error"] == "Unreachable"
     assert f"bounce {third.run_id} is paused (1/4" in alone.hindrance(instance, "demo/1")

@@ -25,6 +25,7 @@ from samza_dagster.orchestration.bounce.schedules import (
 from samza_dagster.orchestration.operations import control as bounce_runs
 from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow
 from tests.rig.bounce_world import BounceWorld
+from tests.rig.worker import Calls
 
 pytestmark = pytest.mark.dagster
 YAML = """
@@ -231,7 +232,7 @@ def test_a_retry_in_a_blackout_goes_on_with_what_had_begun_alone(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch, kill_at: int, goes_on: bool
 ) -> None:
     """Dagster retries a dead worker's run by itself: one that restarted nobody yet doesn't begin."""
-    world = BounceWorld(kill_at=kill_at)
+    world = BounceWorld(calls=Calls(kill_at=kill_at))
     in_virtual_time(world, monkeypatch)
     asked = launched(instance, datetime(1999, 11, 26, 22, 30, tzinfo=UTC), ALWAYS)
     config = asked.run_config["ops"]["plan_bounce"]["config"]

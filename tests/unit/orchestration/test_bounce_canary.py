@@ -7,31 +7,29 @@ from collections.abc import Callable
 import pytest
 from test_bounce_loop import NOT_STARTED, Book, downs, many, plan_of, run
 
-from samza_dagster.client.views import ActionView
 from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
+from samza_dagster.placement.state import PlacementAsk
 from tests.rig.bounce_world import BounceWorld, earlier_restart
 
 pytestmark = pytest.mark.unit
 
 
-@pytest.mark.parametrize("why", ["slow", "far", "failed"])
+@pytest.mark.parametrize("why", ["slow", "failed"])
 def test_a_canary_that_does_not_come_back_ends_it(why: str) -> None:
-    """It doesn't process, or its lag stays, or it fails: nobody else is touched."""
+    """It doesn't process, or it fails: nobody else is touched."""
     world, book = BounceWorld(), Book()
     if why == "failed":
         world.ends = {"0": [NOT_STARTED]}
     else:
-        getattr(world, why).add("0")
+        world.slow.add("0")
     plan = plan_of(world, only=["0", "1"], canaries=1, stop_after_failures=9)
     result = run(world, book, plan)
     assert result.end is RunEnd.STOPPED
     assert "the canary failed: 0" in result.because
     assert world.order() == ["0"]
     (failed,) = result.are(UnitStatus.FAILED)
-    assert {"slow": "no input offset grew", "far": "records behind", "failed": "FAILED"}[
-        why
-    ] in failed.why
+    assert {"slow": "no input offset grew", "failed": "FAILED"}[why] in failed.why
 
 
 def test_the_others_wait_until_the_canary_was_watched_and_judged() -> None:
@@ -82,8 +80,8 @@ def test_a_canary_that_dies_in_its_bake_is_a_no() -> None:
     world, book = BounceWorld(), Book()
 
     def die(world: BounceWorld) -> None:
-        if book.back() and len(world.starts["0"]) == 1:
-            world.starts["0"].append(world.now_ms)
+        if book.back() and len(world.started_ms["0"]) == 1:
+            world.started_ms["0"].append(world.now_ms)
 
     world.on_sleep = die
     result = run(world, book, plan_of(world, only=["0", "1"], canaries=1, bake_s=60))
@@ -174,12 +172,12 @@ def test_who_is_restarted_by_somebody_else_after_it_was_back_has_not_failed(cana
     def move(world: BounceWorld) -> None:
         before = world.crashed
         hurt(world)
-        action = ActionView("x", "0-0", "host-9", "stopping", 0)
+        action = PlacementAsk("x", "run-1", "0-0", "host-9", 0)
         world.others = (action,) if world.crashed else ()
         if before and not world.crashed:
-            world.starts["0-0"].append(world.now_ms)
+            world.started_ms["0-0"].append(world.now_ms)
             world.at["0-0"] = "host-9"
-            world.earlier = [earlier_restart("0-0", world.now_ms, 1)]
+            world.respond(earlier_restart("0-0", world.now_ms, 1))
 
     world.on_sleep = move
     plan = plan_of(world, canaries=canaries, bake_s=30)

@@ -13,8 +13,8 @@ from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
-from tests.rig.bounce_client import Killed
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld
+from tests.rig.worker import Killed
 
 pytestmark = pytest.mark.unit
 SKEWS = [
@@ -39,13 +39,13 @@ def test_who_died_while_no_worker_watched_is_verified_again_and_not_restarted() 
     before = book.back()["0-0"]
     world.on_sleep, book.order = None, ""
     world.now_ms += 86_400_000
-    world.starts["0-0"].append(world.now_ms)
+    world.started_ms["0-0"].append(world.now_ms)
     result = run(world, book, plan)
     assert result.end is RunEnd.DONE
     after = result.rows[0]
     assert (after.execution, after.seconds, after.uuid) == ("0-0#2", before.seconds, before.uuid)
     assert after.back_ms is not None
-    assert after.back_ms >= world.starts["0-0"][-1] + world.lag_ms
+    assert after.back_ms >= world.started_ms["0-0"][-1] + world.lag_ms
     asked = next(r.asked_ms for r in result.rows if r.processor == "1")
     assert asked is not None
     assert asked >= after.back_ms
@@ -60,12 +60,12 @@ def test_a_canary_is_baked_by_the_clock_of_the_run_that_watches_it(ahead_ms: int
 
     def kill(world: BounceWorld) -> None:
         if book.back():
-            world.kill_at = world.calls + 1
+            world.calls.kill_at = world.calls.count + 1
 
     world.on_sleep = kill
     with pytest.raises(Killed):
         run(world, book, plan)
-    world.on_sleep = world.kill_at = None
+    world.on_sleep = world.calls.kill_at = None
     book.rows = [replace(row, back_ms=(row.back_ms or 0) + ahead_ms) for row in book.rows]
     began_ms = world.now_ms
     assert run(world, book, plan).end is RunEnd.DONE
@@ -108,7 +108,7 @@ def test_a_broker_that_is_away_for_a_while_ends_nothing() -> None:
     for call in range(1, 60):
         world, book = BounceWorld(), Book()
         plan = plan_of(world, only=["0"])
-        world.breaks = {call: Unreachable("the broker", seen="no answer")}
+        world.calls.breaks = {call: Unreachable("the broker", seen="no answer")}
         assert run(world, book, plan).end is RunEnd.DONE
         assert world.restarts() == {"0": 1}
 
@@ -140,10 +140,10 @@ def test_what_was_committed_while_no_run_looked_counts_in_the_one_that_goes_on(
     """Killed while it waited for commits, of an input that has been idle ever since."""
     world, book = BounceWorld(coordinator=coordinator), Book()
     plan = plan_of(world, only=["0"], lag_timeout_s=0)
-    world.kill_on = ("processing", 1)
+    world.calls.kill_on = ("processing", 1)
     with pytest.raises(Killed):
         run(world, book, plan)
-    world.kill_on = None
+    world.calls.kill_on = None
     world.now_ms += 600_000
     world.idle_since_ms = world.now_ms - 590_000
     assert run(world, book, plan).end is RunEnd.DONE
@@ -194,9 +194,9 @@ def test_a_bounce_killed_at_any_call_restarts_everybody_once(
     world, book = BounceWorld(at=many(3, 3), coordinator=coordinator), Book()
     world.report_every_ms = report_every_ms
     plan = plan_of(world, at_once=at_once, canaries=canaries, bake_s=5)
-    world.calls, world.kill_after = 0, after
+    world.calls.count, world.calls.kill_after = 0, after
     for kill in (kill_at, again, None):
-        world.kill_at = None if kill is None else world.calls + kill
+        world.calls.kill_at = None if kill is None else world.calls.count + kill
         try:
             result = run(world, book, plan)
         except Killed:

@@ -8,7 +8,8 @@ from functools import cache
 
 import pytest
 
-from samza_dagster.client.views import ActionView, CoordinatorKind
+from samza_dagster.client.views import CoordinatorKind
+from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.bounce.loop import Bounce
@@ -20,11 +21,12 @@ from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.placement import texts
-from tests.rig.bounce_client import BounceClient
+from samza_dagster.placement.state import PlacementAsk
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld, earlier_restart
 
 pytestmark = pytest.mark.unit
 NOT_STARTED = (StatusCode.FAILED, texts.start_failed("a", "b"))
+RUNS = Application("application_1_0001", "RUNNING")
 BOTH = pytest.mark.parametrize("coordinator", ["samza_dagster", "samza"])
 
 
@@ -40,7 +42,7 @@ class Book:
     asked_check: int = 0
     tags: list[str | None] = field(default_factory=list)
 
-    def log(self, text: str) -> None:
+    def log(self, text: str, row: Bounced | None = None) -> None:
         self.lines.append(text)
 
     def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:
@@ -73,7 +75,7 @@ def plan_of(world: BounceWorld, **config: object) -> BouncePlan:
 def run(world: BounceWorld, book: Book, plan: BouncePlan, *, root: str = "root") -> Result:
     holds: dict[str, str] = {}
     made = Bounce(
-        BounceClient(world),
+        world.client(),
         plan,
         root,
         book,
@@ -145,7 +147,9 @@ def test_a_row_tells_how_long_it_was_down_and_when_it_was_back() -> None:
     )
     assert row.down_s == pytest.approx((world.stop_ms + world.start_ms) / 1000, abs=0.5)
     assert row.seconds is not None
-    assert row.seconds >= (world.reserve_ms + world.stop_ms + world.start_ms + world.lag_ms) / 1000
+    assert (
+        row.seconds >= (world.reserve_ms + world.stop_ms + world.start_ms + world.process_ms) / 1000
+    )
     assert row.why == "it runs and processes with a lag of 0"
     assert row.execution == "0#1"
 
@@ -238,7 +242,7 @@ def test_a_hold_that_takes_too_long_is_given_back() -> None:
 
 def test_it_waits_while_somebody_else_acts_on_a_group() -> None:
     """The other group is taken first; after a while nobody may be touched, and it says why."""
-    world, book = BounceWorld(others=(ActionView("x", "0", "host-9", "stopping", 0),)), Book()
+    world, book = BounceWorld(others=(PlacementAsk("x", "run-1", "0", "host-9", 0),)), Book()
     result = run(world, book, plan_of(world, timeout_s=20))
     assert world.order() == ["1-0", "1"]
     assert result.end is RunEnd.STOPPED
@@ -304,7 +308,8 @@ def test_a_processor_stopped_four_times_of_late_is_asked_when_its_row_is_over(
 ) -> None:
     """Whoever placed it: Samza's AM counts them all, and dates them by its own clock."""
     world, book = BounceWorld(coordinator="samza", leader_skew_ms=ahead_ms), Book()
-    world.earlier = stopped_four_times("0-0", ahead_ms)
+    for stop in stopped_four_times("0-0", ahead_ms):
+        world.respond(stop)
     result = run(world, book, plan_of(world))
     assert result.end is RunEnd.DONE
     assert world.order()[-1] in ("0-0", "0")
@@ -321,7 +326,8 @@ def test_a_processor_stopped_four_times_of_late_is_asked_when_its_row_is_over(
 def test_a_wait_is_told_and_is_in_the_time_left_before_anything_is_in_flight() -> None:
     """Also while nothing is measured yet."""
     world, book = BounceWorld(coordinator="samza"), Book()
-    world.earlier = stopped_four_times("0-0")
+    for stop in stopped_four_times("0-0"):
+        world.respond(stop)
     assert run(world, book, plan_of(world, only=["0-0"])).end is RunEnd.DONE
     told, _, why = book.told[0].partition("; ")
     assert told == "0/1, at least 6 min left"
@@ -343,7 +349,8 @@ def test_what_nobody_counts_as_a_stop_is_not_waited_for(
 ) -> None:
     """It stopped nothing in this deployment; or our coordinator leads, which counts failures alone."""
     world, book = BounceWorld(coordinator=coordinator), Book()
-    world.earlier = [stop.model_copy(update=changes) for stop in stopped_four_times("0-0")]
+    for stop in stopped_four_times("0-0"):
+        world.respond(stop.model_copy(update=changes))
     result = run(world, book, plan_of(world))
     assert result.end is RunEnd.DONE
     assert world.order()[0] == "0-0"
@@ -352,10 +359,19 @@ def test_what_nobody_counts_as_a_stop_is_not_waited_for(
 
 def test_what_holds_a_restart_up_is_told_while_it_goes_on() -> None:
     """As that its node is lost: the coordinator itself says so minutes later."""
-    world, book = BounceWorld(coordinator="samza", trouble="host-0 is LOST"), Book()
+    world, book = BounceWorld(coordinator="samza"), Book()
+
+    def lose(world: BounceWorld) -> None:
+        state = "LOST" if 0 < world.now_ms - BEGIN_MS < 3_000 else "RUNNING"
+        world.yarn = Cluster("http://rm", {"host-1": YarnNode("host-1", state)}, RUNS)
+
+    lose(world)
+    world.on_sleep = lose
     result = run(world, book, plan_of(world, only=["0"]))
     assert result.end is RunEnd.DONE
-    assert any("it is being stopped; host-0 is LOST" in line for line in book.lines + book.told)
+    assert any(
+        "; host-1 is LOST for YARN's ResourceManager" in line for line in book.lines + book.told
+    )
 
 
 def test_a_container_that_left_the_job_is_passed_over() -> None:

@@ -56,7 +56,7 @@ def test_who_takes_long_is_named_with_what_it_waits_for_and_when_that_is_too_lon
     book = Book()
     assert run(world, book, plan_of(world, lag_timeout_s=600)).end is RunEnd.DONE
     slow = [text for text in book.told if "0-0 for 30 s" in text]
-    (start,) = world.starts["0-0"]
+    (start,) = world.started_ms["0-0"]
     assert slow
     assert all("its lag isn't reported yet, given up at 2023-11-14 22:2" in text for text in slow)
     assert clock(start + 600_000)[:-1] in slow[0]

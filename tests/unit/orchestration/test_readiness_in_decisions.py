@@ -10,7 +10,15 @@ from test_bounce_loop import Book, plan_of, run
 
 from samza_dagster.client.readiness import StandbysNow
 from samza_dagster.client.views import HostView, JobView, ProcessorView, ReplicaLag
-from samza_dagster.lag import NewestReadiness, Pace, Published, StandbyStatus
+from samza_dagster.lag import (
+    NewestReadiness,
+    Pace,
+    Published,
+    ReplicaReadiness,
+    StandbyReadiness,
+    StandbyStatus,
+    published,
+)
 from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.config import MoveWithStandbyConfig, SpinUpStandbyConfig
 from samza_dagster.orchestration.moves.planning import soonest_preferred
@@ -19,6 +27,7 @@ from samza_dagster.orchestration.plans.conditions import Reported, Wait, describ
 from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.policies import PlacementPolicies
 from tests.rig.bounce_world import BounceWorld
+from tests.rig.played_job import BEGIN_MS
 
 pytestmark = pytest.mark.unit
 
@@ -83,7 +92,12 @@ def test_a_bounce_has_a_standby_back_within_seconds_of_its_own_pace(
     """It stays 1,000 records behind, where 100 are the limit."""
     world, book = BounceWorld(), Book()
     world.far.add("0-0")
-    world.newest = known("0-0", apply_per_s)
+    pace = Pace(apply_per_s, 0, 0, 6, 10_000)
+    of = ReplicaReadiness(
+        "Standby-Partition 0-0", "store", 0, StandbyStatus.READY, "", 0, 0.0, pace, None
+    )
+    row = StandbyReadiness("0-0", "host-3", StandbyStatus.READY, "", 0, 0.0, None, (of,))
+    world.published = published([row], BEGIN_MS, 600_000)
     plan = plan_of(world, only=["0-0"], canaries=1, bake_s=10, lag_timeout_s=300)
     patience = replace(plan.patience, lag_limit=100, lag_limit_s=1.0)
     assert run(world, book, replace(plan, patience=patience)).end is end
