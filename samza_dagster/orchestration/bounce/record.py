@@ -124,7 +124,7 @@ def recorded(instance: dg.DagsterInstance, runs: Iterable[dg.DagsterRun]) -> lis
         for entry in instance.all_logs(run.run_id, of_type=kind):
             observed = entry.asset_observation
             if observed is not None and observed.asset_key.path[-1] == BOUNCES:
-                rows.append(_row(observed.metadata))
+                rows.append(row_of(observed.metadata))
     return rows
 
 
@@ -170,7 +170,7 @@ def measured(
     """Medians of what was `recorded` last for a job."""
     found = instance.fetch_observations(recorded, limit=_MEASURED).records
     rows = [
-        _row(observed.metadata)
+        row_of(observed.metadata)
         for record in found
         if (observed := record.event_log_entry.asset_observation) is not None
         and observed.metadata["job"].value == job
@@ -192,5 +192,9 @@ def measured(
     )
 
 
-def _row(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:
-    return read_back(Bounced, metadata[ROW].value)
+def row_of(metadata: Mapping[str, dg.MetadataValue[Any]]) -> Bounced:
+    """The row that an observation has kept."""
+    kept = dict(cast("Mapping[str, Any]", metadata[ROW].value))
+    if "stand" in kept:  # of a run that began before it was called `status`
+        kept["status"] = kept.pop("stand")
+    return read_back(Bounced, kept)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import dagster as dg
 import pytest
 from fake_bounce import bounce, log_of, metadata, tags_of
@@ -9,8 +11,10 @@ from fake_bounce import bounce, log_of, metadata, tags_of
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import StatusCode
-from samza_dagster.orchestration.bounce.record import KEY, recorded
+from samza_dagster.orchestration.bounce.record import KEY, ROW, recorded, row_of
+from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.control import PROGRESS
+from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.placement import texts
 from tests.rig.bounce_world import BEGIN_MS, BounceWorld, earlier_restart
 
@@ -283,3 +287,10 @@ def test_a_bounce_that_stops_while_the_broker_is_away_still_says_how_far_it_was(
     assert tags_of(instance, result)["samza/bounce"] == "stopped"
     log = log_of(instance, result)
     assert "not bounced: 1-0, 0, 1" in log
+
+
+def test_a_row_recorded_before_its_status_was_called_so_is_of_that_status() -> None:
+    """Else a bounce under way over an upgrade restarted again what was back."""
+    kept = {**asdict(Bounced("0", "host-1", "Active")), "stand": "back"}
+    del kept["status"]
+    assert row_of({ROW: dg.MetadataValue.json(kept)}).status is UnitStatus.BACK
