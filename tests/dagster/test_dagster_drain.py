@@ -219,7 +219,7 @@ def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby
     )
     context = cast(
         "dg.OpExecutionContext",
-        SimpleNamespace(run=ran, log=SimpleNamespace(info=lambda _: None)),
+        SimpleNamespace(run=ran, log=SimpleNamespace(info=lambda _, **__: None)),
     )
     limits = UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0)
     runner = Runner(context, FakeClient(world), "drain_host", limits, now_ms=lambda: now_ms)

@@ -170,7 +170,7 @@ def test_a_look_takes_no_longer_at_many_requests_than_at_one(
     monkeypatch.setattr(FakeClient, "wait", silent)
     monkeypatch.setattr(FakeClient, "response", lambda *_: None)
     ran = SimpleNamespace(run_id="r", tags={}, parent_run_id=None, root_run_id=None)
-    log = SimpleNamespace(info=lambda _: None, warning=lambda _: None)
+    log = SimpleNamespace(info=lambda _, **__: None, warning=lambda _: None)
     runner = Runner(
         cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
         FakeClient(world),
