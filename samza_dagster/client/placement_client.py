@@ -16,11 +16,7 @@ from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.checks import Permitted, find_processor
 from samza_dagster.client.host_clocks import StandingReport, standing_reports
 from samza_dagster.client.look import read_look
-from samza_dagster.client.observations import (
-    read_checkpoints_end,
-    read_lag,
-    read_progress,
-)
+from samza_dagster.client.observations import read_checkpoints_end, read_lag, read_progress
 from samza_dagster.client.own_checks import (
     check_about,
     check_fail_over,
@@ -43,12 +39,7 @@ from samza_dagster.client.requests import (
     canonical_uuid,
 )
 from samza_dagster.client.responses import terminal
-from samza_dagster.client.views import (
-    ActionView,
-    JobView,
-    Look,
-    ReplicaLag,
-)
+from samza_dagster.client.views import ActionView, JobView, Look, ReplicaLag
 from samza_dagster.client.waiting import OnResponse, Until, Waiting
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import NewestReadiness
