@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, cast
 
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import InvalidInput, UnknownTopic
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s, share_of
 from samza_dagster.metadata.replicas import (
     cluster_metadata,
@@ -162,6 +162,18 @@ def _unread(
     return {tp.partition: tp.error for tp in asked if tp.error is not None}
 
 
+def _config_of_known(cluster: KafkaCluster, name: str, timeout_s: float) -> dict[str, str] | None:
+    """The config of a topic that one broker knows; another may hear of it a moment later."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return topic_config(cluster, name, max(remaining_s(deadline), 1.0))
+        except UnknownTopic:
+            if remaining_s(deadline) <= 0:
+                raise
+        time.sleep(_PAUSE_S)
+
+
 def _check(
     cluster: KafkaCluster,
     name: str,
@@ -173,7 +185,7 @@ def _check(
     asked = f"use the existing topic {name}"
     metadata = cluster_metadata(cluster, asked, timeout_s)
     known = metadata.topics.get(name)
-    found = topic_config(cluster, name, timeout_s)
+    found = _config_of_known(cluster, name, timeout_s)
     # A broker that doesn't know a topic yet which was just created has nothing to compare.
     has = partitions if known is None else len(known.partitions)
     if has != partitions:

@@ -9,18 +9,24 @@ from typing import Any, Self
 import pytest
 from confluent_kafka import KafkaError, KafkaException  # noqa: TID253 - what the client raises
 
-from samza_dagster.errors import InvalidInput
+from samza_dagster.errors import InvalidInput, UnknownTopic
+from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import COMPACTED, _check
 
 pytestmark = pytest.mark.unit
 
 
 class Cluster:
-    """Its own admin client; `partitions` None: this broker doesn't know the topic yet."""
+    """Its own admin client; `partitions` None: this broker doesn't know the topic yet, nor `unheard` that are asked first."""
 
-    def __init__(self, partitions: int | None = 1, config: Any = "compact") -> None:
+    failure = KafkaCluster("h:1").failure
+
+    def __init__(
+        self, partitions: int | None = 1, config: Any = "compact", unheard: int = 0
+    ) -> None:
         self.partitions = partitions
         self.config = config
+        self.unheard = unheard
 
     def admin(self) -> Self:
         return self
@@ -37,7 +43,10 @@ class Cluster:
 
     def describe_configs(self, resources: list[Any], request_timeout: float) -> Any:
         answer: Future[Any] = Future()
-        if isinstance(self.config, int):
+        self.unheard -= 1
+        if self.unheard >= 0:
+            answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        elif isinstance(self.config, int):
             answer.set_exception(KafkaException(KafkaError(self.config)))
         else:
             answer.set_result({"cleanup.policy": SimpleNamespace(value=self.config)})
@@ -61,3 +70,12 @@ def test_a_topic_that_this_broker_doesnt_know_yet_is_no_error() -> None:
     check(Cluster(partitions=None))
     with pytest.raises(InvalidInput, match=r"cleanup\.policy=delete"):
         check(Cluster(partitions=None, config="delete"))
+
+
+def test_a_topic_that_another_broker_hasnt_heard_of_is_asked_for_again() -> None:
+    """It is known by the first broker; who is asked for its config may hear of it a moment later."""
+    cluster = Cluster(unheard=2)
+    check(cluster)
+    assert cluster.unheard < 0
+    with pytest.raises(UnknownTopic):
+        _check(Cluster(unheard=99), "t", 1, COMPACTED, None, 0.0)
