@@ -23,7 +23,7 @@ from typing import Any
 from samza_dagster.agent.logs import known
 from samza_dagster.cluster.agent_gateway import AgentGateway, Answer, listening
 from samza_dagster.cluster.agent_messages import VERSION, Sync, launch_to_wire, parse_sync
-from samza_dagster.cluster.host_book import HostBook, Notice
+from samza_dagster.cluster.host_record import HostRecord, Notice
 from samza_dagster.cluster.interface import (
     JSON,
     ClusterCallbacks,
@@ -81,12 +81,12 @@ class LocalCluster:
         self._began = self._clock()
         self._changed = threading.Condition()
         self._closing = False
-        self._books: dict[str, HostBook] = {}
+        self._hosts: dict[str, HostRecord] = {}
         self._notices: queue.SimpleQueue[Notice | None] = queue.SimpleQueue()
         self._ids = itertools.count(1)
         self._nonce = f"{term.epoch}-{uuid.uuid4().hex[:8]}"
         self._requests = ResourceRequests(
-            self._books,
+            self._hosts,
             send=self._command,
             notify=self._notices.put,
             clock=self._clock,
@@ -150,8 +150,8 @@ class LocalCluster:
         else may run in its stead. The coordinator says it again then, if it still wants it.
         """
         with self._changed:
-            book = self._books.get(host)
-            if book is None or not book.is_registered:
+            record = self._hosts.get(host)
+            if record is None or not record.is_registered:
                 LOG.info("%s isn't registered: no start of %s", host, launch.execution_id)
                 return
             self._requests.started(request_id, launch.execution_id)
@@ -170,24 +170,24 @@ class LocalCluster:
     def admit_host(self, host: str) -> None:
         """From now on the host gets whole leases; commands sent before are in the same reply."""
         with self._changed:
-            book = self._books.get(host)
-            if book is not None and book.is_registered:
-                book.admitted = True
+            record = self._hosts.get(host)
+            if record is not None and record.is_registered:
+                record.admitted = True
                 self._changed.notify_all()
 
     def report_again(self) -> None:
         """Queues the callbacks of a registration of every registered host."""
         with self._changed:
-            for book in self._books.values():
-                if book.is_registered:
-                    for notice in book.report():
+            for record in self._hosts.values():
+                if record.is_registered:
+                    for notice in record.report():
                         self._notices.put(notice)
 
     def hosts(self) -> tuple[HostResources, ...]:
         """Every registered host by name, lost ones left out."""
         with self._changed:
-            books = sorted(self._books.values(), key=lambda b: b.host)
-            return tuple(b.as_resources() for b in books if b.is_registered)
+            hosts = sorted(self._hosts.values(), key=lambda record: record.host)
+            return tuple(each.as_resources() for each in hosts if each.is_registered)
 
     def higher_epochs(self) -> Mapping[str, int]:
         """Host → the higher epoch that its agent told of, since this was asked last."""
@@ -202,9 +202,9 @@ class LocalCluster:
             return {
                 "version": 1,
                 "hosts": {
-                    book.host: {"silent_ms": max(0, round((now - book.heard_at) * 1000))}
-                    for book in self._books.values()
-                    if book.is_registered
+                    record.host: {"silent_ms": max(0, round((now - record.heard_at) * 1000))}
+                    for record in self._hosts.values()
+                    if record.is_registered
                 },
             }
 
@@ -219,43 +219,45 @@ class LocalCluster:
             refusal = self._refusal(sync)
             if refusal is not None:
                 return refusal
-            book = self._book_of(sync.host)
-            if sync.highest_epoch < self.epoch or not book.has_heard_of_losses(sync):
+            record = self._record_of(sync.host)
+            if sync.highest_epoch < self.epoch or not record.has_heard_of_losses(sync):
                 # It hears of this epoch, or of its loss, by the answer, and registers by its next
                 # word: it then refuses what an earlier leader, or this one before, told it.
-                return self._reply(sync, book, ())
-            book.heard_at = self._clock()
-            self._requests.acknowledged(book, sync)
-            self._book(book, sync)
-            until = book.heard_at + min(sync.wait_ms / 1000, self._longest_hold_s)
-            admitted = book.admitted
+                return self._reply(sync, record, ())
+            record.heard_at = self._clock()
+            self._requests.acknowledged(record, sync)
+            self._take(record, sync)
+            until = record.heard_at + min(sync.wait_ms / 1000, self._longest_hold_s)
+            admitted = record.admitted
             while (
                 not self._closing
-                and not book.commands
-                and book.instance == sync.instance
-                and book.admitted == admitted
+                and not record.commands
+                and record.instance == sync.instance
+                and record.admitted == admitted
             ):
                 left = until - self._clock()
                 if left <= 0:
                     break
                 self._changed.wait(left)
             # Another agent of the host may have registered meanwhile: the commands are for that one.
-            return self._refusal(sync) or self._reply(sync, book, book.commands.values())
+            return self._refusal(sync) or self._reply(sync, record, record.commands.values())
 
-    def _reply(self, sync: Sync, book: HostBook, commands: Iterable[Mapping[str, Any]]) -> Answer:
+    def _reply(
+        self, sync: Sync, record: HostRecord, commands: Iterable[Mapping[str, Any]]
+    ) -> Answer:
         free_s, longest_s = self._term.lease_source(), self._term.lease_s
-        lease_s = book.lease_s(self._clock(), free_s=free_s, longest_s=longest_s)
+        lease_s = record.lease_s(self._clock(), free_s=free_s, longest_s=longest_s)
         return 200, {
             "version": min(VERSION, sync.version),
             "epoch": self.epoch,
             "lease_ms": max(0, int(lease_s * 1000)),
             "commands": list(commands),
             "locality": self._localities(),
-            "losses": book.losses,
+            "losses": record.losses,
         }
 
-    def _book_of(self, host: str) -> HostBook:
-        return self._books.setdefault(host, HostBook(host, granted_at=self._began))
+    def _record_of(self, host: str) -> HostRecord:
+        return self._hosts.setdefault(host, HostRecord(host, granted_at=self._began))
 
     def _refusal(self, sync: Sync) -> Answer | None:
         if self._closing:
@@ -266,20 +268,20 @@ class LocalCluster:
                 "error": f"field highest_epoch: {sync.highest_epoch}, this coordinator's epoch is "
                 f"{self.epoch}: another one leads, or what this agent has seen is wrong"
             }
-        book = self._books.get(sync.host)
-        if book is not None and book.is_over(sync):
+        record = self._hosts.get(sync.host)
+        if record is not None and record.is_over(sync):
             return 409, {"error": f"another agent registered as {sync.host} after this one"}
         return None
 
-    def _book(self, book: HostBook, sync: Sync) -> None:
-        if book.is_replaced_by(sync):
-            self._requests.host_replaced(book.host)
-        for notice in book.take(sync):
+    def _take(self, record: HostRecord, sync: Sync) -> None:
+        if record.is_replaced_by(sync):
+            self._requests.host_replaced(record.host)
+        for notice in record.take(sync):
             self._notices.put(notice)
         for container in sync.containers:
             if container.state in ("dead", "failed"):
                 self._requests.container_ended(container.execution_id)
-        self._requests.reconcile(book)
+        self._requests.reconcile(record)
         self._requests.place()
         self._changed.notify_all()
 
@@ -291,11 +293,11 @@ class LocalCluster:
             while not self._closing:
                 self._requests.expire()
                 now = self._clock()
-                for book in self._books.values():
+                for record in self._hosts.values():
                     # While we didn't run, as a frozen process doesn't, nobody could be heard.
-                    book.heard_at = min(now, book.heard_at + max(0.0, now - due))
-                    if book.is_registered and now - book.heard_at > self._term.host_timeout_s:
-                        self._lose(book)
+                    record.heard_at = min(now, record.heard_at + max(0.0, now - due))
+                    if record.is_registered and now - record.heard_at > self._term.host_timeout_s:
+                        self._lose(record)
                 self._requests.place()
                 deadlines = [
                     now + min(5.0, self._term.host_timeout_s / 8),  # how well we know that we ran
@@ -303,33 +305,33 @@ class LocalCluster:
                 ]
                 deadlines += [
                     b.heard_at + self._term.host_timeout_s
-                    for b in self._books.values()
+                    for b in self._hosts.values()
                     if b.is_registered
                 ]
                 due = max(now, min(deadlines)) + 0.001
                 self._changed.wait(due - now)
 
-    def _lose(self, book: HostBook) -> None:
-        book.lose()
-        host, granted_ago_s = book.host, max(0.0, self._clock() - book.granted_at)
+    def _lose(self, record: HostRecord) -> None:
+        record.lose()
+        host, granted_ago_s = record.host, max(0.0, self._clock() - record.granted_at)
         self._requests.host_lost(host)
         self._notices.put(lambda to: to.on_host_lost(host, granted_ago_s))
 
     # Both ways out
 
     def _command(self, host: str, kind: str, /, **fields: object) -> None:
-        book = self._book_of(host)
+        record = self._record_of(host)
         ident = f"{self._nonce}/{next(self._ids)}"
         # Others may be given a place by what is done for one: only these are surely about it.
         about = {"about": dict(known())} if kind in ("start", "stop") else {}
-        book.commands[ident] = {"id": ident, "kind": kind, **about, **fields}
+        record.commands[ident] = {"id": ident, "kind": kind, **about, **fields}
         self._changed.notify_all()
 
     def _localities(self) -> dict[str, str]:
         merged: dict[str, str] = {}
-        for book in self._books.values():
-            if not book.lost:
-                merged.update(book.localities())
+        for record in self._hosts.values():
+            if not record.lost:
+                merged.update(record.localities())
         return merged
 
     def _dispatch(self) -> None:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from samza_dagster.cluster.agent_messages import Sync, launch_to_wire
 from samza_dagster.cluster.allocation import KnownHost, choose_host, explain
-from samza_dagster.cluster.host_book import HostBook, Notice
+from samza_dagster.cluster.host_record import HostRecord, Notice
 from samza_dagster.cluster.interface import ResourceAsk
 
 LOG = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class ResourceRequests:
 
     def __init__(
         self,
-        books: Mapping[str, HostBook],
+        hosts: Mapping[str, HostRecord],
         *,
         send: SendCommand,
         notify: Callable[[Notice], None],
@@ -93,7 +93,7 @@ class ResourceRequests:
         gather_s: float = 0.0,
     ) -> None:
         self._gathering = _Gathering(gather_s)
-        self._books = books
+        self._hosts = hosts
         self._send = send
         self._notify = notify
         self._clock = clock
@@ -119,15 +119,15 @@ class ResourceRequests:
         else:
             self._ended.pop(request_id, None)
             self._pending[request_id] = _Pending(ask, self._clock() + ask.expires_in_s)
-            for book in self._books.values():
-                if book.is_registered:
-                    self.reconcile(book)
+            for record in self._hosts.values():
+                if record.is_registered:
+                    self.reconcile(record)
             self.place()
 
     def release(self, request_id: str) -> None:
         """Ends it, and has every host give it back that holds it or may come to."""
         pending = self._pending.pop(request_id, None)
-        hosts = {b.host for b in self._books.values() if request_id in b.reservations}
+        hosts = {b.host for b in self._hosts.values() if request_id in b.reservations}
         hosts |= {h for h in (self._held.pop(request_id, None), pending and pending.asked_of) if h}
         self._note_end(request_id)
         for host in sorted(hosts):
@@ -158,11 +158,11 @@ class ResourceRequests:
             if pending.ask.urgent:
                 self._expire(request_id, pending)
 
-    def acknowledged(self, book: HostBook, sync: Sync) -> None:
-        """What an agent says of its commands: off the book; refused ones that matter become callbacks."""
-        host, present = book.host, {c.execution_id for c in sync.containers}
+    def acknowledged(self, record: HostRecord, sync: Sync) -> None:
+        """What an agent says of its commands: off the record; refused ones that matter become callbacks."""
+        host, present = record.host, {c.execution_id for c in sync.containers}
         for done in sync.acknowledged:
-            command = book.commands.pop(done.id, None)
+            command = record.commands.pop(done.id, None)
             if command is None:
                 continue
             kind = command["kind"]
@@ -181,28 +181,30 @@ class ResourceRequests:
             elif kind not in ("release", "forget"):
                 LOG.warning("%s refused %s: %s", host, kind, done.why)
 
-    def reconcile(self, book: HostBook) -> None:
+    def reconcile(self, record: HostRecord) -> None:
         """Takes up unused reservations that an earlier leader made, gives back what has ended."""
-        releasing = {c["request_id"] for c in book.commands.values() if c["kind"] == "release"}
-        for request_id, used_by in book.reservations.items():
+        releasing = {c["request_id"] for c in record.commands.values() if c["kind"] == "release"}
+        for request_id, used_by in record.reservations.items():
             if used_by is not None or request_id in releasing:
                 continue
             pending = self._pending.get(request_id)
             if pending is not None:
-                if pending.asked_of is None and _is_candidate(pending.ask, book.host):
-                    self._granted(request_id, pending, book.host)
-                self._look_if_ready(request_id, pending, book)
-            elif request_id in self._ended or self._held.get(request_id, book.host) != book.host:
-                self._send(book.host, "release", request_id=request_id)
+                if pending.asked_of is None and _is_candidate(pending.ask, record.host):
+                    self._granted(request_id, pending, record.host)
+                self._look_if_ready(request_id, pending, record)
+            elif (
+                request_id in self._ended or self._held.get(request_id, record.host) != record.host
+            ):
+                self._send(record.host, "release", request_id=request_id)
             elif request_id not in self._held:
                 # An earlier leader's, whose release may have been lost: the coordinator
                 # is told of it, and gives it back if nothing needs it.
-                self._hold(request_id, book.host)
+                self._hold(request_id, record.host)
 
     def place(self) -> None:
         """Asks a host for every request that isn't asked of one yet and finds room."""
         now = self._clock()
-        self._gathering.see((b.host for b in self._books.values() if b.is_registered), now)
+        self._gathering.see((b.host for b in self._hosts.values() if b.is_registered), now)
         for request_id, pending in self._pending.items():
             pending.again_at = {host: at for host, at in pending.again_at.items() if at > now}
             if pending.asked_of is not None:
@@ -273,7 +275,7 @@ class ResourceRequests:
         return ask.host is None and not self._gathering.over
 
     def _views(self, now: float) -> dict[str, KnownHost]:
-        return {b.host: v for b in self._books.values() if (v := b.view(now)) is not None}
+        return {b.host: v for b in self._hosts.values() if (v := b.view(now)) is not None}
 
     def _granted(self, request_id: str, pending: _Pending, host: str) -> None:
         """The agent holds it. Whoever asked is told now, or when what is parked is ready."""
@@ -284,11 +286,11 @@ class ResourceRequests:
             latest = pending.deadline - _LEFT_OF_TIME_S
             pending.ready_by = min(latest, self._clock() + READY_WITHIN_S)
 
-    def _look_if_ready(self, request_id: str, pending: _Pending, book: HostBook) -> None:
+    def _look_if_ready(self, request_id: str, pending: _Pending, record: HostRecord) -> None:
         """By a report that has the reservation: what isn't parked there won't get ready."""
-        waits = pending.ready_by is not None and pending.asked_of == book.host
-        if waits and book.parked.get(request_id, True):
-            self._hold(request_id, book.host)
+        waits = pending.ready_by is not None and pending.asked_of == record.host
+        if waits and record.parked.get(request_id, True):
+            self._hold(request_id, record.host)
 
     def _hold(self, request_id: str, host: str) -> None:
         self._pending.pop(request_id, None)

@@ -11,7 +11,7 @@ from samza_dagster.model import ContainerModel, TaskMode
 from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import BarrierState, GroupView
-from samza_dagster.standalone.processor import Processor
+from samza_dagster.standalone.processor import ProcessorState
 
 _HANGING = 0.3
 _STOPS_WITHIN_MS = 900
@@ -29,7 +29,7 @@ class VirtualProcess:
     has ended that it hadn't told to, and others may run on. `left` is what it was in the middle of when it was paused.
     """
 
-    state: Processor
+    state: ProcessorState
     rate: float
     offset_ms: int
     run: dict[str, ContainerModel] = field(default_factory=dict[str, ContainerModel])
@@ -43,7 +43,7 @@ class VirtualProcess:
     paused_until_ms: int = 0
     cut_off_until_ms: int = 0
     reading: tuple[int, int, GroupView] | None = None
-    left: tuple[Processor, tuple[commands.Command, ...]] | None = None
+    left: tuple[ProcessorState, tuple[commands.Command, ...]] | None = None
     seen: GroupView = field(default_factory=GroupView)
 
     @property

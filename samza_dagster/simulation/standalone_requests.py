@@ -23,7 +23,7 @@ from samza_dagster.model.naming import (
 )
 from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse, StatusCode
 from samza_dagster.standalone.group import GroupView, Pin, Running, processor_of
-from samza_dagster.standalone.processor import Processor
+from samza_dagster.standalone.processor import ProcessorState
 from samza_dagster.standalone.requests import Command, Forget, Respond, SetPin, SetRestart
 
 
@@ -52,7 +52,7 @@ class Placement:
         begun = [r.uuid for r in self.responses.values() if not r.status_code.is_terminal]
         return [*(request.uuid for request in self.waiting()), *begun]
 
-    def report(self, process: Processor, running: Running, *, runs: bool) -> None:
+    def report(self, process: ProcessorState, running: Running, *, runs: bool) -> None:
         """Writes what a processor says that it runs; whether it has restarted for a request is judged by that."""
         assert process.sequence is not None
         self.running[process.sequence] = running

@@ -29,7 +29,7 @@ from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView
 from samza_dagster.standalone.job_plan import JobPlan
-from samza_dagster.standalone.processor import Grouper, Processor, Settings
+from samza_dagster.standalone.processor import Grouper, ProcessorState, Settings
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 
 SETTINGS = Settings(debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, start_ms=5_000, stop_ms=1_000, probe_ms=9_000)  # fmt: skip
@@ -118,7 +118,7 @@ class StandaloneWorld:
         if self._beside_samza and processor_id in {"p1", "p3", "p5"}:
             settings = replace(settings, stop_ms=_SAMZAS_STOP_MS)
         process = VirtualProcess(
-            Processor(processor_id, location, settings, 0),
+            ProcessorState(processor_id, location, settings, 0),
             rate,
             self.random.randrange(10_000),
         )
@@ -218,7 +218,7 @@ class StandaloneWorld:
             self._carry_out_all(process, before, ordered)
 
     def _carry_out_all(
-        self, process: VirtualProcess, before: Processor, ordered: tuple[commands.Command, ...]
+        self, process: VirtualProcess, before: ProcessorState, ordered: tuple[commands.Command, ...]
     ) -> None:
         """As the runner does: what fails is decided anew. A pause may come in between."""
         for number, command in enumerate(ordered):

@@ -85,7 +85,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Processor:
+class ProcessorState:
     """One processor, by its own clock.
 
     `sequence` is its node's while it is registered, since `registered_ms`. `heard_ms` is when that
@@ -124,12 +124,12 @@ It has a container for each member, without tasks where none are left: who is in
 """
 
 
-def registered(state: Processor, sequence: str, now_ms: int) -> Processor:
+def registered(state: ProcessorState, sequence: str, now_ms: int) -> ProcessorState:
     """Its node was made."""
     return replace(state, sequence=sequence, registered_ms=now_ms, found=None)
 
 
-def expired(state: Processor) -> Processor:
+def expired(state: ProcessorState) -> ProcessorState:
     """Its session is over: its node is gone, and whatever it led is led by another."""
     return replace(
         state,
@@ -143,28 +143,28 @@ def expired(state: Processor) -> Processor:
     )
 
 
-def stopped(state: Processor, containers: frozenset[str]) -> Processor:
+def stopped(state: ProcessorState, containers: frozenset[str]) -> ProcessorState:
     """These containers have ended, be it by themselves."""
     return replace(state, work=state.work.ended(containers))
 
 
-def is_there(state: Processor, container: str, now_ms: int) -> Processor:
+def is_there(state: ProcessorState, container: str, now_ms: int) -> ProcessorState:
     """That container is expected, and its process waits for its start."""
     return replace(state, work=state.work.now_there(container, now_ms))
 
 
-def at_work(state: Processor, container: str, now_ms: int) -> Processor:
+def at_work(state: ProcessorState, container: str, now_ms: int) -> ProcessorState:
     """That container processes its tasks."""
     return replace(state, work=state.work.now_at_work(container, now_ms))
 
 
 def step(
-    state: Processor,
+    state: ProcessorState,
     group: GroupView | None,
     now_ms: int,
     grouper: Grouper,
     asked_ms: int | None = None,
-) -> tuple[Processor, tuple[Command, ...]]:
+) -> tuple[ProcessorState, tuple[Command, ...]]:
     """What follows from one reading of the group, which was asked for at `asked_ms`; None where ZooKeeper doesn't answer.
 
     What concerns containers comes last, and a start, which writes, before what doesn't: when a write fails,
@@ -192,7 +192,7 @@ def step(
     return state, (*as_leader, *as_member)
 
 
-def wake_ms(state: Processor) -> int | None:
+def wake_ms(state: ProcessorState) -> int | None:
     """When `step` has to be asked again though nothing happened; None: not by itself."""
     at_ms = (state.plan_ms, state.probe_ms, state.work.wake_ms)
     due = [at for at in at_ms if at is not None]
@@ -204,22 +204,22 @@ def wake_ms(state: Processor) -> int | None:
     return min(due, default=None)
 
 
-def silent_from(state: Processor) -> int:
+def silent_from(state: ProcessorState) -> int:
     """When it begins to stop its work, unless ZooKeeper answers what is asked for later than `heard_ms`."""
     return state.heard_ms + state.settings.session_ms - state.settings.stop_ms
 
 
-def _is_silent(state: Processor, now_ms: int) -> bool:
+def _is_silent(state: ProcessorState, now_ms: int) -> bool:
     return now_ms >= silent_from(state)
 
 
-def without_work(state: Processor, now_ms: int) -> tuple[Processor, tuple[StopWork, ...]]:
+def without_work(state: ProcessorState, now_ms: int) -> tuple[ProcessorState, tuple[StopWork, ...]]:
     """It stops all that it runs, if that isn't being stopped."""
     work, orders = state.work.without().ordered(now_ms, state.settings.runs_on_ms)
     return replace(state, work=work), (StopWork(orders.ends),) if orders.ends else ()
 
 
-def _with_samza(state: Processor, group: GroupView, now_ms: int) -> Processor:
+def _with_samza(state: ProcessorState, group: GroupView, now_ms: int) -> ProcessorState:
     """Takes note of which of Samza's own processors are there, and when one may have left.
 
     One that registers doesn't know what those were for whom the newest version was made, and who are gone:
@@ -235,8 +235,8 @@ def _with_samza(state: Processor, group: GroupView, now_ms: int) -> Processor:
 
 
 def _as_duplicate(
-    state: Processor, first: Member, now_ms: int
-) -> tuple[Processor, tuple[Command, ...]]:
+    state: ProcessorState, first: Member, now_ms: int
+) -> tuple[ProcessorState, tuple[Command, ...]]:
     if now_ms < state.registered_ms + 2 * state.settings.session_ms:
         return state, ()
     why = f"processor id {state.processor_id} is taken by {first.location} ({first.sequence})"
@@ -244,8 +244,8 @@ def _as_duplicate(
 
 
 def _as_member(
-    state: Processor, group: GroupView, now_ms: int
-) -> tuple[Processor, tuple[Command, ...]]:
+    state: ProcessorState, group: GroupView, now_ms: int
+) -> tuple[ProcessorState, tuple[Command, ...]]:
     barrier, model = group.barrier, group.model
     if model is None or barrier is None:
         return state, ()
@@ -264,7 +264,7 @@ def _as_member(
     return replace(state, work=work), (*ordered, *start, *stop, *expect)
 
 
-def _joined(state: Processor, group: GroupView) -> tuple[Processor, tuple[Command, ...]]:
+def _joined(state: ProcessorState, group: GroupView) -> tuple[ProcessorState, tuple[Command, ...]]:
     """It joins the barrier once nothing runs any more that the version takes away."""
     given = group.work_of(state.processor_id)
     state = replace(
@@ -277,8 +277,8 @@ def _joined(state: Processor, group: GroupView) -> tuple[Processor, tuple[Comman
 
 
 def _agreed(
-    state: Processor, group: GroupView, now_ms: int
-) -> tuple[Processor, tuple[Command, ...]]:
+    state: ProcessorState, group: GroupView, now_ms: int
+) -> tuple[ProcessorState, tuple[Command, ...]]:
     """It runs what the version gives it, and says so, when that is news, once all of its containers have checked in."""
     restart = group.restarts.get(state.processor_id, state.restarted)
     work = state.work if restart == state.restarted else state.work.without()
@@ -297,8 +297,8 @@ def _agreed(
 
 
 def _as_leader(
-    state: Processor, group: GroupView, now_ms: int, grouper: Grouper
-) -> tuple[Processor, tuple[Command, ...]]:
+    state: ProcessorState, group: GroupView, now_ms: int, grouper: Grouper
+) -> tuple[ProcessorState, tuple[Command, ...]]:
     if group.members[0].sequence != state.sequence:
         return replace(state, counted=None, plan_ms=None, round=None, probe_ms=None), ()
     if state.counted != group.members:
@@ -330,8 +330,8 @@ def _as_leader(
 
 
 def _with_round(
-    state: Processor, group: GroupView, now_ms: int
-) -> tuple[Processor, tuple[Command, ...]]:
+    state: ProcessorState, group: GroupView, now_ms: int
+) -> tuple[ProcessorState, tuple[Command, ...]]:
     own, barrier = state.round, group.barrier
     if own is None:
         return state, ()
@@ -359,7 +359,9 @@ def _is_complete(own: Round, group: GroupView, participants: frozenset[str]) -> 
     return not moved and own.places.keys() <= participants
 
 
-def _probed(state: Processor, group: GroupView, now_ms: int, grouper: Grouper) -> Processor:
+def _probed(
+    state: ProcessorState, group: GroupView, now_ms: int, grouper: Grouper
+) -> ProcessorState:
     """Plans once more when the grouper would place the tasks of a settled group otherwise by now."""
     if state.plan_ms is not None or state.round is not None:
         return replace(state, probe_ms=None)
@@ -382,6 +384,6 @@ def _is_for(group: GroupView) -> bool:
     return group.model is not None and group.model.containers.keys() == ids
 
 
-def _anew(state: Processor, now_ms: int) -> Processor:
+def _anew(state: ProcessorState, now_ms: int) -> ProcessorState:
     plan_ms = now_ms + state.settings.debounce_ms
     return replace(state, round=None, plan_ms=plan_ms if state.plan_ms is None else state.plan_ms)

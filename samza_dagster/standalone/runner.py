@@ -17,7 +17,7 @@ from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores, Pin
 from samza_dagster.standalone.layout import GroupPaths
-from samza_dagster.standalone.processor import Grouper, Processor, Settings
+from samza_dagster.standalone.processor import Grouper, ProcessorState, Settings
 from samza_dagster.standalone.report import barred_stores, unused_stores
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
@@ -89,16 +89,16 @@ class ProcessorRunner:
         self._stores_of = stores_of
         self._stores = LocalStores()
         self._fence = fence
-        self._state = Processor(processor_id, location, settings, _now_ms())
+        self._state = ProcessorState(processor_id, location, settings, _now_ms())
         self._woken = threading.Event()
-        self._facts: list[Callable[[Processor], Processor]] = []
+        self._facts: list[Callable[[ProcessorState], ProcessorState]] = []
         self._lock = threading.Lock()
         self._is_leaving = False
         self._failure = ""
         zookeeper.add_listener(self._on_session)
 
     @property
-    def state(self) -> Processor:
+    def state(self) -> ProcessorState:
         """As it stands after its newest step."""
         return self._state
 
@@ -126,7 +126,7 @@ class ProcessorRunner:
         """Its work has ended by itself, in part or whole: what is left of it ends too, and all starts again."""
         self._note(self._end_work)
 
-    def _end_work(self, state: Processor) -> Processor:
+    def _end_work(self, state: ProcessorState) -> ProcessorState:
         state, ordered = rules.without_work(state, _now_ms())
         for command in ordered:
             self._stop(command)
@@ -238,7 +238,7 @@ class ProcessorRunner:
         else:
             self._wake()
 
-    def _note(self, fact: Callable[[Processor], Processor]) -> None:
+    def _note(self, fact: Callable[[ProcessorState], ProcessorState]) -> None:
         with self._lock:
             self._facts.append(fact)
         self._wake()

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.cluster.agent_messages import Sync
-from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.cluster.host_record import HostRecord
 from samza_dagster.cluster.resource_requests import ResourceRequests
 from samza_dagster.coordinator import durable
 from samza_dagster.coordinator.command import run_command
@@ -98,11 +98,11 @@ def run(self: EffectRunner, effect: commands.Effect) -> None:
         reached("after-effect", f"{type(effect).__name__} {about}".strip())
 
 
-def acknowledged(self: ResourceRequests, book: HostBook, sync: Sync) -> None:
+def acknowledged(self: ResourceRequests, record: HostRecord, sync: Sync) -> None:
     for done in sync.acknowledged:
-        if done.id in book.commands:
-            reached("before-acknowledgement", f"{book.commands[done.id]['kind']} {sync.host}")
-    real_acknowledged(self, book, sync)
+        if done.id in record.commands:
+            reached("before-acknowledgement", f"{record.commands[done.id]['kind']} {sync.host}")
+    real_acknowledged(self, record, sync)
 
 
 def admit(self: BrokerFence, execution_id: str) -> None:

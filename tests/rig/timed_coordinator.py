@@ -18,7 +18,7 @@ from typing import Any
 
 from samza_dagster.cluster import agent_gateway
 from samza_dagster.cluster.agent_messages import Sync
-from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.cluster.host_record import HostRecord
 from samza_dagster.cluster.local import LocalCluster
 from samza_dagster.coordinator.command import run_command
 from samza_dagster.coordinator.effects import EffectRunner
@@ -34,21 +34,21 @@ def note(at: float, what: str, ident: str) -> None:
         out.write(json.dumps({"at": at, "what": what, "id": ident}) + "\n")
 
 
-real_book = LocalCluster._book
+real_take = LocalCluster._take
 real_run = EffectRunner.run
 real_answer = agent_gateway._AgentHandler._answer
 
 
-def book_sync(self: LocalCluster, book: HostBook, sync: Sync) -> None:
+def take_sync(self: LocalCluster, record: HostRecord, sync: Sync) -> None:
     now = time.monotonic()
     for container in sync.containers:
-        before = book.containers.get(container.execution_id)
+        before = record.containers.get(container.execution_id)
         if container.state == "dead" and (before is None or before.state != "dead"):
             note(now, "heard dead", container.execution_id)
     for reservation in sync.reservations:
-        if reservation.request_id not in book.reservations:
+        if reservation.request_id not in record.reservations:
             note(now, "heard reserved", reservation.request_id)
-    real_book(self, book, sync)
+    real_take(self, record, sync)
 
 
 def run(self: EffectRunner, effect: commands.Effect) -> None:
@@ -67,7 +67,7 @@ def answer(self: Any, status: int, value: Mapping[str, Any]) -> None:
             note(now, f"left {command['kind']}", about)
 
 
-LocalCluster._book = book_sync  # type: ignore[method-assign]
+LocalCluster._take = take_sync  # type: ignore[method-assign]
 EffectRunner.run = run  # type: ignore[method-assign]
 agent_gateway._AgentHandler._answer = answer  # type: ignore[method-assign]
 

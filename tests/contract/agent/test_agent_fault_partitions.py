@@ -137,7 +137,7 @@ def acknowledgement_is_late(job: Rig) -> None:
     works_again(cut)
     assert cut.seen.wait("on_container_stopped", "e1") == ("e1", HOST, 143)
     # What is never acknowledged is sent with every answer, and no answer waits any more.
-    until("every command is acknowledged", lambda: not cut.cluster._books[HOST].commands)
+    until("every command is acknowledged", lambda: not cut.cluster._hosts[HOST].commands)
 
 
 def zombie_speaks_late(job: Rig) -> None:

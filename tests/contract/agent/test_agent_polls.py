@@ -66,7 +66,7 @@ def test_a_poll_of_an_agent_that_another_has_replaced_gets_neither_lease_nor_com
     seen.wait("on_host_told")
     with ThreadPoolExecutor(1) as pool:
         held = pool.submit(ask, cluster, "i1", sequence=2, wait_ms=60_000)
-        until("the poll is held", lambda: cluster._books["host-1"].sequence == 2)
+        until("the poll is held", lambda: cluster._hosts["host-1"].sequence == 2)
         assert ask(cluster, "i2")[0] == 200
         status, body = held.result(timeout=30 * PACE)
     assert status == 409

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.cluster.host_record import HostRecord
 
 pytestmark = pytest.mark.unit
 
@@ -25,20 +25,20 @@ def test_no_lease_outlives_the_promise_of_a_host_that_isnt_admitted(
     grant moves on. The coordinator replaces what ran on a lost host after that.
     """
     now = 0.0
-    book = HostBook("h")
+    record = HostRecord("h")
     latest_end = 0.0
     for pause, what, may_grant in history:
         now += pause
         if what == "lose":
-            book.lost, book.admitted = True, False
+            record.lost, record.admitted = True, False
         elif what == "admit":
-            book.admitted = True
+            record.admitted = True
         else:
-            before = book.granted_at
-            lease = max(0.0, book.lease_s(now, free_s=may_grant, longest_s=LONGEST))
+            before = record.granted_at
+            lease = max(0.0, record.lease_s(now, free_s=may_grant, longest_s=LONGEST))
             if lease > 0:
                 latest_end = max(latest_end, now + lease)
             assert lease <= may_grant
-            if not book.admitted:
-                assert book.granted_at == before
-        assert latest_end <= book.granted_at + LONGEST + 1e-9
+            if not record.admitted:
+                assert record.granted_at == before
+        assert latest_end <= record.granted_at + LONGEST + 1e-9

@@ -9,7 +9,7 @@ import pytest
 
 from samza_dagster.cluster import resource_requests
 from samza_dagster.cluster.agent_messages import parse_sync
-from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.cluster.host_record import HostRecord
 from samza_dagster.cluster.interface import ContainerLaunch, ResourceAsk
 from samza_dagster.cluster.resource_requests import ResourceRequests
 
@@ -21,11 +21,11 @@ class Cluster:
 
     def __init__(self, gather_s: float = 0.0) -> None:
         self.now = 0.0
-        self.books: dict[str, HostBook] = {}
+        self.hosts: dict[str, HostRecord] = {}
         self.sent: list[tuple[str, str, str]] = []
         self.told: list[tuple[str, tuple[Any, ...]]] = []
         self.requests = ResourceRequests(
-            self.books,
+            self.hosts,
             send=self._send,
             notify=lambda notice: notice(self),  # pyright: ignore[reportArgumentType]
             clock=lambda: self.now,
@@ -34,7 +34,7 @@ class Cluster:
 
     def _send(self, host: str, kind: str, /, **fields: Any) -> None:
         self.sent.append((host, kind, fields["request_id"]))
-        self.books[host].commands[str(len(self.sent))] = {"kind": kind, **fields}
+        self.hosts[host].commands[str(len(self.sent))] = {"kind": kind, **fields}
 
     def __getattr__(self, name: str) -> Any:
         return lambda *arguments: self.told.append((name, arguments))
@@ -46,14 +46,14 @@ class Cluster:
         held: tuple[str, ...] = (),
         parked: dict[str, bool] | None = None,
     ) -> None:
-        book = self.books.setdefault(host, HostBook(host))
-        book.commands.clear()
+        record = self.hosts.setdefault(host, HostRecord(host))
+        record.commands.clear()
         message: dict[str, Any] = {
             "version": 1,
             "host": host,
             "boot_id": "b",
             "instance": "i",
-            "sequence": book.sequence + 1,
+            "sequence": record.sequence + 1,
             "resources": {"memory_mb": 1000, "cores": 9, "free_memory_mb": free, "free_cores": 9},
             "reservations": [{"request_id": r, "memory_mb": 1, "cores": 1} for r in held],
             "parked": [
@@ -61,8 +61,8 @@ class Cluster:
                 for request_id, ready in (parked or {}).items()
             ],
         }
-        book.take(parse_sync(json.dumps(message).encode()))
-        self.requests.reconcile(book)
+        record.take(parse_sync(json.dumps(message).encode()))
+        self.requests.reconcile(record)
         self.requests.place()
 
     def ask(
@@ -85,7 +85,7 @@ def test_a_refusal_leads_elsewhere_and_the_same_host_is_asked_again_later(cluste
     cluster.requests.answered("a", "r", ok=False, why="disk full")
     cluster.requests.place()
     cluster.requests.answered("b", "r", ok=False, why="full")
-    cluster.books["a"].commands.clear()
+    cluster.hosts["a"].commands.clear()
     cluster.requests.place()
     assert [host for host, _, _ in cluster.sent] == ["a", "b"]
     cluster.now = 1.0
@@ -176,7 +176,7 @@ def test_a_reservation_that_ended_here_is_given_back_by_a_host_that_returns(
     cluster.requests.release("gone")
     cluster.report("a", held=("moved", "gone", "unknown"))
     assert sorted(cluster.sent[1:]) == [("a", "release", "gone"), ("a", "release", "moved")]
-    cluster.requests.reconcile(cluster.books["a"])
+    cluster.requests.reconcile(cluster.hosts["a"])
     assert len(cluster.sent) == 3
 
 
@@ -199,7 +199,7 @@ def test_what_was_asked_of_a_lost_host_is_asked_elsewhere(cluster: Cluster) -> N
     cluster.report("b", free=800)
     cluster.ask("any")
     cluster.ask("only", "a")
-    cluster.books["a"].lose()
+    cluster.hosts["a"].lose()
     cluster.requests.host_lost("a")
     cluster.requests.place()
     assert cluster.sent[-1] == ("b", "reserve", "any")
@@ -283,7 +283,7 @@ def test_what_runs_is_told_of_its_place_once_its_replacement_is_ready(cluster: C
     """The reserve brings the launch; a report that says ready brings the callback, once."""
     cluster.report("a")
     ahead(cluster)
-    ((command),) = cluster.books["a"].commands.values()
+    ((command),) = cluster.hosts["a"].commands.values()
     assert command["launch"]["execution_id"] == "e-r"
     assert "job_model_json" not in command["launch"]
     cluster.requests.answered("a", "r", ok=True, why="")
@@ -365,7 +365,7 @@ def test_a_new_leader_waits_for_what_it_finds_parked(cluster: Cluster) -> None:
     cluster.report("a", held=("r",), parked={"r": False})
     cluster.told.clear()
     cluster.requests = ResourceRequests(
-        cluster.books,
+        cluster.hosts,
         send=cluster._send,
         notify=lambda notice: notice(cluster),  # pyright: ignore[reportArgumentType]
         clock=lambda: cluster.now,
@@ -384,7 +384,7 @@ def test_a_release_or_a_lost_host_ends_the_wait(cluster: Cluster) -> None:
     ahead(cluster)
     cluster.requests.answered("a", "r", ok=True, why="")
     cluster.report("a", held=("r",), parked={"r": False})
-    cluster.books["a"].lose()
+    cluster.hosts["a"].lose()
     cluster.requests.host_lost("a")
     cluster.requests.place()
     assert cluster.sent[-1] == ("b", "reserve", "r")

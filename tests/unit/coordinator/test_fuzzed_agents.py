@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from samza_dagster.cluster.agent_messages import LONGEST_WHY, Sync, parse_sync
-from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.cluster.host_record import HostRecord
 from samza_dagster.errors import InvalidInput
 from samza_dagster.placement.codec import group_from_json, group_to_json
 from tests.rig.term_bench import Bench, everything_runs
@@ -149,13 +149,13 @@ def test_no_word_of_a_host_ends_a_leader(data: st.DataObject) -> None:
     everything_runs(bench)
     starts = bench.cluster.named("start_container")
     eid = starts[0][3].execution_id if starts else "e1"
-    book = HostBook("h1")
+    record = HostRecord("h1")
     for _ in range(data.draw(st.integers(1, 3))):
         sync = read(data.draw(st.one_of(messages(eid), GARBAGE)))
         if sync is None:
             continue
         assert bench.cluster.callbacks is not None
-        for notice in book.take(sync):
+        for notice in record.take(sync):
             notice(bench.cluster.callbacks)
         bench.handle_all()
     for group in bench.steps.state.groups.values():

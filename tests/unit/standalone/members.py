@@ -9,7 +9,7 @@ from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member
 from samza_dagster.standalone.processor import (
     Expect,
-    Processor,
+    ProcessorState,
     Settings,
     StartWork,
     StopWork,
@@ -44,7 +44,7 @@ def stop(*ids: str) -> StopWork:
     return StopWork(frozenset(ids))
 
 
-def stopped(state: Processor) -> Processor:
+def stopped(state: ProcessorState) -> ProcessorState:
     """All have ended that were told to."""
     return rules.stopped(state, state.work.ending)
 
@@ -70,7 +70,9 @@ def planned(group: GroupView) -> JobModel:
     return model(**{member.processor_id: member.processor_id for member in group.members})
 
 
-def at(member: Member, **known: object) -> Processor:
+def at(member: Member, **known: object) -> ProcessorState:
     """A registered processor, which found an empty group, at time 100."""
-    made = Processor(member.processor_id, member.location, SETTINGS, 100, member.sequence, found=0)
+    made = ProcessorState(
+        member.processor_id, member.location, SETTINGS, 100, member.sequence, found=0
+    )
     return replace(made, **known)  # pyright: ignore[reportArgumentType]

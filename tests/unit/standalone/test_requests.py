@@ -21,7 +21,7 @@ from samza_dagster.standalone.group import (
     processor_of,
 )
 from samza_dagster.standalone.job_plan import JobPlan
-from samza_dagster.standalone.processor import Processor, Publish, Settings, step
+from samza_dagster.standalone.processor import ProcessorState, Publish, Settings, step
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 from tests.rig.standalone_groups import runs
 
@@ -139,7 +139,7 @@ def test_a_leader_publishes_for_those_that_came_together_within_a_second() -> No
     """Its debounce time is for members that come and go, and for Java containers that are starting."""
     work = GROUP.work_of("p0")
     assert work is not None
-    leader = Processor(
+    leader = ProcessorState(
         *("p0", "h0", Settings(), 0, "0000"),
         found=0,
         joined=1,

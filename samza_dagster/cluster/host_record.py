@@ -17,7 +17,7 @@ _LIVE = frozenset({"launching", "running", "stopping"})
 
 
 @dataclass
-class HostBook:
+class HostRecord:
     """One host: the agent's last report, and the commands that it hasn't acknowledged.
 
     Times are the cluster's clock, in seconds. `granted_at`: every lease that the host

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from samza_dagster.cluster.agent_messages import Sync, parse_sync
-from samza_dagster.cluster.host_book import HostBook
+from samza_dagster.cluster.host_record import HostRecord
 from samza_dagster.errors import InvalidInput
 
 pytestmark = pytest.mark.unit
@@ -44,28 +44,28 @@ def container(**changed: Any) -> dict[str, Any]:
     return {"execution_id": "e1", "processor_id": "0", "state": "running", **changed}
 
 
-def told(book: HostBook, report: Sync) -> list[str]:
+def told(record: HostRecord, report: Sync) -> list[str]:
     calls = Calls()
-    for notice in book.take(report):
+    for notice in record.take(report):
         notice(calls)  # pyright: ignore[reportArgumentType]
     return [name for name, _ in calls.made]
 
 
 def test_a_host_that_was_lost_registers_once_its_agent_has_heard_of_it() -> None:
     """From then on it takes nothing that was told before. An agent that can't say counts as it did."""
-    book = HostBook("host-1")
-    assert book.has_heard_of_losses(sync())
-    assert book.has_heard_of_losses(sync(losses=0))
-    book.take(sync())
-    book.lose()
-    assert not book.has_heard_of_losses(sync(losses=0))
-    assert book.has_heard_of_losses(sync(losses=1))
-    assert book.has_heard_of_losses(sync())
+    record = HostRecord("host-1")
+    assert record.has_heard_of_losses(sync())
+    assert record.has_heard_of_losses(sync(losses=0))
+    record.take(sync())
+    record.lose()
+    assert not record.has_heard_of_losses(sync(losses=0))
+    assert record.has_heard_of_losses(sync(losses=1))
+    assert record.has_heard_of_losses(sync())
 
 
 def test_each_step_of_a_container_is_told_once() -> None:
     """Report by report, and a report that changes nothing tells nothing."""
-    book = HostBook("host-1")
+    record = HostRecord("host-1")
     steps: list[tuple[dict[str, Any], list[str]]] = [
         (container(state="launching"), ["on_host_registered", "on_host_told"]),
         (container(pid=7), ["on_container_launched"]),
@@ -79,14 +79,14 @@ def test_each_step_of_a_container_is_told_once() -> None:
         ),
     ]
     for number, (reported, expected) in enumerate(steps):
-        assert told(book, sync(sequence=number, containers=[reported])) == expected
+        assert told(record, sync(sequence=number, containers=[reported])) == expected
 
 
 def test_steps_that_one_report_joins_are_told_in_order() -> None:
     """Nothing is left out because the agent was faster than the network."""
-    book = HostBook("host-1")
+    record = HostRecord("host-1")
     dead = container(pid=7, checked_in=True, state="dead", exit_status=1)
-    assert told(book, sync(containers=[dead])) == [
+    assert told(record, sync(containers=[dead])) == [
         "on_host_registered",
         "on_container_launched",
         "on_container_checked_in",
@@ -97,15 +97,15 @@ def test_steps_that_one_report_joins_are_told_in_order() -> None:
 
 def test_a_report_that_was_overtaken_changes_nothing() -> None:
     """A long poll and a short one of the same agent may arrive in either order."""
-    book = HostBook("host-1")
-    told(book, sync(sequence=5, containers=[container(pid=7, state="dead")]))
-    assert told(book, sync(sequence=4, containers=[container(pid=7)])) == []
-    assert book.containers["e1"].state == "dead"
+    record = HostRecord("host-1")
+    told(record, sync(sequence=5, containers=[container(pid=7, state="dead")]))
+    assert told(record, sync(sequence=4, containers=[container(pid=7)])) == []
+    assert record.containers["e1"].state == "dead"
 
 
 def test_an_agent_that_was_started_anew_or_was_lost_tells_all_again() -> None:
     """At least once: a coordinator may have missed what came before."""
-    book = HostBook("host-1")
+    record = HostRecord("host-1")
     running = [container(pid=7, checked_in=True)]
     everything = [
         "on_host_registered",
@@ -113,54 +113,54 @@ def test_an_agent_that_was_started_anew_or_was_lost_tells_all_again() -> None:
         "on_container_checked_in",
         "on_host_told",
     ]
-    assert told(book, sync(containers=running)) == everything
-    assert told(book, sync(instance="i2", sequence=0, containers=running)) == everything
-    assert book.past_instances == {"i1"}
-    book.lose()
-    assert told(book, sync(instance="i2", sequence=1, containers=running)) == everything
+    assert told(record, sync(containers=running)) == everything
+    assert told(record, sync(instance="i2", sequence=0, containers=running)) == everything
+    assert record.past_instances == {"i1"}
+    record.lose()
+    assert told(record, sync(instance="i2", sequence=1, containers=running)) == everything
 
 
 def test_a_late_first_word_of_a_dead_agent_doesnt_shut_its_successor_out() -> None:
     """Booked, it would make the one that lives a past one, refused from then on."""
-    book = HostBook("host-1")
+    record = HostRecord("host-1")
     late = sync(instance="i1", began_ms=1000)
-    book.take(sync(instance="i2", began_ms=2000))
-    assert book.is_over(late)
-    assert not book.is_over(sync(instance="i2", began_ms=2000, sequence=2))
-    assert not book.is_over(sync(instance="i3", began_ms=3000))
-    assert not book.is_over(sync(instance="i3", began_ms=1, boot_id="the next boot"))
-    assert not book.is_over(sync(instance="i3"))  # one that can't say
-    book.take(sync(instance="i3", began_ms=3000))
-    assert book.is_over(sync(instance="i2", began_ms=2000, sequence=3))
+    record.take(sync(instance="i2", began_ms=2000))
+    assert record.is_over(late)
+    assert not record.is_over(sync(instance="i2", began_ms=2000, sequence=2))
+    assert not record.is_over(sync(instance="i3", began_ms=3000))
+    assert not record.is_over(sync(instance="i3", began_ms=1, boot_id="the next boot"))
+    assert not record.is_over(sync(instance="i3"))  # one that can't say
+    record.take(sync(instance="i3", began_ms=3000))
+    assert record.is_over(sync(instance="i2", began_ms=2000, sequence=3))
 
 
 def test_what_would_start_something_is_taken_back_from_a_lost_host() -> None:
     """Stops are kept: they are right whenever it returns."""
-    book = HostBook("host-1")
+    record = HostRecord("host-1")
     for number, kind in enumerate(("reserve", "start", "stop", "release", "forget")):
-        book.commands[str(number)] = {"id": str(number), "kind": kind}
-    book.lose()
-    assert [c["kind"] for c in book.commands.values()] == ["stop", "release", "forget"]
+        record.commands[str(number)] = {"id": str(number), "kind": kind}
+    record.lose()
+    assert [c["kind"] for c in record.commands.values()] == ["stop", "release", "forget"]
 
 
 def test_what_is_on_its_way_to_be_reserved_counts_as_taken() -> None:
     """Until the agent's own report has it."""
-    book = HostBook("host-1")
-    told(book, sync())
-    book.commands["c"] = {
+    record = HostRecord("host-1")
+    told(record, sync())
+    record.commands["c"] = {
         "id": "c",
         "kind": "reserve",
         "request_id": "r",
         "memory_mb": 300,
         "cores": 1,
     }
-    before = book.view(0.0)
+    before = record.view(0.0)
     assert before is not None
     assert (before.free_memory_mb, before.free_cores) == (500, 2)
     held = [{"request_id": "r", "memory_mb": 300, "cores": 1, "execution_id": None}]
     resources = {"memory_mb": 1000, "cores": 4, "free_memory_mb": 500, "free_cores": 2}
-    told(book, sync(sequence=2, resources=resources, reservations=held))
-    after = book.view(0.0)
+    told(record, sync(sequence=2, resources=resources, reservations=held))
+    after = record.view(0.0)
     assert after is not None
     assert after.free_memory_mb == 500
 
@@ -189,11 +189,11 @@ def test_an_agent_one_version_away_is_understood() -> None:
 
 def test_a_registration_tells_whose_books_it_is_of() -> None:
     """What they lack says nothing of what was started on others; an older agent tells no id."""
-    book = HostBook("host-1")
-    book.take(sync(books="journal-1"))
-    assert (book.as_resources().journal, book.as_resources().boot_id) == ("journal-1", "b")
-    book.take(sync(instance="i2"))
-    assert (book.as_resources().journal, book.as_resources().boot_id) == ("", "b")
+    record = HostRecord("host-1")
+    record.take(sync(books="journal-1"))
+    assert (record.as_resources().journal, record.as_resources().boot_id) == ("journal-1", "b")
+    record.take(sync(instance="i2"))
+    assert (record.as_resources().journal, record.as_resources().boot_id) == ("", "b")
 
 
 @pytest.mark.parametrize(
@@ -208,9 +208,9 @@ def test_who_takes_a_hosts_place_begins_nothing_that_was_meant_for_the_one_befor
     later: dict[str, Any], is_kept: bool
 ) -> None:
     """That one may have begun it, and the acknowledgement be on its way. A stop does no harm."""
-    book = HostBook("host-1")
-    book.take(sync(books="journal-1"))
-    book.commands = {kind: {"id": kind, "kind": kind} for kind in ("reserve", "start", "stop")}
-    assert book.is_replaced_by(sync(**later)) == (not is_kept)
-    book.take(sync(**later))
-    assert list(book.commands) == (["reserve", "start", "stop"] if is_kept else ["stop"])
+    record = HostRecord("host-1")
+    record.take(sync(books="journal-1"))
+    record.commands = {kind: {"id": kind, "kind": kind} for kind in ("reserve", "start", "stop")}
+    assert record.is_replaced_by(sync(**later)) == (not is_kept)
+    record.take(sync(**later))
+    assert list(record.commands) == (["reserve", "start", "stop"] if is_kept else ["stop"])
