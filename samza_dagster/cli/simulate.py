@@ -6,15 +6,14 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from samza_dagster.cli.options import gathered, json_option
-from samza_dagster.cli.output import notice, print_json, print_table
+from samza_dagster.cli.output import notice, print_table
 from samza_dagster.cli.reporting import Reporting
+from samza_dagster.cli.simulation_report import SimulationReport, report_options
 from samza_dagster.cli.worker_end import end_with_parent
 from samza_dagster.errors import InvalidInput
 
@@ -29,39 +28,6 @@ AT_LEAST = 100
 
 _LONG_RUN = 5_000_000
 """Events asked from which on a pair that is met less often fails the run."""
-
-
-@dataclass(frozen=True)
-class Telling:
-    """How a run tells its end, and whether it tells its progress."""
-
-    report_file: Path | None
-    as_json: bool
-    quiet: bool
-
-    def end(self, document: dict[str, Any], show: Callable[[], None]) -> None:
-        """The document into the file, and on stdout as JSON or as `show` writes it."""
-        if self.report_file is not None:
-            self.report_file.write_text(json.dumps(document) + "\n", encoding="utf-8")
-        if self.as_json:
-            print_json(document)
-        else:
-            show()
-
-
-_telling_options = gathered(
-    "telling",
-    Telling,
-    click.option(
-        "--report",
-        "report_file",
-        type=click.Path(path_type=Path, dir_okay=False, writable=True),
-        metavar="FILE",
-        help="Write what --json prints there, beside the tables.",
-    ),
-    json_option,
-    click.option("--quiet", is_flag=True, help="No progress on stderr."),
-)
 
 
 def _number(name: str, default: int, help_text: str, most: int | None = None) -> Callable[..., Any]:
@@ -118,9 +84,9 @@ def _file(name: str, parameter: str, help_text: str, *, exists: bool = True) -> 
     metavar="NAME",
     help="With --small-world: only this kind, as 'all of it'; may be repeated.",
 )
-@_telling_options
+@report_options
 def simulate(
-    telling: Telling,
+    report: SimulationReport,
     seed: int,
     events: int,
     workers: int,
@@ -152,23 +118,23 @@ def simulate(
             "what to replay", seen="both --replay and --log", fix="give one of the two"
         )
     if log_file is not None:
-        return _follow(log_file, telling)
+        return _follow(log_file, report)
     if script_file is not None:
         from samza_dagster.simulation.script import Script
 
-        return _replay(Script.parse(script_file.read_text(encoding="utf-8")), telling)
+        return _replay(Script.parse(script_file.read_text(encoding="utf-8")), report)
     if standalone:
         from samza_dagster.cli.standalone_world import simulate_standalone
 
-        return simulate_standalone(seed, events, telling)
+        return simulate_standalone(seed, events, report)
     if small:
         from samza_dagster.cli.small_world import explore_small_world
 
-        return explore_small_world(states, workers, troubles, telling)
-    return _search(seed, events, workers, laws_every, telling)
+        return explore_small_world(states, workers, troubles, report)
+    return _search(seed, events, workers, laws_every, report)
 
 
-def _search(seed: int, events: int, workers: int, laws_every: int, telling: Telling) -> int:
+def _search(seed: int, events: int, workers: int, laws_every: int, report: SimulationReport) -> int:
     from samza_dagster.simulation.campaign import run
     from samza_dagster.simulation.coverage import missing
     from samza_dagster.simulation.judges.violation import JUDGES
@@ -184,7 +150,7 @@ def _search(seed: int, events: int, workers: int, laws_every: int, telling: Tell
             notice(f"\nSeed {broken.seed} breaks {broken.invariant}: {broken.what}")
         broken_shown[0] = len(result.broken)
         done = min(100, 100 * result.events // events)
-        if telling.quiet or not (on_one_line or done >= shown_at[0] + 5):
+        if report.quiet or not (on_one_line or done >= shown_at[0] + 5):
             return
         shown_at[0] = done
         rate = result.events / max(result.seconds, 0.001)
@@ -204,13 +170,13 @@ def _search(seed: int, events: int, workers: int, laws_every: int, telling: Tell
         clock=time.monotonic,
         begins=end_with_parent,
     )
-    if on_one_line and not telling.quiet:
+    if on_one_line and not report.quiet:
         click.echo(err=True)
     idle = [name for name in JUDGES if not result.premises[name]]
     seldom = missing(result.coverage, AT_LEAST) if events >= _LONG_RUN else []
-    telling.end(result.to_json(JUDGES, AT_LEAST), lambda: _show(result, JUDGES))
+    report.end(result.to_json(JUDGES, AT_LEAST), lambda: _show(result, JUDGES))
     for broken in result.broken[:3]:
-        _tell(broken, telling.quiet or telling.as_json)
+        _tell(broken, report.quiet or report.as_json)
     if idle:
         notice(f"Never put to the test: {', '.join(idle)}")
     if seldom:
@@ -283,17 +249,17 @@ def _played(script: Script) -> tuple[list[str], InvariantViolated | None]:
     return lines, play(script.setup, script.moves, lines=lines).violation
 
 
-def _replay(script: Script, telling: Telling) -> int:
+def _replay(script: Script, report: SimulationReport) -> int:
     lines, violation = _played(script)
     found = None
     if violation is not None:
         found = {"invariant": violation.invariant, "what": violation.what}
     document = {"version": 1, "violation": found, "history": lines}
-    telling.end(document, lambda: click.echo("\n".join(lines)))
+    report.end(document, lambda: click.echo("\n".join(lines)))
     return 0 if violation is None else 1
 
 
-def _follow(path: Path, telling: Telling) -> int:
+def _follow(path: Path, report: SimulationReport) -> int:
     """The reducer follows what a coordinator recorded; 1 when a state differs, and the first that does is told."""
     from samza_dagster.simulation.event_log import replay_log
 
@@ -309,7 +275,7 @@ def _follow(path: Path, telling: Telling) -> int:
         "expected": replayed.expected,
         "seen": replayed.seen,
     }
-    telling.end(document, lambda: _show_followed(replayed))
+    report.end(document, lambda: _show_followed(replayed))
     return 0 if replayed.differs is None else 1
 
 

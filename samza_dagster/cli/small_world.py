@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from samza_dagster.cli.output import notice, print_table
+from samza_dagster.cli.simulation_report import SimulationReport
 from samza_dagster.cli.worker_end import end_with_parent
 from samza_dagster.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from samza_dagster.cli.simulate import Telling
     from samza_dagster.simulation.explorer import Exploration
 
 DEADLINE_S = 3_600.0
@@ -19,7 +19,7 @@ DEADLINE_S = 3_600.0
 
 
 def explore_small_world(
-    states: int, workers: int, troubles: tuple[str, ...], telling: Telling
+    states: int, workers: int, troubles: tuple[str, ...], report: SimulationReport
 ) -> int:
     """Returns 1 when a rule broke; the fewest moves that lead there are told.
 
@@ -35,8 +35,8 @@ def explore_small_world(
             known = ", ".join(f"'{name}'" for name in names)
             raise InvalidInput("--trouble", seen=trouble, fix=f"one of {known}")
 
-    def report(name: str, seen: Exploration) -> None:
-        if not telling.quiet:
+    def explored(name: str, seen: Exploration) -> None:
+        if not report.quiet:
             notice(f"{name}: {seen.states:,} states in {seen.seconds:.0f} s")
 
     found = climb(
@@ -44,7 +44,7 @@ def explore_small_world(
         max_states=states,
         deadline_s=DEADLINE_S,
         workers=workers,
-        finished=report,
+        finished=explored,
         clock=time.monotonic,
         begins=end_with_parent,
     )
@@ -52,7 +52,7 @@ def explore_small_world(
         "version": 1,
         "small_worlds": {name: _as_json(seen) for name, seen in found.items()},
     }
-    telling.end(document, lambda: _show(found))
+    report.end(document, lambda: _show(found))
     for name, seen in found.items():
         if seen.finding is not None:
             notice(f"\n{name} breaks {seen.finding.invariant}: {seen.finding.what}")

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import click
 
 from samza_dagster.cli.output import notice
+from samza_dagster.cli.simulation_report import SimulationReport
 from samza_dagster.simulation.standalone_world import GroupViolation, StandaloneWorld, production
-
-if TYPE_CHECKING:
-    from samza_dagster.cli.simulate import Telling
 
 _EVENTS_OF_A_HISTORY = 1_000
 _MOST_BROKEN = 5
 
 
-def simulate_standalone(seed: int, events: int, telling: Telling) -> int:
+def simulate_standalone(seed: int, events: int, report: SimulationReport) -> int:
     """Histories from `seed` on until so many events have happened; 1 when one broke an invariant.
 
     In every other one half of the processors are Samza's own.
@@ -39,7 +36,7 @@ def simulate_standalone(seed: int, events: int, telling: Telling) -> int:
         done += world.events
         agreed += world.versions_agreed
         answers += world.answers
-        if not telling.quiet and 100 * done // events >= percent + 5:
+        if not report.quiet and 100 * done // events >= percent + 5:
             percent = 100 * done // events
             click.echo(f"{percent:3d} %  {done:,} events, {len(broken)} broken", err=True)
     document = {
@@ -54,5 +51,5 @@ def simulate_standalone(seed: int, events: int, telling: Telling) -> int:
         f"{done:,} events in {histories:,} histories, {agreed:,} versions agreed on, "
         f"{answers.total():,} requests: {len(broken)} broken"
     )
-    telling.end(document, lambda: click.echo(shown))
+    report.end(document, lambda: click.echo(shown))
     return 1 if broken else 0

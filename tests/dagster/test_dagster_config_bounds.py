@@ -15,11 +15,11 @@ from samza_dagster import SamzaJobComponent, orchestration
 from samza_dagster.errors import InvalidInput
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.config import ASKED, SaidConfig
-from samza_dagster.orchestration.drain.job import DrainHostConfig
+from samza_dagster.orchestration.drain.config import DrainHostConfig
 from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
 from samza_dagster.orchestration.plans.units import SeveralConfig
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.reconcile.job import ReconcileConfig
+from samza_dagster.orchestration.reconcile.config import ReconcileConfig
 from samza_dagster.orchestration.watch.settings import AutoFailover, LagObjective, LagSlo
 
 pytestmark = pytest.mark.dagster

@@ -12,7 +12,7 @@ from samza_dagster.errors import ActionFailed, Refused
 from samza_dagster.orchestration.chain import ROOT, root_run_id
 from samza_dagster.orchestration.choices import chosen
 from samza_dagster.orchestration.deploy.submission import is_being_submitted
-from samza_dagster.orchestration.drain.job import ACTION, DrainHostConfig
+from samza_dagster.orchestration.drain.config import ACTION, DrainHostConfig
 from samza_dagster.orchestration.moves.planning import tag_run
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.ops import (

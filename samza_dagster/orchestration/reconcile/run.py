@@ -28,7 +28,7 @@ from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.reconcile import Finding, WantedPlacement, reconcile
 from samza_dagster.orchestration.plans.units import Unit, UnitsPlan
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.reconcile.job import ACTION, ReconcileConfig
+from samza_dagster.orchestration.reconcile.config import ACTION, ReconcileConfig
 from samza_dagster.orchestration.requests.follow import errors_as_failures
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.tables import table_within
