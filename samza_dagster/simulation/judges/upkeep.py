@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from samza_dagster.model import naming
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
@@ -165,7 +167,7 @@ def judge_progress(chronicle: Chronicle, taken: Taken) -> None:
 def _judge_deployed(event: ev.JobDeployed, after: JobState) -> None:
     for group_id, named in event.groups.items():
         group = after.groups.get(group_id)
-        members = {} if group is None else group.processors
+        members: Mapping[str, Processor] = {} if group is None else group.processors
         wanted = {pid: member.role for pid, member in members.items() if member.wanted}
         roles = {pid: Role.STANDBY if place else Role.ACTIVE for place, pid in enumerate(named)}
         if wanted != roles:
