@@ -90,9 +90,9 @@ def _lag(world: WorldState, processor_id: str, records: int, ready_in_ms: int) -
 
 
 @by_leader
-def _stall(world: WorldState, execution_id: str) -> None:
+def _stall(world: WorldState, execution_id: str, for_ms: int = 0) -> None:
     """A sample shows, rightly or not, that an incarnation lives and applies nothing."""
-    handle(world, ev.StandbyStalled(world.now_ms, execution_id, "it stands still"))
+    handle(world, ev.StandbyStalled(world.now_ms, execution_id, "it stands still", for_ms))
 
 
 def _deploy(

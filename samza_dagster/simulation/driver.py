@@ -24,6 +24,7 @@ from samza_dagster.simulation.moves import Move
 from samza_dagster.simulation.script import Script
 from samza_dagster.simulation.settings import DEPLOYED, OWN
 from samza_dagster.simulation.setup import Setup, draw, skewed
+from samza_dagster.simulation.standing_still import standing_still
 from samza_dagster.simulation.world import World
 from samza_dagster.simulation.world_state import Reducer
 
@@ -72,6 +73,10 @@ def simulate(
         world = setup.build(judge, reducer)
         while world.steps < steps and len(moves) < 20 * steps:
             move = driver.choose(world)
+            moves.append(move)
+            driver.count(world, move, history)
+            world.do(move)
+        for move in standing_still(world, seed):
             moves.append(move)
             driver.count(world, move, history)
             world.do(move)

@@ -1,6 +1,7 @@
 """Mutants that unit tests judge before the simulator does: of modules that only read.
 
-No history runs differently for what is only shown, checked afterwards, or read from an older record.
+No history runs differently for what is only shown, checked afterwards, or read from an older
+record, nor for what a step costs.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "condition.py": ("test_condition.py",),
     "explain.py": ("test_scenes.py", "test_stories.py"),
     "left_out.py": ("test_stories.py",),
+    "index.py": ("test_index.py",),
+    "ownership.py": ("test_is_starting.py",),  # what a coordinator asks between its steps
+    "places.py": ("test_places.py",),  # few jobs have so many standbys, and racks
     "texts.py": ("test_scenes.py", "test_stories.py"),
     "state.py": ("test_placement_codec.py", "test_older_records.py"),  # defaults: older records
 }

@@ -26,6 +26,24 @@ EQUIVALENT: dict[Place, str] = {
     ("audit_form.py", "super().__init__(rule, seen)", "statement removed"): (
         "`BaseException.__new__` has kept the arguments by then"
     ),
+    (
+        "actions.py",
+        "if action.stage is Stage.HELD and action.reservation and action.reservation.confirmed:",
+        "operand 2 dropped",
+    ): "what is held has a reservation; the operand is there for the type",
+    ("explain.py", "return texts.UNKNOWN_PROCESSOR", "returns None"): (
+        "its one caller finds groups by whom they want; where it finds none it refuses anyway"
+    ),
+    (
+        "orphans.py",
+        "back = known is not None and known.alive and known.registered",
+        "operand 2 dropped",
+    ): "a host that is lost isn't registered from the same step on; who registers lives",
+    (
+        "state.py",
+        "index: Index = field(default=EMPTY, compare=False, repr=False)",
+        "False → True",
+    ): ("only tests compare states or show them; what it holds is derived from the rest"),
     **{
         ("draft.py", f"while len({kept}) > max(0, self.limits.remembered_uuids):", change): (
             "so many as the limit allows are 1 at least (`REMEMBERED` in coordinator/limits.py)"

@@ -80,7 +80,8 @@ class Chronicle:
     left down. `host_dues` is until when hosts may take to register.
     `kept_down` is since when a container that is down has waited for its action's destination.
     `overtaken` are fail-overs that waited while their active failed over by itself, `committed`
-    the requests whose client was told that they go on.
+    the requests whose client was told that they go on. `stalls` is when each standby was restarted
+    in a row for standing still.
     `refused` are the uuids of what was answered without the reducer, by their order. Of
     requests and refusals the first so many (`forgotten`, `forgotten_refusals`) were more than
     the memory had room for when the next one came; a limit that is raised later brings none back.
@@ -124,6 +125,7 @@ class Chronicle:
     )
     overtaken: set[str] = field(default_factory=set[str])
     committed: set[str] = field(default_factory=set[str])
+    stalls: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     refused: dict[str, int] = field(default_factory=dict[str, int])
     arrivals: int = 0
     refusals: int = 0

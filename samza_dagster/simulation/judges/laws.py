@@ -16,6 +16,7 @@ from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.fallbacks import judge_places
 from samza_dagster.simulation.judges.kept_down import judge_kept_down
 from samza_dagster.simulation.judges.phrases import judge_words
+from samza_dagster.simulation.judges.stalls import judge_stalls
 from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.tally import judge_tallies
 from samza_dagster.simulation.judges.timing import judge_take_over, judge_timing
@@ -47,6 +48,7 @@ def judge_step(chronicle: Chronicle, taken: Taken) -> None:
             chronicle.premises[RECORDS_RESTORE] += 1
         if chronicle.steps % AGAIN_EVERY == 0:
             judge_same_without_index(taken)
+    judge_stalls(chronicle, taken)
     judge_kept_down(chronicle, taken)
     judge_timing(chronicle, taken)
     judge_turns(chronicle, taken)

@@ -13,6 +13,7 @@ from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chroni
 from samza_dagster.simulation.judges.legality import (
     displaced_by,
     group_with,
+    reasons,
     subject_of,
     takes_place_on,
 )
@@ -30,6 +31,7 @@ def judge_words(chronicle: Chronicle, taken: Taken) -> None:
     for response in taken.every(cmd.WriteResponse):
         chronicle.premises[TRUE_WORDS] += 1
         _judge_response(chronicle, taken, response)
+        _judge_why_not_started(taken, response)
         last[response.uuid] = response
     if isinstance(taken.event, ev.RequestArrived):
         _judge_arrival(taken, taken.event, last)
@@ -47,6 +49,8 @@ def _judge_response(chronicle: Chronicle, taken: Taken, response: cmd.WriteRespo
     stands = {"ACCEPTED": ["queued"], "IN_PROGRESS": list(Stage)}.get(response.status, [""])
     if response.stage not in stands:
         raise taken.broken(TRUE_WORDS, f"{response} is none of {stands}")
+    if "None" in response.message:
+        raise taken.broken(TRUE_WORDS, f"{response} has no word for something")
     _judge_started(taken, asked, response)
 
 
@@ -71,6 +75,28 @@ def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse
     )
     if led != (response.status == "SUCCEEDED"):
         raise taken.broken(TRUE_WORDS, f"{response}, and it is in a standby's place: {led}")
+
+
+def _judge_why_not_started(taken: Taken, response: cmd.WriteResponse) -> None:
+    """Standby constraints are blamed only where another is on the host that was reserved, or near."""
+    if (
+        response.status != "FAILED"
+        or "does not meet standby constraints now" not in response.message
+    ):
+        return
+    for both in taken.both:
+        request = None if both.was is None else both.was.request
+        if both.processor_id != response.processor_id or request is None or both.old is None:
+            continue
+        host = request.allocated_host or ""
+        found = {
+            reason.rule
+            for state, group in ((taken.before, both.old), (taken.after, both.group))
+            if group is not None
+            for reason in reasons(state, group, both.processor_id, host)
+        }
+        if not found & {"same-host", "same-fault-domain"}:
+            raise taken.broken(TRUE_WORDS, f"{response}: in the way was {found or 'nothing'}")
 
 
 def _left_to(taken: Taken, active_id: str) -> str | None:

@@ -21,6 +21,7 @@ from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
     group_with,
+    is_down,
     reasons,
     subject_of,
 )
@@ -37,6 +38,7 @@ def judge_turns(chronicle: Chronicle, taken: Taken) -> None:
         return
     _judge_starts(chronicle, taken)
     _judge_actions(chronicle, taken)
+    _judge_choices(taken)
 
 
 def _judge_starts(chronicle: Chronicle, taken: Taken) -> None:
@@ -132,6 +134,24 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
             before_starts = _before_starts(taken, group)
             if not any(_waits_for_host(state, it, ask) for it in (group, before_starts)):
                 raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
+
+
+def _judge_choices(taken: Taken) -> None:
+    """No action chooses a host that as many others touch as may, unless its container is down."""
+    most = taken.after.limits.max_actions_per_host
+    for old, new in taken.changed:
+        was, now = (None if group is None else group.action for group in (old, new))
+        if old is None or was is None or now is None or was.ask.uuid != now.ask.uuid:
+            continue
+        if is_down(old, subject_of(now)):
+            continue
+        for host in set(now.chosen_hosts) - set(was.chosen_hosts):
+            others = [
+                sum(host in touched_by(other) for gid, other in groups if gid != old.group_id)
+                for groups in (taken.before.groups.items(), taken.after.groups.items())
+            ]
+            if min(others) >= most:
+                raise taken.broken(FAIR_TURNS, f"{now} chooses {host}, touched by {others}")
 
 
 def _before_starts(taken: Taken, group: Group) -> Group:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from samza_dagster.model import naming
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
@@ -146,7 +148,12 @@ def _judge_way_back(chronicle: Chronicle, taken: Taken, command: cmd.RequestReso
 
 
 def judge_progress(chronicle: Chronicle, taken: Taken) -> None:
-    """Every group that changed leads on, and somebody has the turn that others wait for."""
+    """Every group that changed leads on, and somebody has the turn that others wait for.
+
+    A deployment has begun with everybody whom it names.
+    """
+    if isinstance(taken.event, ev.JobDeployed):
+        _judge_deployed(taken.event, taken.after)
     if not taken.changed:
         return
     due_ms = next_deadline_ms(taken.after)
@@ -155,6 +162,16 @@ def judge_progress(chronicle: Chronicle, taken: Taken) -> None:
         _judge_group(chronicle, group, taken.after, due_ms)
     if any(p.phase is Phase.WAITING for group in groups for p in group.processors.values()):
         _judge_turns(taken.after, due_ms)
+
+
+def _judge_deployed(event: ev.JobDeployed, after: JobState) -> None:
+    for group_id, named in event.groups.items():
+        group = after.groups.get(group_id)
+        members: Mapping[str, Processor] = {} if group is None else group.processors
+        wanted = {pid: member.role for pid, member in members.items() if member.wanted}
+        roles = {pid: Role.STANDBY if place else Role.ACTIVE for place, pid in enumerate(named)}
+        if wanted != roles:
+            raise InvariantViolated(NOTHING_FORGOTTEN, f"{roles} are deployed, wanted is {wanted}")
 
 
 def _judge_group(chronicle: Chronicle, group: Group, after: JobState, due_ms: int | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,5 +35,18 @@ def test_the_smallest_is_on_top_and_no_heap_leans_to_the_right(
     for entry in sorted(entries)[:popped]:
         assert heap is not None
         assert heap.entry == entry
+        heap = pop(heap)
+        right_spine(heap)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_heap_of_many_leans_to_the_right(seed: int) -> None:
+    """Sixty entries in any order, and half of them taken again."""
+    lots = random.Random(seed)
+    heap: Heap = None
+    for _ in range(60):
+        heap = push(heap, (lots.randrange(50),))
+        right_spine(heap)
+    for _ in range(30):
         heap = pop(heap)
         right_spine(heap)

@@ -158,6 +158,9 @@ def test_what_an_earlier_check_saw_has_to_be_there_still() -> None:
     kept = Head(2, records[1].digest)
     assert verify(records, kept=kept).ok
     assert verify(records[2:], kept=kept).ok
+    found = verify(records[2:], kept=Head(2, "told otherwise")).violation
+    assert found is not None
+    assert (found.position, found.number, found.rule) == (1, 3, Rule.HEAD)
     anew = chained([replace(record, why="told anew") for record in records])
     found = verify(anew, head_of(anew), kept=kept).violation
     assert found is not None
