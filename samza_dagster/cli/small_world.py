@@ -23,13 +23,13 @@ def explore_small_world(
 ) -> int:
     """Returns 1 when a rule broke; the fewest moves that lead there are told.
 
-    `troubles` are names of the ladder's rungs; none of them: each rung. Raises
+    `troubles` are names of `TROUBLES`; none of them: each. Raises
     `InvalidInput` for another name.
     """
-    from samza_dagster.simulation.explorer import climb
-    from samza_dagster.simulation.small_world import LADDER
+    from samza_dagster.simulation.explorer import explore_troubles
+    from samza_dagster.simulation.small_world import TROUBLES
 
-    names = [rung.name for rung in LADDER]
+    names = [trouble.name for trouble in TROUBLES]
     for trouble in troubles:
         if trouble not in names:
             known = ", ".join(f"'{name}'" for name in names)
@@ -39,8 +39,8 @@ def explore_small_world(
         if not report.quiet:
             notice(f"{name}: {seen.states:,} states in {seen.seconds:.0f} s")
 
-    found = climb(
-        [rung for rung in LADDER if not troubles or rung.name in troubles],
+    found = explore_troubles(
+        [trouble for trouble in TROUBLES if not troubles or trouble.name in troubles],
         max_states=states,
         deadline_s=DEADLINE_S,
         workers=workers,

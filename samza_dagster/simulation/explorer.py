@@ -17,7 +17,14 @@ from multiprocessing import get_context
 
 from samza_dagster.simulation.judges.violation import RECOVERY_EQUIVALENT, InvariantViolated
 from samza_dagster.simulation.moves import Move
-from samza_dagster.simulation.small_world import LADDER, Budget, Rung, SmallWorld, is_whole, outcome
+from samza_dagster.simulation.small_world import (
+    TROUBLES,
+    Budget,
+    SmallWorld,
+    Trouble,
+    is_whole,
+    outcome,
+)
 from samza_dagster.simulation.world import World
 
 
@@ -120,8 +127,8 @@ def explore(
     return seen
 
 
-def climb(
-    ladder: Sequence[Rung] = LADDER,
+def explore_troubles(
+    troubles: Sequence[Trouble] = TROUBLES,
     max_states: int = 1_000_000,
     deadline_s: float = 600.0,
     workers: int = 2,
@@ -129,24 +136,24 @@ def climb(
     clock: Callable[[], float] = _standing_still,
     begins: Callable[[], None] | None = None,
 ) -> dict[str, Exploration]:
-    """Every rung within the bounds; then: is every end that a crash led to one without it?
+    """Every trouble within the bounds; then: is every end that a crash led to one without it?
 
     `begins` is the first that each worker calls.
     """
     found: dict[str, Exploration] = {}
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begins) as pool:
         begun = {
-            pool.submit(explore, rung.world, max_states, deadline_s, clock): rung.name
-            for rung in ladder
+            pool.submit(explore, trouble.world, max_states, deadline_s, clock): trouble.name
+            for trouble in troubles
         }
         for done in as_completed(begun):
             found[begun[done]] = done.result()
             finished(begun[done], done.result())
-    for rung in ladder:
-        calm = found.get(rung.calm)
+    for trouble in troubles:
+        calm = found.get(trouble.calm)
         if calm is not None and calm.closed:
-            _compare(found[rung.name], calm)
-    return {rung.name: found[rung.name] for rung in ladder}
+            _compare(found[trouble.name], calm)
+    return {trouble.name: found[trouble.name] for trouble in troubles}
 
 
 def _compare(crashed: Exploration, calm: Exploration) -> None:

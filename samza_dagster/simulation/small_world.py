@@ -130,29 +130,31 @@ def outcome(world: World) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Rung:
-    """A small world by name. `calm` is the rung with the same faults and no crash."""
+class Trouble:
+    """A small world by name. `calm` is the trouble with the same faults and no crash."""
 
     name: str
     world: SmallWorld
     calm: str = ""
 
 
-def _rung(name: str, calm: str = "", *, crashes: int = 0, lost: int = 0, twice: int = 0) -> Rung:
-    return Rung(name, SmallWorld(Budget(crashes, lost, twice)), calm)
+def _trouble(
+    name: str, calm: str = "", *, crashes: int = 0, lost: int = 0, twice: int = 0
+) -> Trouble:
+    return Trouble(name, SmallWorld(Budget(crashes, lost, twice)), calm)
 
 
-LADDER = (
-    _rung("two moves"),
-    _rung("a crash", "two moves", crashes=1),
-    _rung("a duplicate", twice=1),
-    _rung("a lost host", lost=1),
-    _rung("a crash and a duplicate", "a duplicate", crashes=1, twice=1),
-    _rung("a crash and a lost host", "a lost host", crashes=1, lost=1),
-    _rung("a duplicate and a lost host", lost=1, twice=1),
-    _rung("all of it", "a duplicate and a lost host", crashes=1, lost=1, twice=1),
-    Rung("haste", SmallWorld(Budget(0, 0, 0, haste=1))),
-    Rung(
+TROUBLES = (
+    _trouble("two moves"),
+    _trouble("a crash", "two moves", crashes=1),
+    _trouble("a duplicate", twice=1),
+    _trouble("a lost host", lost=1),
+    _trouble("a crash and a duplicate", "a duplicate", crashes=1, twice=1),
+    _trouble("a crash and a lost host", "a lost host", crashes=1, lost=1),
+    _trouble("a duplicate and a lost host", lost=1, twice=1),
+    _trouble("all of it", "a duplicate and a lost host", crashes=1, lost=1, twice=1),
+    Trouble("haste", SmallWorld(Budget(0, 0, 0, haste=1))),
+    Trouble(
         "a lost host in haste",
         SmallWorld(Budget(0, 1, 0, haste=1), asks=(), layout=(LAYOUT["0"],)),
     ),

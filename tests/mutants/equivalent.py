@@ -68,7 +68,7 @@ EQUIVALENT: dict[Place, str] = {
     ),
     **{
         ("failover.py", "draft.put_processor(group_id, active.evolve(request=None))", change): (
-            "the next rung always puts another request in its place, and its own never counts"
+            "the next fallback always puts another request in its place, and its own never counts"
             " against it"
         )
         for change in ("evolves without request", "statement removed")

@@ -28,7 +28,7 @@ SOONEST = frozenset(
         "a restart stops what runs",
         "a request's deadline is not waited for",
         "who has ended keeps its resource",
-        "a failure counts in each round of the ladder",
+        "a failure counts in each round of the fallbacks",
         "a start has longer than it is given",
         "what is asked for a container that is down has its request's own time",
         "who has waited longest goes last",

@@ -6,18 +6,18 @@ import time
 
 import pytest
 
-from samza_dagster.simulation.explorer import Exploration, climb, explore
-from samza_dagster.simulation.small_world import LADDER, Budget, SmallWorld, move
+from samza_dagster.simulation.explorer import Exploration, explore, explore_troubles
+from samza_dagster.simulation.small_world import TROUBLES, Budget, SmallWorld, move
 
 pytestmark = pytest.mark.small_world
 
-# For each of the ladder's rungs; two are explored at a time.
+# For each of the troubles; two are explored at a time.
 SECONDS = 8.0
 
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Exploration]:
-    return climb(deadline_s=SECONDS, workers=2, clock=time.monotonic)
+    return explore_troubles(deadline_s=SECONDS, workers=2, clock=time.monotonic)
 
 
 def test_no_interleaving_breaks_a_rule(found: dict[str, Exploration]) -> None:
@@ -28,7 +28,7 @@ def test_no_interleaving_breaks_a_rule(found: dict[str, Exploration]) -> None:
 
 def test_every_kind_of_trouble_was_looked_into(found: dict[str, Exploration]) -> None:
     """The release run goes to closure or to a million states (`simulate --small-world`)."""
-    assert list(found) == [rung.name for rung in LADDER]
+    assert list(found) == [trouble.name for trouble in TROUBLES]
     print({name: seen.states for name, seen in found.items()})
     assert all(seen.closed or seen.states > 500 for seen in found.values())
 

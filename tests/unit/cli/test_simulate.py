@@ -168,7 +168,7 @@ def test_one_thing_is_replayed_at_a_time(runner: CliRunner, tmp_path: Path) -> N
 
 
 def test_one_kind_of_trouble_may_be_named(runner: CliRunner) -> None:
-    """Of the small world's ladder; another name is refused with those that there are."""
+    """Of the small world's troubles; another name is refused with those that there are."""
     small = ["simulate", "--small-world", "--states", "50"]
     result = runner.invoke(cli, [*small, "--trouble", "a duplicate", "--json"])
     assert list(json.loads(result.stdout)["small_worlds"]) == ["a duplicate"]
