@@ -12,7 +12,6 @@ import dagster as dg
 import pytest
 from drains import HOSTS, JOB, config, drain, on
 from fake_placement import (
-    FakeClient,
     Run,
     World,
 )
@@ -175,12 +174,14 @@ def test_a_drain_asks_nothing_where_samza_s_am_may_end_the_job_for_any_of_its_st
     first = drain(run, cold=True, dry_run=True)
     assert "in a row" not in output_metadata(first, "plan_drain_host")["what"]
     times = [world.now_ms - 10_000 * n for n in range(7, 0, -1)]
-    world.earlier = [earlier_restart("2", at, n) for n, at in enumerate(times)]
+    for n, at in enumerate(times):
+        world.respond(earlier_restart("2", at, n))
     text, _ = failure(drain(run, cold=True), "plan_drain_host")
     assert "2: place 2" in text
     assert "this would be stop 8 of 2 in a row" in text
     assert world.requests == {}
-    world.earlier = world.earlier[-4:]
+    for uuid in list(world.answers)[:-4]:
+        world.forget(uuid)
     dry = drain(run, cold=True, dry_run=True)
     assert "stop 5 of 2 in a row" in output_metadata(dry, "plan_drain_host")["what"]
 
@@ -222,7 +223,7 @@ def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby
         SimpleNamespace(run=ran, log=SimpleNamespace(info=lambda _: None)),
     )
     limits = Limits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0)
-    runner = Runner(context, FakeClient(world), "drain_host", limits, now_ms=lambda: now_ms)
+    runner = Runner(context, world.client(), "drain_host", limits, now_ms=lambda: now_ms)
     world.lag_now["0-0"] = [90_000]
     steps = (Step("warm", Kind.WAIT_WARM, "1-0"), Step("move", Kind.PLACE, "1", "host-3"))
     known = tuple(replace(step, processor=step.processor.replace("1", "0")) for step in steps)
