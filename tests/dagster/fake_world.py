@@ -150,7 +150,8 @@ class World(PlayedJob):
 
     def passing(self) -> float:
         if self.waiting and self.waits is not None:
-            self._waited_s += 5.0 if self.waits.goes_on() else _FOR_EVER_S
+            a_look_s = 5.0 if self.yarn is not None else 0.0  # as old as its word may be
+            self._waited_s += a_look_s if self.waits.goes_on() else _FOR_EVER_S
         return self.now_ms / 1000 + self._waited_s
 
     def is_waiting(self, uuid: str) -> bool:
