@@ -208,7 +208,7 @@ class World(PlayedJob):
     # What is to be seen of it.
 
     def advance(self) -> None:
-        lags = [*self.lags, self.lag_now]
+        lags = [*self.lags, self.lag_now, self.lag_seen]
         self.stores = max((len(of) for lag in lags for of in lag.values()), default=0)
         self.config["job.host-affinity.enabled"] = str(self.host_affinity).lower()
         if self.container_memory_mb is not None:
