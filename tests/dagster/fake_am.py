@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from samza_dagster.client.beside_stream import with_cluster
-from samza_dagster.client.job_view import view_of_stream
-from samza_dagster.client.views import JobView
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -20,6 +17,7 @@ from samza_dagster.model.naming import (
     group_of,
     is_standby,
 )
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
 from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
@@ -30,41 +28,14 @@ REPORTS_AFTER = 2
 COMMITS_AFTER = 1
 """Looks at its commits until its first one: SUCCEEDED means launched."""
 _FORCED = "Successfully issued a stop container request falling back to normal restart path"
-_METRICS = {"metrics.reporters": "snapshot", "metrics.reporter.snapshot.stream": "kafka.metrics"}
 
 
-def view(world: World) -> JobView:
-    """The job as its coordinator stream tells it now; each look is a while after the one before."""
+def look(world: World) -> None:
+    """Each look at the job is a while after the one before."""
     for pid, (host, looks) in list(world.unreported.items()):
         world.unreported[pid] = (host, looks - 1)
         if looks <= 0:
             del world.unreported[pid]
-    config = {
-        "app.run.id": world.deployment,
-        "job.host-affinity.enabled": str(world.host_affinity).lower(),
-        **(_METRICS if world.tells_lag else {}),
-    }
-    if world.container_memory_mb is not None:
-        config["cluster-manager.container.memory.mb"] = str(world.container_memory_mb)
-    late = world.unreported
-    told = view_of_stream(
-        "demo",
-        "1",
-        config=config,
-        task_containers={_task(pid): pid for pid in world.at},
-        task_modes={},
-        localities={pid: late[pid][0] if pid in late else host for pid, host in world.at.items()},
-        placed={pid: world.at[pid] for pid in late},
-        requests={u: r for u, r in world.requests.items() if world.is_waiting(u)},
-        responses={r.uuid: r for r in (*world.earlier, *(a[-1] for a in world.answers.values()))},
-        now_ms=world.now_ms,
-    )
-    return told if world.yarn is None else with_cluster(told, world.yarn)
-
-
-def _task(processor_id: str) -> str:
-    active, dash, replica = processor_id.partition("-")
-    return f"Standby-Partition {active}-{replica}" if dash else f"Partition {active}"
 
 
 def go_on(world: World, uuid: str) -> PlacementResponse | None:
@@ -102,15 +73,19 @@ def arrive(world: World, processor_id: str, host: str) -> None:
     world.unreported[processor_id] = (known, REPORTS_AFTER)
     world.starts[processor_id] = world.starts.get(processor_id, 0) + 1
     world.at[processor_id] = host
-    world.commits += 1  # its former process's last one, at its stop
-    world.last_commit[processor_id] = world.commits
+    world.last_commit[processor_id] = (
+        world.commits_end
+    )  # its former process's last one, at its stop
+    world.commits_end += 1
     world.work_after = max(world.work_after, COMMITS_AFTER)
 
 
 def replaced(world: World, deployment: str = "run-2") -> None:
     """A new attempt of the AM: it drops requests that wait, and knows nothing of those in flight."""
     world.deployment = deployment
-    world.dropped |= {uuid for uuid in world.requests if world.is_waiting(uuid)}
+    for uuid in [uuid for uuid in world.requests if world.is_waiting(uuid)]:
+        world.dropped.add(uuid)
+        world.store.remove(PLACEMENT_NAMESPACE, f"{uuid}.{REQUEST}")
 
 
 def _is_queued(world: World, processor_id: str) -> bool:

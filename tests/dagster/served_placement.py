@@ -13,18 +13,17 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from fake_placement import FakeClient, World
+from fake_placement import World
 from served_client import OP_ENDED
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.model import PlacementResponse
 from tests.rig.bounce_world import BounceWorld
 
 AnyWorld = World | BounceWorld
@@ -83,16 +82,6 @@ class Gate:
         self._opened.set()
 
 
-class _Session(FakeClient):
-    """What one connection does; the wait is the caller's, one answer at a time."""
-
-    def next_response(self, uuid: str, first: bool) -> PlacementResponse | None:
-        if first:
-            known = list(self.world.answers.get(uuid, []))
-            self._todo = known if uuid in self._wrote else known[-1:]
-        return self._todo.pop(0) if self._todo else self.world.go_on(uuid)
-
-
 class PlacementServer:
     """Serves the worlds of the rows on a socket file, a thread for each caller.
 
@@ -127,9 +116,10 @@ class PlacementServer:
             try:
                 row = connection.recv()
                 world = self.worlds[row]
-                client = world.client() if isinstance(world, BounceWorld) else _Session(world)
+                client = world.client()
                 while True:
-                    name, given, named = connection.recv()
+                    name, given, named, back = connection.recv()
+                    named |= {key: _calling(connection, key) for key in back}
                     connection.send(self._do(row, client, pid, name, given, named))
             except (EOFError, OSError):
                 return
@@ -186,6 +176,16 @@ class PlacementServer:
             except Exception as error:
                 self.faults.append(f"{row}: {name} {given}: {error!r}")
                 raise EOFError from error
+
+
+def _calling(connection: Connection, key: str) -> Callable[..., Any]:
+    """What the caller has given by that name: it is called in its own process."""
+
+    def call(*given: Any) -> Any:
+        connection.send(("call", (key, given)))
+        return connection.recv()
+
+    return call
 
 
 def _told(world: AnyWorld, name: str, given: tuple[Any, ...]) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
-from fake_placement import WORLDS, FakeClient, World
+from fake_placement import WORLDS, World
 from lookout import LOOKOUTS
 
 from samza_dagster import SamzaJobComponent
@@ -23,7 +23,7 @@ class Worlds(SamzaClientResource):
     def open_client(self) -> Any:
         if self.bootstrap_servers == "watched":
             return LOOKOUTS[self.job].client()
-        return FakeClient(WORLDS[self.job])
+        return WORLDS[self.job].client()
 
     def deployed_jobs(self) -> list[str]:
         return [*WORLDS, *LOOKOUTS]

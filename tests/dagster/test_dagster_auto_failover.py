@@ -7,7 +7,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import Killed
 from lookout import LOOKOUTS, FakeWatch, Lookout
 
 from samza_dagster.client import PlacementClient
@@ -19,6 +18,7 @@ from samza_dagster.orchestration.watch.reported import acknowledged, acknowledge
 from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.watch.stored import InstanceEvents
+from tests.rig.worker import Killed
 
 pytestmark = pytest.mark.dagster
 

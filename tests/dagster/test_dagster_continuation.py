@@ -174,7 +174,7 @@ def test_kafka_that_does_not_answer_skips_the_tick_and_keeps_the_cursor(
     """What was steady isn't forgotten by it; the gap decides."""
     world.lag_now = {"0-1": [90_000]}
     launch(instance)
-    world.is_away = True
+    world.away = True
     sensor = continuations_sensor(waiting_jobs("demo/1"))
     samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
     with dg.build_sensor_context(instance=instance, resources={"samza": samza}) as context:

@@ -76,7 +76,7 @@ def test_the_sensor_launches_it_once_for_an_incarnation(
         instance, resources={"samza": definitions.resources["samza"]}
     ) as context:
         (request,) = sensor.evaluate_tick(context).run_requests or ()
-    assert request.run_key == "0-0/"
+    assert request.run_key == f"0-0/{world.incarnation('0-0')}"
     assert request.run_config == CONFIG
 
 

@@ -12,7 +12,6 @@ import dagster as dg
 import pytest
 from drains import HOSTS, JOB, config, drain, on
 from fake_placement import (
-    FakeClient,
     Run,
     World,
 )
@@ -26,7 +25,6 @@ from samza_dagster.orchestration.plans.conditions import Met
 from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.waits.waiting import MET
-from tests.rig.bounce_world import earlier_restart
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
 
@@ -77,7 +75,7 @@ def test_at_most_so_many_at_once_and_never_two_of_a_group(
     world: World, run: Run, at_once: int
 ) -> None:
     """The requests that are open together."""
-    world.slow = True
+    world.status_s = 10
     assert drain(run, at_once=at_once).success
     assert world.busiest == at_once
     for together in world.together:
@@ -174,13 +172,13 @@ def test_a_drain_asks_nothing_where_samza_s_am_may_end_the_job_for_any_of_its_st
     world.coordinator = "samza"
     first = drain(run, cold=True, dry_run=True)
     assert "in a row" not in output_metadata(first, "plan_drain_host")["what"]
-    times = [world.now_ms - 10_000 * n for n in range(7, 0, -1)]
-    world.earlier = [earlier_restart("2", at, n) for n, at in enumerate(times)]
+    world.restarted_by_others("2", [world.now_ms - 10_000 * n for n in range(7, 0, -1)])
     text, _ = failure(drain(run, cold=True), "plan_drain_host")
     assert "2: place 2" in text
     assert "this would be stop 8 of 2 in a row" in text
     assert world.requests == {}
-    world.earlier = world.earlier[-4:]
+    for uuid in list(world.answers)[:-4]:
+        world.forget(uuid)
     dry = drain(run, cold=True, dry_run=True)
     assert "stop 5 of 2 in a row" in output_metadata(dry, "plan_drain_host")["what"]
 
@@ -222,7 +220,7 @@ def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby
         SimpleNamespace(run=ran, log=SimpleNamespace(info=lambda _, **__: None)),
     )
     limits = UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0)
-    runner = Runner(context, FakeClient(world), "drain_host", limits, now_ms=lambda: now_ms)
+    runner = Runner(context, world.client(), "drain_host", limits, now_ms=lambda: now_ms)
     world.lag_now["0-0"] = [90_000]
     steps = (UnitStep("warm", Kind.WAIT_WARM, "1-0"), UnitStep("move", Kind.PLACE, "1", "host-3"))
     known = tuple(replace(step, processor=step.processor.replace("1", "0")) for step in steps)

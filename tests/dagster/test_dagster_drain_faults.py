@@ -12,7 +12,6 @@ from fake_placement import (
     EXPIRED,
     NOT_STARTED,
     SUCCEEDED,
-    FakeClient,
     Run,
     World,
     fake_drain,
@@ -20,9 +19,10 @@ from fake_placement import (
 from run_results import failure
 from test_dagster_reexecution import execute, from_failure
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
-from samza_dagster.orchestration.operations import loop
+from samza_dagster.orchestration.operations import loop, runner
 from samza_dagster.orchestration.operations.control import RunControl
 from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.runner import Runner
@@ -52,9 +52,10 @@ def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
 
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
-    world: World, run: Run, fate: str
+    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, fate: str
 ) -> None:
     """The warm-up takes too long: the failure says what is left."""
+    monkeypatch.setattr(runner, "LAG_EVERY_MS", 100)
     world.lag_now = {**world.lag_now, "1-1": [50_000]}
     result = drain(run, catch_up_timeout_s=1, if_it_fails=fate)
     text, metadata = failure(result, "drain")
@@ -115,15 +116,15 @@ def test_a_view_that_lags_behind_an_answer_is_waited_for(
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answer and state are in two topics: a refusal right after a step is looked at again."""
-    ask, refused = FakeClient._ask, list[str]()
+    place, refused = PlacementClient.place, list[str]()
 
-    def refuse_once(client: FakeClient, kind: str, processor: str, *rest: Any, **more: Any) -> Any:
+    def refuse_once(client: PlacementClient, processor: str, destination: str, **more: Any) -> Any:
         if processor == "0" and not refused:
             refused.append(processor)
             raise Refused("same host", seen="0-0 is on host-2")
-        return ask(client, kind, processor, *rest, **more)
+        return place(client, processor, destination, **more)
 
-    monkeypatch.setattr(FakeClient, "_ask", refuse_once)
+    monkeypatch.setattr(PlacementClient, "place", refuse_once)
     assert drain(run).success
     assert refused == ["0"]
 
@@ -144,11 +145,12 @@ def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_befo
     short = config(verify_timeout_s=1)
     done, first = execute(instance, job=fake_drain, config=short)
     assert not done
-    moved_at, world.commits, world.processes = world.commits, world.commits + 50, True
+    moved_at = world.commits_end
+    world.commits_end += 50
     asked: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            FakeClient,
+            PlacementClient,
             "processing",
             lambda _, p, since: asked.append(since) or ProcessorProgress(p, since, True, (), since),
         )
@@ -163,17 +165,17 @@ def test_a_look_takes_no_longer_at_many_requests_than_at_one(
     """Each was waited for: an order to pause sixty-four was heard after sixteen seconds."""
     waited: list[float] = []
 
-    def silent(_: FakeClient, uuid: str, *, timeout_s: float, **__: object) -> None:
+    def silent(_: PlacementClient, uuid: str, *, timeout_s: float, **__: object) -> None:
         waited.append(timeout_s)
         raise DeadlineExceeded(f"the outcome of {uuid}", seen="nobody answers")
 
-    monkeypatch.setattr(FakeClient, "wait", silent)
-    monkeypatch.setattr(FakeClient, "response", lambda *_: None)
+    monkeypatch.setattr(PlacementClient, "wait", silent)
+    monkeypatch.setattr(PlacementClient, "response", lambda *_: None)
     ran = SimpleNamespace(run_id="r", tags={}, parent_run_id=None, root_run_id=None)
     log = SimpleNamespace(info=lambda _, **__: None, warning=lambda _: None)
     runner = Runner(
         cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
-        FakeClient(world),
+        world.client(),
         "drain_host",
         UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0),
         control=cast(

@@ -9,18 +9,17 @@ from fake_placement import (
     BAD_REQUEST,
     EXPIRED,
     NOT_STARTED,
-    FakeClient,
     Run,
     World,
     too_late,
 )
 from run_results import asks, failure, output_metadata
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.views import HostView
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.requests.step_request import request_uuid
-from tests.rig.bounce_world import earlier_restart
 
 pytestmark = pytest.mark.dagster
 JOBS = [
@@ -75,9 +74,9 @@ def test_under_samza_s_am_the_standby_leaves_by_a_request_of_its_own(
 def stopped_of_late(world: World, processor: str, times: int) -> None:
     """By whomever; Samza's AM counts them."""
     world.coordinator = "samza"
-    world.earlier = [
-        earlier_restart(processor, world.now_ms - 10_000 * (times - n), n) for n in range(times)
-    ]
+    for uuid in list(world.answers):
+        world.forget(uuid)
+    world.restarted_by_others(processor, (world.now_ms - 10_000 * n for n in range(times, 0, -1)))
 
 
 def test_a_move_that_would_be_half_done_by_the_stops_that_samza_s_am_counts_asks_nothing(
@@ -203,13 +202,13 @@ def test_one_that_somebody_else_has_moved_before_it_processes_isnt_where_it_was_
     world: World, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit that is seen is of the container of the other move, and the run named its own host."""
-    looked = FakeClient.processing
+    looked = PlacementClient.processing
 
-    def moved_meanwhile(self: FakeClient, processor_id: str, since: int) -> ProcessorProgress:
+    def moved_meanwhile(self: PlacementClient, processor_id: str, since: int) -> ProcessorProgress:
         world.at[processor_id] = "host-4"
         return looked(self, processor_id, since)
 
-    monkeypatch.setattr(FakeClient, "processing", moved_meanwhile)
+    monkeypatch.setattr(PlacementClient, "processing", moved_meanwhile)
     result = run("move_container", processor="0", destination="host-2")
     text, _ = failure(result, "verify_placement")
     assert "runs on host-2" in text

@@ -12,7 +12,6 @@ from fake_bounce import metadata as bounce_metadata
 from fake_placement import (
     FAILED,
     SUCCEEDED,
-    FakeClient,
     Run,
     World,
     fake_move_container,
@@ -21,6 +20,7 @@ from judged_runs import AS_BEFORE, drained_world
 from run_results import failure, output_metadata
 from test_dagster_reexecution import CONTAINER, execute, from_failure
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import ProcessorView
 from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
 from samza_dagster.placement import texts
@@ -225,7 +225,7 @@ def test_what_an_am_cant_do_is_refused_before_anything_is_written(
 ) -> None:
     """With what does the same there, be its lag told or not."""
     asked, instead = REFUSED[job]
-    for world.tells_lag in (True, False):
+    for world.report_every_s in (60, None):
         result = run(job, **asked)
         text = failure(result, f"plan_{job}")[0]
         assert instead in text
@@ -251,7 +251,8 @@ def test_a_run_whose_destination_dies_between_stop_and_start_says_so_at_once(
             world.yarn = yarn()
         return response
 
-    world.yarn, world.ends = yarn(), [(FAILED, texts.start_failed("host-2", "host-1"))]
+    world.yarn, world.status_s = yarn(), 5
+    world.ends = [(FAILED, texts.start_failed("host-2", "host-1"))]
     monkeypatch.setattr(World, "go_on", go_on)
     result = run(job, **ASKED[job])
     assert not result.success
@@ -291,17 +292,17 @@ def test_a_drain_whose_am_is_replaced_ends_with_its_name_and_the_next_one_goes_o
     world: World, run: Run
 ) -> None:
     """A request that nobody took is gone with the AM that it was written for."""
-    real, full = FakeClient.wait, drained_world()
+    real, full = PlacementClient.wait, drained_world()
     world.at, world.lag_now = full.at, full.lag_now
 
-    def wait(client: FakeClient, uuid: str, **more: Any) -> Any:
+    def wait(client: PlacementClient, uuid: str, **more: Any) -> Any:
         if world.deployment == "run-1" and len(world.requests) == 2:
             fake_am.replaced(world)
         return real(client, uuid, **more)
 
     config = {"host": "host-1", "cold": True, "steady_s": 0}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FakeClient, "wait", wait)
+        patched.setattr(PlacementClient, "wait", wait)
         result = run("drain_host", **config)
     assert "over: deployment run-1 ended; run-2 runs" in failure(result, "drain")[0]
     assert run("drain_host", **config).success

@@ -11,8 +11,6 @@ import pytest
 from fake_placement import (
     EXPIRED,
     NOT_STARTED,
-    FakeClient,
-    Killed,
     World,
     fake_cancel_waiting,
     fake_job,
@@ -22,11 +20,12 @@ from run_results import output_metadata
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import launch, tick
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.plan import Plan
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import PlacementResponse
 from samza_dagster.placement import texts
-from tests.rig.bounce_world import earlier_restart
+from tests.rig.worker import Killed
 
 pytestmark = pytest.mark.dagster
 JOB = "reconcile"
@@ -64,7 +63,7 @@ def test_a_pin_is_brought_about_one_at_a_time_in_a_group(
     world: World, instance: dg.DagsterInstance
 ) -> None:
     """Whoever is in the way leaves first; the other group goes beside it."""
-    world.slow = True
+    world.status_s = 10
     result = reconcile(instance, wanted={"0": "host-3", "1": "host-1"}, at_once=4)
     assert result.success
     assert (world.at["0"], world.at["1"]) == ("host-3", "host-1")
@@ -230,8 +229,7 @@ def test_a_group_for_which_samza_s_am_may_end_the_job_is_left_out_and_the_others
     """What it would take together counts; the run fails in the end with why."""
     world.coordinator = "samza"
     world.at = {"0": "host-1", "0-0": "host-1", "1": "host-2", "1-0": "host-2"}
-    times = [world.now_ms - 10_000 * n for n in range(7, 0, -1)]
-    world.earlier = [earlier_restart("0-0", at, n) for n, at in enumerate(times)]
+    world.restarted_by_others("0-0", [world.now_ms - 10_000 * n for n in range(7, 0, -1)])
     text = failed_text(reconcile(instance), "carry_out_reconcile")
     assert "this would be stop 8 of 0-0 in a row" in text
     assert [p for p, _ in world.asked] == ["1-0"]
@@ -279,13 +277,13 @@ def test_a_group_that_is_refused_is_told_and_the_others_go_on(
 ) -> None:
     """The run fails in the end, with the refusal; a dry run shows it."""
     world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
-    real = FakeClient.plan
+    real = PlacementClient.plan
 
-    def plan(client: FakeClient, processor_id: str, destination: str, **more: Any) -> Plan:
+    def plan(client: PlacementClient, processor_id: str, destination: str, **more: Any) -> Plan:
         made = real(client, processor_id, destination, **more)
         return replace(made, refusal="never") if processor_id == "0-0" else made
 
-    monkeypatch.setattr(FakeClient, "plan", plan)
+    monkeypatch.setattr(PlacementClient, "plan", plan)
     shown = reconcile(instance, dry_run=True)
     assert "- 0-0: never" in shown.output_for_node("plan_reconcile", "preview")
     text = failed_text(reconcile(instance), "carry_out_reconcile")

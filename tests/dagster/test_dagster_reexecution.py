@@ -12,7 +12,6 @@ from fake_placement import (
     HOLD_EXPIRED,
     NOT_STARTED,
     SUCCEEDED,
-    Killed,
     World,
     fake_move_container,
     fake_move_with_standby,
@@ -21,6 +20,7 @@ from fake_placement import (
 from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
+from tests.rig.worker import Killed
 
 pytestmark = pytest.mark.dagster
 

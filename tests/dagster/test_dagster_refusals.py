@@ -9,8 +9,9 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster import serialize_value
-from fake_placement import WORLDS, FakeClient, World, fake_job
+from fake_placement import WORLDS, World, fake_job
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.plan import Plan
 from samza_dagster.client.views import HostView
 
@@ -94,15 +95,15 @@ def test_what_is_refused_only_when_it_is_asked_is_explained_as_well(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan was legal, the job has changed since."""
-    real = FakeClient.plan
+    real = PlacementClient.plan
     world = World.demo()
 
-    def plan(client: FakeClient, processor_id: str, destination: str, **more: Any) -> Plan:
+    def plan(client: PlacementClient, processor_id: str, destination: str, **more: Any) -> Plan:
         made = real(client, processor_id, destination, **more)
         world.hosts["host-4"] = replace(world.hosts["host-4"], state="lost")
         return made
 
-    monkeypatch.setattr(FakeClient, "plan", plan)
+    monkeypatch.setattr(PlacementClient, "plan", plan)
     rows = refused(
         instance, "move_container", world, "reserve", processor="0", destination="host-4"
     )

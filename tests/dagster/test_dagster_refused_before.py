@@ -79,7 +79,7 @@ def test_a_standby_whose_lag_nobody_will_ever_tell_isnt_started(
 ) -> None:
     """It would be waited for until the time is up."""
     world = World.demo()
-    world.tells_lag = False
+    world.report_every_s = None
     told = refused(instance, job, world, processor="0", destination="host-4")
     assert "no metrics reporter" in told["seen"]
     assert "metrics.reporters" in told["fix"]

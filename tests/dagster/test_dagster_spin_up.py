@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from fake_placement import EXPIRED, FakeClient, Run, World
+from fake_placement import EXPIRED, Run, World
 from run_results import failure, output_metadata
 
 from samza_dagster.errors import ActionFailed
@@ -26,9 +26,7 @@ def watched(world: World, bounds: CatchUp) -> tuple[WarmUp, list[int | None]]:
 
     world.at["0-1"] = "host-4"
     watch, samples = WarmUp.of("0-1", bounds), list[tuple[int, int | None]]()
-    assert look_until_warm(
-        FakeClient(world), watch, samples, sleep=sleep, now_ms=lambda: world.now_ms
-    )
+    assert look_until_warm(world.client(), watch, samples, sleep=sleep, now_ms=lambda: world.now_ms)
     return watch, [records for _, records in samples]
 
 

@@ -138,7 +138,7 @@ def test_an_aborted_drain_gives_back_what_was_only_reserved_and_can_be_resumed(
     world: World, instance: dg.DagsterInstance
 ) -> None:
     """The run fails and says what is left."""
-    world.slow = True
+    world.status_s = 10
     when_asked(world, 2, order(instance, ABORT))
     first = launch(instance)
     assert "it was aborted; not begun or left waiting: 2, 1" in failure(first, "drain")
@@ -146,7 +146,7 @@ def test_an_aborted_drain_gives_back_what_was_only_reserved_and_can_be_resumed(
     (held,) = world.cancelled
     assert world.requests[held].processor_id == "0-0"
     assert on(world) == ["0", "1", "2"]
-    world.slow = False
+    world.status_s = 0
     assert resumed(instance, first.run_id).success
     assert on(world) == []
 
@@ -182,7 +182,7 @@ def test_a_reconciliation_is_paused_and_resumed(world: World, instance: dg.Dagst
 
 def test_a_reconciliation_is_aborted(world: World, instance: dg.DagsterInstance) -> None:
     """What was asked ends, and nothing more is asked."""
-    world.slow = True
+    world.status_s = 10
     when_asked(world, 1, order(instance, ABORT))
     first = launch(instance, RECONCILE, wanted={"2": "host-3", "3": "host-4"})
     assert "it was aborted" in failure(first, "carry_out_reconcile")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import dagster as dg
 import pytest
-from fake_placement import FakeClient, World
+from fake_placement import World
 
 from samza_dagster.orchestration.moves.spun_up import SPINS_UP, SPUN_UP, YES, note_spin_up
 from samza_dagster.orchestration.operations.ops import FAILED_GROUPS, note_failed_groups
@@ -50,7 +50,7 @@ def is_left_over(world: World, instance: dg.DagsterInstance, number: int) -> boo
     """Whether the standby that the request of this number has started counts as left over."""
     world.at["0-1"], world.extra = "host-4", {"0-1"}
     world.origins = {"0-1": uuid_of(number)}
-    client = FakeClient(world)
+    client = world.client()
     return left_over(instance, client, client.view(), "demo/1").standbys == {"0-1"}
 
 

@@ -11,7 +11,7 @@ import time
 import dagster as dg
 import fake_bounce
 import pytest
-from fake_placement import FakeClient, World, fake_job
+from fake_placement import World, fake_job
 from waiting_runs import VIA, launch, requested, tags, tick
 
 from samza_dagster.orchestration.bounce import alone
@@ -129,7 +129,7 @@ def test_a_standby_is_left_over_though_a_run_of_its_chain_was_never_submitted(
     (request,) = requested(tick(instance))
     asked_for(instance, request, fake_job(VIA))
     instance.add_run_tags(first.run_id, {CANCELLED: "by hand"})
-    client = FakeClient(world)
+    client = world.client()
     assert left_over(instance, client, client.view(), "demo/1").standbys == frozenset()
     in_two_minutes(monkeypatch)
     assert left_over(instance, client, client.view(), "demo/1").standbys == {"0-1"}

@@ -10,7 +10,6 @@ from fake_placement import (
     EXPIRED,
     NOT_STARTED,
     SUCCEEDED,
-    Killed,
     Run,
     World,
     fake_move_via,
@@ -20,6 +19,7 @@ from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
+from tests.rig.worker import Killed
 
 pytestmark = pytest.mark.dagster
 JOB = "move_via_new_standby"
