@@ -19,14 +19,14 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from fake_placement import World
 from served_client import OP_ENDED
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import SamzaDagsterError
 from tests.rig.bounce_world import BounceWorld
+from tests.rig.stepped_job import SteppedJob
 
-AnyWorld = World | BounceWorld
+AnyWorld = SteppedJob | BounceWorld
 _PEER = struct.Struct("3i")
 
 
@@ -151,7 +151,9 @@ class PlacementServer:
         try:
             gate.hold(pid)
         finally:
-            if gate.goes_on and isinstance(world, World):  # the other kind goes on with the clock
+            if gate.goes_on and isinstance(
+                world, SteppedJob
+            ):  # the other kind goes on with the clock
                 with self._lock:
                     _go_on_alone(world)
 
@@ -196,11 +198,11 @@ def _told(world: AnyWorld, name: str, given: tuple[Any, ...]) -> str:
     if about not in world.requests:
         return f"{name} {about}".strip()
     request = world.requests[about]
-    processor = request.processor_id if isinstance(world, World) else request.processor
+    processor = request.processor_id if isinstance(world, SteppedJob) else request.processor
     return f"{name} {processor}"
 
 
-def _go_on_alone(world: World) -> None:
+def _go_on_alone(world: SteppedJob) -> None:
     """The coordinator needs nobody to wait for it: only a commit does it wait for."""
     for uuid in world.requests:
         while not (world.answers.get(uuid) and world.answers[uuid][-1].status_code.is_terminal):

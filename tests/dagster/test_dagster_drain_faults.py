@@ -8,14 +8,7 @@ from typing import Any, cast
 import dagster as dg
 import pytest
 from drains import DONE, config, drain, on
-from fake_placement import (
-    EXPIRED,
-    NOT_STARTED,
-    SUCCEEDED,
-    Run,
-    World,
-    fake_drain,
-)
+from placement_runs import Run
 from run_results import failure
 from test_dagster_reexecution import execute, from_failure
 
@@ -30,19 +23,20 @@ from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
+from tests.rig.stepped_job import EXPIRED, NOT_STARTED, SUCCEEDED, SteppedJob
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
 
 
 def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The first that fails is the last that is begun; its second attempt is a re-execution's."""
     world.ends = [DONE, DONE, NOT_STARTED]
-    done, first = execute(instance, job=fake_drain, config=config())
+    done, first = execute(instance, job="drain_host", config=config())
     assert not done
     assert on(world) == ["0", "1", "2"]
-    assert from_failure(instance, first, fake_drain, config())
+    assert from_failure(instance, first, "drain_host", config())
     assert on(world) == []
     failed, again = (request_uuid(first, "drain_host/host-1/0/move", n) for n in (0, 1))
     assert failed in world.requests
@@ -52,7 +46,7 @@ def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
 
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, fate: str
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch, fate: str
 ) -> None:
     """The warm-up takes too long: the failure says what is left."""
     monkeypatch.setattr(runner, "LAG_EVERY_MS", 100)
@@ -65,7 +59,7 @@ def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
     assert ("is kept" if fate == "keep" else "removed again") in metadata["extra_standbys"]
 
 
-def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: World, run: Run) -> None:
+def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: SteppedJob, run: Run) -> None:
     """What was asked is cancelled; nothing else begins."""
     world.breaks = {texts.RESOURCES_REQUESTED: dg.DagsterExecutionInterruptedError()}
     result = drain(run)
@@ -76,7 +70,7 @@ def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: World, run: 
 
 
 def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """The map as it is now is the only thing that isn't known."""
     world.ends, world.away_at = [EXPIRED], EXPIRED[1]
@@ -89,7 +83,7 @@ def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(
 
 @pytest.mark.parametrize("where", ["wait", "lag", "commits", texts.STOP_IN_PROGRESS])
 def test_a_broker_that_is_away_for_a_moment_ends_no_drain(
-    world: World, run: Run, where: str
+    world: SteppedJob, run: Run, where: str
 ) -> None:
     """What couldn't be read is read again, and nobody is asked twice."""
     world.breaks = {where: Unreachable("Kafka", seen="no broker answers")}
@@ -101,7 +95,7 @@ def test_a_broker_that_is_away_for_a_moment_ends_no_drain(
 
 
 def test_a_broker_that_stays_away_ends_the_drain_and_what_became_of_each_is_told(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Once nobody has answered for `timeout_s`."""
     world.ends, world.away_at = [DONE, (SUCCEEDED, "away")], "away"
@@ -113,7 +107,7 @@ def test_a_broker_that_stays_away_ends_the_drain_and_what_became_of_each_is_told
 
 
 def test_a_view_that_lags_behind_an_answer_is_waited_for(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answer and state are in two topics: a refusal right after a step is looked at again."""
     place, refused = PlacementClient.place, list[str]()
@@ -129,7 +123,7 @@ def test_a_view_that_lags_behind_an_answer_is_waited_for(
     assert refused == ["0"]
 
 
-def test_an_active_that_does_not_process_stops_the_drain(world: World, run: Run) -> None:
+def test_an_active_that_does_not_process_stops_the_drain(world: SteppedJob, run: Run) -> None:
     """Its move went well; the next one isn't begun."""
     world.processes = False
     text, _ = failure(drain(run, verify_timeout_s=1), "drain")
@@ -138,12 +132,12 @@ def test_an_active_that_does_not_process_stops_the_drain(world: World, run: Run)
 
 
 def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_before(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Where commits ended at the move is kept: the input may have been idle ever since."""
     world.processes = False
     short = config(verify_timeout_s=1)
-    done, first = execute(instance, job=fake_drain, config=short)
+    done, first = execute(instance, job="drain_host", config=short)
     assert not done
     moved_at = world.commits_end
     world.commits_end += 50
@@ -154,13 +148,13 @@ def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_befo
             "processing",
             lambda _, p, since: asked.append(since) or ProcessorProgress(p, since, True, (), since),
         )
-        assert from_failure(instance, first, fake_drain, short)
+        assert from_failure(instance, first, "drain_host", short)
     assert asked[0] == moved_at
     assert set(asked[1:]) == {moved_at + 50}
 
 
 def test_a_look_takes_no_longer_at_many_requests_than_at_one(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each was waited for: an order to pause sixty-four was heard after sixteen seconds."""
     waited: list[float] = []
@@ -192,16 +186,16 @@ def test_a_look_takes_no_longer_at_many_requests_than_at_one(
 
 
 def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """What is asked of the second one is asked anew, though it has the id of the first."""
     world.lag_now["1-1"] = [50_000]
     asked = config(catch_up_timeout_s=1, if_it_fails="remove")
-    done, first = execute(instance, job=fake_drain, config=asked)
+    done, first = execute(instance, job="drain_host", config=asked)
     assert not done
     assert "1-1" not in world.at
     world.lag_now["1-1"] = [9]
-    assert from_failure(instance, first, fake_drain, asked)
+    assert from_failure(instance, first, "drain_host", asked)
     assert on(world) == []
     assert [
         kind for kind, (p, _) in zip(world.kinds.values(), world.asked, strict=True) if p[0] == "1"
@@ -212,15 +206,15 @@ def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(
 
 
 def test_a_drain_older_than_its_answers_asks_for_nothing_that_is_so(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The last move failed; all that came before it is done, and its answers are cleaned up."""
     world.ends = [DONE] * 6 + [NOT_STARTED]
-    done, first = execute(instance, job=fake_drain, config=config())
+    done, first = execute(instance, job="drain_host", config=config())
     assert not done
     assert on(world) == ["1"]
     world.clean_up()
     known = len(world.requests)
-    assert from_failure(instance, first, fake_drain, config())
+    assert from_failure(instance, first, "drain_host", config())
     assert on(world) == []
     assert list(world.kinds.values())[known:] == ["start-standby", "stop-standby", "place"]

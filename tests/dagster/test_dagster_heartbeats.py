@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
-from fake_placement import Run, World
+from placement_runs import Run
 from test_dagster_holds import log_of
 
 from samza_dagster.orchestration.requests import heartbeat
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 MOVE = {"processor": "0", "destination": "host-2"}
@@ -24,7 +25,7 @@ def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.longdagster
 def test_a_move_tells_status_restore_and_time_left(
-    world: World, instance: dg.DagsterInstance, run: Run
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """While it reserves, stops, starts, and until it processes: an active that restores tells no lag."""
     world.status_s, world.dying_for, world.processes = 10, 3, False
@@ -46,7 +47,7 @@ def test_a_move_tells_status_restore_and_time_left(
 
 
 def test_a_standby_that_leaves_is_told_of(
-    world: World, instance: dg.DagsterInstance, run: Run
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """The extra standby of a move that gives its place to the active."""
     world.status_s = 10
@@ -61,7 +62,7 @@ def test_a_standby_that_leaves_is_told_of(
 
 @pytest.mark.longdagster
 def test_the_units_of_a_drain_are_told_of(
-    world: World, instance: dg.DagsterInstance, run: Run
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """Its request, and that its container doesn't process yet."""
     world.status_s, world.processes = 10, False

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import dagster as dg
 import pytest
-from fake_bounce import bounce, log_of, metadata, tags_of
+from bounce_runs import bounce, log_of, metadata, tags_of
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable

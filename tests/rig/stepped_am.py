@@ -1,4 +1,4 @@
-"""How a `World` answers and looks where Samza's own AM coordinates: as a real one was recorded.
+"""How a `SteppedJob` answers and looks where Samza's own AM coordinates: as a real one was recorded.
 
 It is shown by the client's own reading of the coordinator stream, so it tells no more than that
 does: no execution ids, no phase, no host but those that containers reported or that took one. The
@@ -21,7 +21,7 @@ from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
 from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
-    from fake_world import World
+    from tests.rig.stepped_job import SteppedJob
 
 REPORTS_AFTER = 2
 """Looks at the job from a SUCCEEDED until the container has written its host: 2 to 6 s."""
@@ -30,7 +30,7 @@ COMMITS_AFTER = 1
 _FORCED = "Successfully issued a stop container request falling back to normal restart path"
 
 
-def look(world: World) -> None:
+def look(world: SteppedJob) -> None:
     """Each look at the job is a while after the one before."""
     for pid, (host, looks) in list(world.unreported.items()):
         world.unreported[pid] = (host, looks - 1)
@@ -38,7 +38,7 @@ def look(world: World) -> None:
             del world.unreported[pid]
 
 
-def go_on(world: World, uuid: str) -> PlacementResponse | None:
+def go_on(world: SteppedJob, uuid: str) -> PlacementResponse | None:
     """The AM's next status of a request; None while it is another deployment's, or queued."""
     request, done = world.requests[uuid], world.answers.get(uuid, [])
     pid, asked = request.processor_id, request.destination_host
@@ -67,7 +67,7 @@ def go_on(world: World, uuid: str) -> PlacementResponse | None:
     return world.answer(uuid, StatusCode.SUCCEEDED, texts.started(host))
 
 
-def arrive(world: World, processor_id: str, host: str) -> None:
+def arrive(world: SteppedJob, processor_id: str, host: str) -> None:
     """It was launched there. It writes its host, and commits, only later."""
     known = world.unreported.get(processor_id, (world.at[processor_id], 0))[0]
     world.unreported[processor_id] = (known, REPORTS_AFTER)
@@ -80,7 +80,7 @@ def arrive(world: World, processor_id: str, host: str) -> None:
     world.work_after = max(world.work_after, COMMITS_AFTER)
 
 
-def replaced(world: World, deployment: str = "run-2") -> None:
+def replaced(world: SteppedJob, deployment: str = "run-2") -> None:
     """A new attempt of the AM: it drops requests that wait, and knows nothing of those in flight."""
     world.deployment = deployment
     for uuid in [uuid for uuid in world.requests if world.is_waiting(uuid)]:
@@ -88,7 +88,7 @@ def replaced(world: World, deployment: str = "run-2") -> None:
         world.store.remove(PLACEMENT_NAMESPACE, f"{uuid}.{REQUEST}")
 
 
-def _is_queued(world: World, processor_id: str) -> bool:
+def _is_queued(world: SteppedJob, processor_id: str) -> bool:
     """As Samza orders them: an active after its standbys, a standby after its active alone."""
     busy = {
         world.requests[uuid].processor_id
@@ -101,7 +101,7 @@ def _is_queued(world: World, processor_id: str) -> bool:
     return processor_id in {group_of(one) for one in busy}
 
 
-def _may_be_on(world: World, processor_id: str, host: str) -> bool:
+def _may_be_on(world: SteppedJob, processor_id: str, host: str) -> bool:
     group = group_of(processor_id)
     return host not in {
         at for pid, at in world.at.items() if pid != processor_id and group_of(pid) == group

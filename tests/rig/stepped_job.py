@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, cast
-
-import fake_am
+from typing import Any
 
 from samza_dagster.client import PlacementClient
-from samza_dagster.client.responses import terminal
 from samza_dagster.client.views import HostView
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import (
@@ -22,9 +19,11 @@ from samza_dagster.model.naming import LAST_SEEN, is_standby
 from samza_dagster.model.own_requests import OwnRequest, RequestKind
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import Limits, Stage
+from tests.rig import stepped_am
 from tests.rig.played_job import BEGIN_MS, PlayedJob
 from tests.rig.played_topics import commit
-from tests.rig.worker import Calls, Worker
+from tests.rig.stepped_client import SteppedClient
+from tests.rig.worker import Calls
 
 RESERVING = (StatusCode.IN_PROGRESS, texts.RESOURCES_REQUESTED)
 STANDBY_STOPPING = (StatusCode.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS)
@@ -41,15 +40,14 @@ STAGES = {
 }
 _BREAKS = {"lag": "lag", "standby_origins": "audit", "checkpoints_end": "commits"}
 """Calls → the break that may happen in their place."""
-_FOR_EVER_S = 1e6
 
 
 @dataclass(eq=False)
-class World(PlayedJob):
+class SteppedJob(PlayedJob):
     """Containers on hosts, and what the coordinator will answer to the next requests.
 
     Of a request that is waited for it goes on by one status each time that the one before was
-    taken. Under Samza's own AM (`coordinator`) it is as `fake_am` says: hosts are then those that containers
+    taken. Under Samza's own AM (`coordinator`) it is as `stepped_am` says: hosts are then those that containers
     are on or were, and `any_host` is what the AM takes for ANY_HOST.
 
     `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is
@@ -74,7 +72,6 @@ class World(PlayedJob):
     released: dict[str, str] = field(default_factory=dict)
     opened: int = 0
     closed: int = 0
-    prepared: int = 0
     commits_end: int = 41
     since: int | None = None
     dying_for: int = 0
@@ -103,7 +100,7 @@ class World(PlayedJob):
         self.calls = Calls(before=self._before)
 
     @classmethod
-    def demo(cls) -> World:
+    def demo(cls) -> SteppedJob:
         """The demo job: actives on host-1 and host-2, standbys on host-3 and host-4."""
         free = {"host-1": 500, "host-2": 900, "host-3": 500, "host-4": 700}
         return cls(
@@ -114,16 +111,14 @@ class World(PlayedJob):
     def client(self) -> PlacementClient:
         """A worker's, which may be killed at any call."""
         self.opened += 1
-        return cast("PlacementClient", _Client(super().client(), self))
+        return SteppedClient.of(super().client(), self)
 
     # What clients do.
 
     def _before(self, name: str, given: tuple[Any, ...]) -> None:
         if name in _BREAKS:
             self.breaks_at(_BREAKS[name])
-        if name == "prepare":
-            self.prepared += 1
-        elif name == "lag":
+        if name == "lag":
             self.looks += 1
             self.lag_seen = self.lags.pop(0) if self.lags else self.lag_now
         elif name == "processing":
@@ -132,7 +127,7 @@ class World(PlayedJob):
             if self.processes and self.work_after < 0:
                 self._commit(processor)
         elif name in ("view", "plan", "place"):
-            fake_am.look(self)
+            stepped_am.look(self)
 
     def breaks_at(self, where: str) -> None:
         """What is to happen there happens."""
@@ -304,7 +299,7 @@ class World(PlayedJob):
     def go_on(self, uuid: str) -> PlacementResponse | None:
         """The coordinator's next status of a request; None while it waits for a commit."""
         if self.coordinator == "samza":
-            return fake_am.go_on(self, uuid)
+            return stepped_am.go_on(self, uuid)
         request = self.requests[uuid]
         host, done = request.destination_host, self.answers.get(uuid, [])
         end = self.ends[0] if self.ends else (SUCCEEDED, f"started on {host}")
@@ -369,69 +364,3 @@ class World(PlayedJob):
             host = self.left
         if host != LAST_SEEN:
             self.at[processor_id] = host
-
-
-@dataclass
-class Wait:
-    """A client waits for a request; `untaken` statuses of it were given and not yet taken."""
-
-    world: World
-    uuid: str
-    untaken: int
-
-    def goes_on(self) -> float:
-        """After a look the next status of it comes, once the one before is taken.
-
-        Returns the seconds that it takes: for ever where there will be none.
-        """
-        world = self.world
-        if self.untaken:
-            return 0.0
-        world.breaks_at("wait")
-        if self.uuid in world.forgotten or world.go_on(self.uuid) is None:
-            return _FOR_EVER_S
-        self.untaken += 1
-        return world.status_s
-
-    def taken(
-        self, response: PlacementResponse, until: Callable[[PlacementResponse], bool]
-    ) -> bool:
-        """Whether it is the one that was waited for."""
-        world, said = self.world, response.response_message
-        self.untaken = max(0, self.untaken - 1)
-        if said.startswith("Reserved"):
-            world.breaks_at("held")
-        if terminal(response):
-            world.goes_away(said)
-        if until(response):
-            return True
-        world.breaks_at(said)
-        return False
-
-
-class _Client(Worker):
-    """Tells the world which request is waited for, and what of it was taken."""
-
-    def __init__(self, client: PlacementClient, world: World) -> None:
-        super().__init__(client, world.calls)
-        self._world = world
-
-    def close(self) -> None:
-        super().close()
-        self._world.closed += 1
-
-    def wait(
-        self,
-        uuid: str,
-        until: Callable[[PlacementResponse], bool] = terminal,
-        on_look: Callable[[float], object] = lambda _: None,
-        **named: Any,
-    ) -> PlacementResponse:
-        given = len(self._world.answers.get(uuid, ()))
-        wait = Wait(self._world, uuid, given if self._client.wrote(uuid) else min(1, given))
-
-        def look(left_s: float) -> None:
-            on_look(left_s)
-            self._world.pass_by(wait.goes_on())
-
-        return self._call("wait", uuid, until=lambda r: wait.taken(r, until), on_look=look, **named)
