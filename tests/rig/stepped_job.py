@@ -118,7 +118,7 @@ class SteppedJob(PlayedJob):
     def _before(self, name: str, given: tuple[Any, ...]) -> None:
         if name in _BREAKS:
             self.breaks_at(_BREAKS[name])
-        if name == "lag":
+        if name in ("lag", "standbys_now"):
             self.looks += 1
             self.lag_seen = self.lags.pop(0) if self.lags else self.lag_now
         elif name == "processing":
