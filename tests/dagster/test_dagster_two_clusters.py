@@ -11,7 +11,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from click.testing import CliRunner
-from lookout import LOOKOUTS, FakeWatch, Lookout
+from lookout import LOOKOUTS, Lookout, LookoutSamza
 from placement_runs import WORLDS, SteppedSamza
 
 from samza_dagster import SamzaJobComponent
@@ -36,12 +36,12 @@ class Placed(SamzaJobComponent):
     """The component over the world of its `bootstrap_servers`."""
 
     def build_resources(self) -> dict[str, Any]:
-        fake = SteppedSamza(
+        samza = SteppedSamza(
             bootstrap_servers=self.bootstrap_servers,
             job_name=str(self.app_name),
             prefix=self.prefix,
         )
-        return {**super().build_resources(), "samza": fake}
+        return {**super().build_resources(), "samza": samza}
 
 
 def placed(cluster: str, prefix: str) -> dg.Definitions:
@@ -272,7 +272,9 @@ class Watched:
         self.instance, self.prefix = instance, prefix
         self.world = LOOKOUTS[prefix or "plain"] = Lookout()
         self.cursor: str | None = None
-        self.samza = FakeWatch(bootstrap_servers=prefix or "plain", job_name="demo", prefix=prefix)
+        self.samza = LookoutSamza(
+            bootstrap_servers=prefix or "plain", job_name="demo", prefix=prefix
+        )
 
     def tick(self, cap_per_hour: int = 3) -> list[str]:
         """What it tells, each as `<signal> <verdict>`, or `over`."""
