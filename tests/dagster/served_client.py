@@ -21,11 +21,15 @@ from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.waits.continuation import SENSOR, continuations_sensor
 
 OP_ENDED = "op_ended"
+RETURNED = "returned"
 LONG_S = 3_600  # a run is held while others are killed
 
 
 class ServedClient:
-    """Calls the client that the world of a row has; what is called back is called here."""
+    """Calls the client that the world of a row has; what is called back is called here.
+
+    Meanwhile it may be called again: a wait says what it sees.
+    """
 
     def __init__(self, path: str, row: str) -> None:
         self._connection = Client(path, family="AF_UNIX")
@@ -40,7 +44,7 @@ class ServedClient:
                 what, told = self._connection.recv()
                 if what == "call":
                     key, args = told
-                    self._connection.send(back[key](*args))
+                    self._connection.send((RETURNED, back[key](*args)))
                 elif what == "error":
                     kind, asked, seen, fix = told
                     raise kind(asked, seen=seen, fix=fix)

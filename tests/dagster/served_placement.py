@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from served_client import OP_ENDED
+from served_client import OP_ENDED, RETURNED
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import SamzaDagsterError
@@ -82,6 +82,16 @@ class Gate:
         self._opened.set()
 
 
+@dataclass(frozen=True)
+class _Caller:
+    """A process that has connected for its row; `pid` by the kernel's word."""
+
+    connection: Connection
+    row: str
+    client: PlacementClient
+    pid: int
+
+
 class PlacementServer:
     """Serves the worlds of the rows on a socket file, a thread for each caller.
 
@@ -115,25 +125,36 @@ class PlacementServer:
         with connection:
             try:
                 row = connection.recv()
-                world = self.worlds[row]
-                client = world.client()
+                caller = _Caller(connection, row, self.worlds[row].client(), pid)
                 while True:
-                    name, given, named, back = connection.recv()
-                    named |= {key: _calling(connection, key) for key in back}
-                    connection.send(self._do(row, client, pid, name, given, named))
+                    self._answer(caller, connection.recv())
             except (EOFError, OSError):
                 return
 
+    def _answer(self, caller: _Caller, asked: tuple[Any, ...]) -> None:
+        name, given, named, back = asked
+        named |= {key: self._calling(caller, key) for key in back}
+        caller.connection.send(self._do(caller, name, given, named))
+
+    def _calling(self, caller: _Caller, key: str) -> Callable[..., Any]:
+        """What the caller has given by that name: it is called in its own process, which may ask meanwhile."""
+
+        def call(*given: Any) -> Any:
+            self._lock.release()
+            try:
+                caller.connection.send(("call", (key, given)))
+                while (told := caller.connection.recv())[0] != RETURNED:
+                    self._answer(caller, told)
+                return told[1]
+            finally:
+                self._lock.acquire()
+
+        return call
+
     def _do(
-        self,
-        row: str,
-        client: PlacementClient,
-        pid: int,
-        name: str,
-        given: tuple[Any, ...],
-        named: dict[str, Any],
+        self, caller: _Caller, name: str, given: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[str, Any]:
-        world = self.worlds[row]
+        row, world = caller.row, self.worlds[caller.row]
         with self._lock:
             what = _told(world, name, given)
             self.calls[row, what] += 1
@@ -141,10 +162,10 @@ class PlacementServer:
             if gate is not None and (gate.point.what != what or self.calls[row, what] != 1):
                 gate = None
         if gate is not None and not gate.point.heard:
-            self._hold(gate, world, pid)
-        answer = self._effect(row, client, name, given, named)
+            self._hold(gate, world, caller.pid)
+        answer = self._effect(caller, name, given, named)
         if gate is not None and gate.point.heard:
-            self._hold(gate, world, pid)
+            self._hold(gate, world, caller.pid)
         return answer
 
     def _hold(self, gate: Gate, world: AnyWorld, pid: int) -> None:
@@ -158,36 +179,23 @@ class PlacementServer:
                     _go_on_alone(world)
 
     def _effect(
-        self,
-        row: str,
-        client: PlacementClient,
-        name: str,
-        given: tuple[Any, ...],
-        named: dict[str, Any],
+        self, caller: _Caller, name: str, given: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[str, Any]:
         if name == OP_ENDED:
             return "value", None
-        world = self.worlds[row]
+        world = self.worlds[caller.row]
         with self._lock:
             if isinstance(world, BounceWorld):
                 world.now_ms = time.time_ns() // 1_000_000
             try:
-                return "value", getattr(client, name)(*given, **named)
+                return "value", getattr(caller.client, name)(*given, **named)
             except SamzaDagsterError as error:
                 return "error", (type(error), error.asked, error.seen, error.fix)
+            except (EOFError, OSError):  # its process is dead
+                raise
             except Exception as error:
-                self.faults.append(f"{row}: {name} {given}: {error!r}")
+                self.faults.append(f"{caller.row}: {name} {given}: {error!r}")
                 raise EOFError from error
-
-
-def _calling(connection: Connection, key: str) -> Callable[..., Any]:
-    """What the caller has given by that name: it is called in its own process."""
-
-    def call(*given: Any) -> Any:
-        connection.send(("call", (key, given)))
-        return connection.recv()
-
-    return call
 
 
 def _told(world: AnyWorld, name: str, given: tuple[Any, ...]) -> str:
