@@ -19,7 +19,7 @@ from dagster._core.scheduler.instigation import (
     SensorInstigatorData,
 )
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
-from lookout import LOOKOUTS, FakeWatch, Lookout
+from lookout import LOOKOUTS, Lookout, LookoutSamza
 
 from samza_dagster.orchestration.assets.readiness import outside_checks_now
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -46,7 +46,7 @@ class Stage:
         told: dict[str, Evaluation] = {}
         for _ in range(times):
             self.world.now_ms += 10_000
-            resources = {"samza": FakeWatch(bootstrap_servers="here", job_name="demo")}
+            resources = {"samza": LookoutSamza(bootstrap_servers="here", job_name="demo")}
             with dg.build_sensor_context(
                 instance=self.instance, cursor=self.cursor, resources=resources
             ) as context:
@@ -80,7 +80,7 @@ class Stage:
             asset_checks=[checks],
             jobs=[dg.define_asset_job("look", selection=dg.AssetSelection.checks(checks))],
             resources={
-                "samza": FakeWatch(bootstrap_servers="here", job_name="demo"),
+                "samza": LookoutSamza(bootstrap_servers="here", job_name="demo"),
                 "samza_policies": PlacementPolicies(lag_limit=100),
             },
         )

@@ -9,10 +9,11 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster._core.storage.defs_state.base import set_defs_state_storage
-from fake_placement import WORLDS, Run, World, fake_definitions
 from judged_runs import drained_world
+from placement_runs import WORLDS, Run, definitions_over
 
 from samza_dagster.orchestration.deploy.instance import write_instance
+from tests.rig.stepped_job import SteppedJob
 
 
 @pytest.fixture(autouse=True)
@@ -27,16 +28,16 @@ def forgotten_instance() -> Iterator[None]:
 
 
 @pytest.fixture
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
+def world(request: pytest.FixtureRequest) -> Iterator[SteppedJob]:
     """The demo job's containers, under the test's own name and as the re-executed jobs' world."""
     name = request.node.name
-    WORLDS[name] = WORLDS["reexecuted"] = World.demo()
+    WORLDS[name] = WORLDS["reexecuted"] = SteppedJob.demo()
     yield WORLDS[name]
     WORLDS.clear()
 
 
 @pytest.fixture
-def full_host(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def full_host(world: SteppedJob, monkeypatch: pytest.MonkeyPatch) -> None:
     """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
     monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
     full = drained_world()
@@ -63,7 +64,7 @@ def run(request: pytest.FixtureRequest, instance: dg.DagsterInstance) -> Run:
     """Runs a placement job over the test's world, in its instance."""
 
     def made(job: str, **config: Any) -> dg.ExecuteInProcessResult:
-        definition = fake_definitions(request.node.name).get_job_def(job)
+        definition = definitions_over(request.node.name).get_job_def(job)
         return definition.execute_in_process(
             run_config={"ops": {f"plan_{job}": {"config": config}}},
             instance=instance,

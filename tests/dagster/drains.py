@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
-from fake_placement import SUCCEEDED, Run, World
+from placement_runs import Run
+
+from tests.rig.stepped_job import SUCCEEDED, SteppedJob
 
 JOB = "drain_host"
 DONE = (SUCCEEDED, "done")
@@ -20,5 +22,5 @@ def drain(run: Run, **more: Any) -> dg.ExecuteInProcessResult:
     return run(JOB, **{"host": "host-1", "steady_s": 0, **more})
 
 
-def on(world: World, host: str = "host-1") -> list[str]:
+def on(world: SteppedJob, host: str = "host-1") -> list[str]:
     return sorted(p for p, h in world.at.items() if h == host)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from fake_placement import SUCCEEDED, World
 from served_placement import AnyWorld, PlacementServer
 
 from samza_dagster.model.naming import group_of, is_standby
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from tests.rig.bounce_world import BounceWorld, Restarted
+from tests.rig.stepped_job import SUCCEEDED, SteppedJob
 
 WRITES = frozenset({"place", "reserve", "commit", "fail_over", "start_standby", "stop_standby"})
 
@@ -75,14 +75,14 @@ class JudgedRun:
         assert _starts(world) == self.starts
         assert world.at == self.at
         assert not world.released
-        if isinstance(world, World):
+        if isinstance(world, SteppedJob):
             assert world.kinds == asked
             _judge_answers(world, root)
         else:
             _judge_bounce(world, root, at_once=int(str(self.config["at_once"])))
 
 
-def _judge_answers(world: World, root: str) -> None:
+def _judge_answers(world: SteppedJob, root: str) -> None:
     holds = [uuid for uuid, kind in world.kinds.items() if kind == "hold"]
     assert world.committed == {uuid: request_uuid(root, "commit", 0) for uuid in holds}
     assert {answers[-1].status_code for answers in world.answers.values()} == {SUCCEEDED}
@@ -114,7 +114,7 @@ def _end_ms(request: Restarted) -> int:
 
 
 def _starts(world: AnyWorld) -> Mapping[str, int]:
-    return world.starts if isinstance(world, World) else world.restarts()
+    return world.starts if isinstance(world, SteppedJob) else world.restarts()
 
 
 def written(server: PlacementServer, row: str) -> Counter[str]:

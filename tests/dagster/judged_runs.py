@@ -6,25 +6,25 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fake_placement import World
 from judged_run import JudgedRun
 
 from samza_dagster.client.views import HostView
 from tests.rig.bounce_world import BounceWorld
+from tests.rig.stepped_job import SteppedJob
 
 _NEW_STANDBY = {"processor": "0", "destination": "host-4", "steady_s": 0}
 AS_BEFORE = {"0": "host-1", "0-0": "host-3", "1": "host-2", "1-0": "host-4"}
 MOVED = {"0": "host-4", "0-0": "host-3", "1": "host-2", "1-0": "host-4"}
 
 
-def _demo(*, coordinator: str = "samza_dagster", lags: Sequence[str] = ()) -> World:
-    world = World.demo()
+def _demo(*, coordinator: str = "samza_dagster", lags: Sequence[str] = ()) -> SteppedJob:
+    world = SteppedJob.demo()
     world.coordinator = coordinator  # pyright: ignore[reportAttributeAccessIssue]
     world.lag_now = {standby: [3] for standby in lags}
     return world
 
 
-def _behind_at_first() -> World:
+def _behind_at_first() -> SteppedJob:
     """The new standby is behind when it is looked at first. Deadlines count from its start."""
     world = _demo(lags=("0-0", "0-1"))
     world.lags = [{"0-0": [3], "0-1": [50_000]}]
@@ -32,7 +32,7 @@ def _behind_at_first() -> World:
     return world
 
 
-def _far_behind() -> World:
+def _far_behind() -> SteppedJob:
     """The new standby stays behind. Deadlines count from its start."""
     world = _demo(lags=("0-0", "0-1"))
     world.lag_now["0-1"] = [50_000]
@@ -40,11 +40,11 @@ def _far_behind() -> World:
     return world
 
 
-def drained_world() -> World:
+def drained_world() -> SteppedJob:
     """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
     at = {"0": "host-1", "0-0": "host-2", "1": "host-1", "1-0": "host-3", "2": "host-1"}
     lags = {"0": 0, "0-0": 5, "1": 0, "1-0": 90_000, "1-1": 9, "3": 0, "3-0": 0}
-    return World(
+    return SteppedJob(
         hosts={
             f"host-{n}": HostView(f"host-{n}", "alive", free_memory_mb=900) for n in range(1, 7)
         },

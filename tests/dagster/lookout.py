@@ -117,7 +117,7 @@ def _kind(request: OwnRequest | PlacementRequest) -> str:
 LOOKOUTS: dict[str, Lookout] = {}
 
 
-class FakeWatch(SamzaClientResource):
+class LookoutSamza(SamzaClientResource):
     """The resource over a `Lookout`; `bootstrap_servers` names it."""
 
     def open_client(self) -> PlacementClient:
@@ -156,8 +156,8 @@ __all__ = [
     "BEGIN_MS",
     "LOOKOUTS",
     "DictKeeper",
-    "FakeWatch",
     "ListEvents",
     "Lookout",
+    "LookoutSamza",
     "replace",
 ]

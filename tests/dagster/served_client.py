@@ -13,9 +13,6 @@ from typing import Any
 import dagster as dg
 from dagster._core.definitions.repository_definition import CachingRepositoryData, RepositoryData
 
-from samza_dagster.client.responses import terminal
-from samza_dagster.errors import DeadlineExceeded
-from samza_dagster.model import PlacementResponse
 from samza_dagster.orchestration.jobs import of_component, placement_jobs
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.policies import PlacementPolicies
@@ -24,11 +21,15 @@ from samza_dagster.orchestration.tags import job_tag
 from samza_dagster.orchestration.waits.continuation import SENSOR, continuations_sensor
 
 OP_ENDED = "op_ended"
+RETURNED = "returned"
 LONG_S = 3_600  # a run is held while others are killed
 
 
 class ServedClient:
-    """`PlacementClient` over the world of a row."""
+    """Calls the client that the world of a row has; what is called back is called here.
+
+    Meanwhile it may be called again: a wait says what it sees.
+    """
 
     def __init__(self, path: str, row: str) -> None:
         self._connection = Client(path, family="AF_UNIX")
@@ -36,35 +37,21 @@ class ServedClient:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*given: Any, **named: Any) -> Any:
-            self._connection.send((name, given, named))
-            what, told = self._connection.recv()
-            if what == "error":
-                kind, asked, seen, fix = told
-                raise kind(asked, seen=seen, fix=fix)
-            return told
+            back = {key: value for key, value in named.items() if callable(value)}
+            plain = {key: value for key, value in named.items() if key not in back}
+            self._connection.send((name, given, plain, tuple(back)))
+            while True:
+                what, told = self._connection.recv()
+                if what == "call":
+                    key, args = told
+                    self._connection.send((RETURNED, back[key](*args)))
+                elif what == "error":
+                    kind, asked, seen, fix = told
+                    raise kind(asked, seen=seen, fix=fix)
+                else:
+                    return told
 
         return call
-
-    def wait(
-        self,
-        uuid: str,
-        *,
-        timeout_s: float,
-        on_response: Callable[[PlacementResponse], None] | None = None,
-        until: Callable[[PlacementResponse], bool] = terminal,
-        on_notice: Callable[[str], object] = lambda _: None,
-        on_look: Callable[[float], object] = lambda _: None,
-    ) -> PlacementResponse:
-        first = True
-        while True:
-            response = self.next_response(uuid, first)
-            if response is None:
-                raise DeadlineExceeded("the outcome", seen="it waits for its commit")
-            first = False
-            if on_response is not None:
-                on_response(response)
-            if until(response):
-                return response
 
     def close(self) -> None:
         self._connection.close()

@@ -13,21 +13,20 @@ import struct
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
 from typing import Any
 
-from fake_placement import FakeClient, World
-from served_client import OP_ENDED
+from served_client import OP_ENDED, RETURNED
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import SamzaDagsterError
-from samza_dagster.model import PlacementResponse
 from tests.rig.bounce_world import BounceWorld
+from tests.rig.stepped_job import SteppedJob
 
-AnyWorld = World | BounceWorld
+AnyWorld = SteppedJob | BounceWorld
 _PEER = struct.Struct("3i")
 
 
@@ -83,14 +82,14 @@ class Gate:
         self._opened.set()
 
 
-class _Session(FakeClient):
-    """What one connection does; the wait is the caller's, one answer at a time."""
+@dataclass(frozen=True)
+class _Caller:
+    """A process that has connected for its row; `pid` by the kernel's word."""
 
-    def next_response(self, uuid: str, first: bool) -> PlacementResponse | None:
-        if first:
-            known = list(self.world.answers.get(uuid, []))
-            self._todo = known if uuid in self._wrote else known[-1:]
-        return self._todo.pop(0) if self._todo else self.world.go_on(uuid)
+    connection: Connection
+    row: str
+    client: PlacementClient
+    pid: int
 
 
 class PlacementServer:
@@ -126,24 +125,36 @@ class PlacementServer:
         with connection:
             try:
                 row = connection.recv()
-                world = self.worlds[row]
-                client = world.client() if isinstance(world, BounceWorld) else _Session(world)
+                caller = _Caller(connection, row, self.worlds[row].client(), pid)
                 while True:
-                    name, given, named = connection.recv()
-                    connection.send(self._do(row, client, pid, name, given, named))
+                    self._answer(caller, connection.recv())
             except (EOFError, OSError):
                 return
 
+    def _answer(self, caller: _Caller, asked: tuple[Any, ...]) -> None:
+        name, given, named, back = asked
+        named |= {key: self._calling(caller, key) for key in back}
+        caller.connection.send(self._do(caller, name, given, named))
+
+    def _calling(self, caller: _Caller, key: str) -> Callable[..., Any]:
+        """What the caller has given by that name: it is called in its own process, which may ask meanwhile."""
+
+        def call(*given: Any) -> Any:
+            self._lock.release()
+            try:
+                caller.connection.send(("call", (key, given)))
+                while (told := caller.connection.recv())[0] != RETURNED:
+                    self._answer(caller, told)
+                return told[1]
+            finally:
+                self._lock.acquire()
+
+        return call
+
     def _do(
-        self,
-        row: str,
-        client: PlacementClient,
-        pid: int,
-        name: str,
-        given: tuple[Any, ...],
-        named: dict[str, Any],
+        self, caller: _Caller, name: str, given: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[str, Any]:
-        world = self.worlds[row]
+        row, world = caller.row, self.worlds[caller.row]
         with self._lock:
             what = _told(world, name, given)
             self.calls[row, what] += 1
@@ -151,40 +162,39 @@ class PlacementServer:
             if gate is not None and (gate.point.what != what or self.calls[row, what] != 1):
                 gate = None
         if gate is not None and not gate.point.heard:
-            self._hold(gate, world, pid)
-        answer = self._effect(row, client, name, given, named)
+            self._hold(gate, world, caller.pid)
+        answer = self._effect(caller, name, given, named)
         if gate is not None and gate.point.heard:
-            self._hold(gate, world, pid)
+            self._hold(gate, world, caller.pid)
         return answer
 
     def _hold(self, gate: Gate, world: AnyWorld, pid: int) -> None:
         try:
             gate.hold(pid)
         finally:
-            if gate.goes_on and isinstance(world, World):  # the other kind goes on with the clock
+            if gate.goes_on and isinstance(
+                world, SteppedJob
+            ):  # the other kind goes on with the clock
                 with self._lock:
                     _go_on_alone(world)
 
     def _effect(
-        self,
-        row: str,
-        client: PlacementClient,
-        name: str,
-        given: tuple[Any, ...],
-        named: dict[str, Any],
+        self, caller: _Caller, name: str, given: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[str, Any]:
         if name == OP_ENDED:
             return "value", None
-        world = self.worlds[row]
+        world = self.worlds[caller.row]
         with self._lock:
             if isinstance(world, BounceWorld):
                 world.now_ms = time.time_ns() // 1_000_000
             try:
-                return "value", getattr(client, name)(*given, **named)
+                return "value", getattr(caller.client, name)(*given, **named)
             except SamzaDagsterError as error:
                 return "error", (type(error), error.asked, error.seen, error.fix)
+            except (EOFError, OSError):  # its process is dead
+                raise
             except Exception as error:
-                self.faults.append(f"{row}: {name} {given}: {error!r}")
+                self.faults.append(f"{caller.row}: {name} {given}: {error!r}")
                 raise EOFError from error
 
 
@@ -196,11 +206,11 @@ def _told(world: AnyWorld, name: str, given: tuple[Any, ...]) -> str:
     if about not in world.requests:
         return f"{name} {about}".strip()
     request = world.requests[about]
-    processor = request.processor_id if isinstance(world, World) else request.processor
+    processor = request.processor_id if isinstance(world, SteppedJob) else request.processor
     return f"{name} {processor}"
 
 
-def _go_on_alone(world: World) -> None:
+def _go_on_alone(world: SteppedJob) -> None:
     """The coordinator needs nobody to wait for it: only a commit does it wait for."""
     for uuid in world.requests:
         while not (world.answers.get(uuid) and world.answers[uuid][-1].status_code.is_terminal):

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import dagster as dg
-from fake_placement import WORLDS, FakeClient, World
 from lookout import LOOKOUTS
+from placement_runs import WORLDS
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from tests.rig.stepped_job import SteppedJob
 
 SEVERAL = ["orders", "billing/2"]
 
@@ -23,7 +24,7 @@ class Worlds(SamzaClientResource):
     def open_client(self) -> Any:
         if self.bootstrap_servers == "watched":
             return LOOKOUTS[self.job].client()
-        return FakeClient(WORLDS[self.job])
+        return WORLDS[self.job].client()
 
     def deployed_jobs(self) -> list[str]:
         return [*WORLDS, *LOOKOUTS]
@@ -51,7 +52,7 @@ def loaded(**attributes: Any) -> dg.RepositoryDefinition:
 @contextmanager
 def two_jobs(home: str) -> Iterator[dg.DagsterInstance]:
     """Their worlds, and an instance on SQLite, which threads may share."""
-    WORLDS.update({job: World.demo() for job in ("orders/1", "billing/2")})
+    WORLDS.update({job: SteppedJob.demo() for job in ("orders/1", "billing/2")})
     with dg.DagsterInstance.from_config(home) as made:
         yield made
     WORLDS.clear()

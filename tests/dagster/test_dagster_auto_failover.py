@@ -7,8 +7,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import Killed
-from lookout import LOOKOUTS, FakeWatch, Lookout
+from lookout import LOOKOUTS, Lookout, LookoutSamza
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.model import StatusCode
@@ -19,6 +18,7 @@ from samza_dagster.orchestration.watch.reported import acknowledged, acknowledge
 from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.watch.stored import InstanceEvents
+from tests.rig.worker import Killed
 
 pytestmark = pytest.mark.dagster
 
@@ -37,7 +37,7 @@ class Stage:
         self.world.now_ms += 5_000
         self.world.alive()
         sensor = auto_failover_sensor(AutoFailover.model_validate({"mode": mode, "look_for_s": 0}))
-        samza = FakeWatch(bootstrap_servers="here", job_name="demo", prefix=prefix)
+        samza = LookoutSamza(bootstrap_servers="here", job_name="demo", prefix=prefix)
         with dg.build_sensor_context(
             instance=self.instance, cursor=self.cursor, resources={"samza": samza}
         ) as context:
@@ -58,7 +58,7 @@ class Stage:
         return job.execute_in_process(
             run_config=config,
             instance=self.instance,
-            resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
+            resources={"samza": LookoutSamza(bootstrap_servers="here", job_name="demo")},
             raise_on_error=False,
         )
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import World, fake_cancel_waiting, fake_job
 from judged_runs import drained_world
+from placement_runs import placement_job
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 
@@ -19,6 +19,7 @@ from samza_dagster.orchestration.waits.waiting import (
     WaitingRun,
     continued_by,
 )
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 STARTED = dg.DagsterRunStatus.STARTED
@@ -31,7 +32,7 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 
 
 def give_up(instance: dg.DagsterInstance, **config: Any) -> dg.ExecuteInProcessResult:
-    return fake_job("cancel_waiting").execute_in_process(
+    return placement_job("cancel_waiting").execute_in_process(
         run_config={"ops": {"give_up": {"config": config}}}, instance=instance, raise_on_error=False
     )
 
@@ -43,7 +44,7 @@ def failure_of(result: dg.ExecuteInProcessResult, op: str) -> str:
     return str(data.user_failure_data.description)
 
 
-def waits_and_is_due(world: World, instance: dg.DagsterInstance) -> tuple[str, dg.RunRequest]:
+def waits_and_is_due(world: SteppedJob, instance: dg.DagsterInstance) -> tuple[str, dg.RunRequest]:
     """A run that waits, and what a tick asks for: not launched yet."""
     world.lag_now = {**world.lag_now, "0-1": [90_000]}
     first = launch(instance)
@@ -58,12 +59,12 @@ def launched(
     request: dg.RunRequest,
     status: dg.DagsterRunStatus = STARTED,
 ) -> dg.DagsterRun:
-    return instance.create_run_for_job(fake_job(VIA), status=status, tags=dict(request.tags))
+    return instance.create_run_for_job(placement_job(VIA), status=status, tags=dict(request.tags))
 
 
 @pytest.mark.parametrize("by_id", [False, True])
 def test_a_wait_that_a_run_goes_on_with_is_not_given_up(
-    world: World, instance: dg.DagsterInstance, *, by_id: bool
+    world: SteppedJob, instance: dg.DagsterInstance, *, by_id: bool
 ) -> None:
     """The sensor's next tick is yet to mark it; the standby was taken away beside that run."""
     first, request = waits_and_is_due(world, instance)
@@ -78,12 +79,12 @@ def test_a_wait_that_a_run_goes_on_with_is_not_given_up(
 
 
 def test_a_wait_is_not_given_up_beside_its_re_execution(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """That one has the standby meanwhile, too."""
     first, _ = waits_and_is_due(world, instance)
     beside = instance.create_run_for_job(
-        fake_job(VIA),
+        placement_job(VIA),
         status=STARTED,
         parent_run_id=first,
         root_run_id=first,
@@ -94,7 +95,7 @@ def test_a_wait_is_not_given_up_beside_its_re_execution(
 
 
 def test_the_only_one_that_waits_is_given_up_beside_one_that_goes_on(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """No id is needed for it."""
     first, request = waits_and_is_due(world, instance)
@@ -107,7 +108,7 @@ def test_the_only_one_that_waits_is_given_up_beside_one_that_goes_on(
 
 
 def test_a_continuing_run_whose_wait_was_given_up_ends_at_its_first_op(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """It was asked for before, and launched after: it moved the active all the same."""
     first, request = waits_and_is_due(world, instance)
@@ -121,14 +122,14 @@ def test_a_continuing_run_whose_wait_was_given_up_ends_at_its_first_op(
 
 
 def test_a_drain_whose_wait_was_given_up_ends_at_its_first_op(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """So does every job whose runs wait."""
     full = drained_world()
     world.hosts, world.at, world.lag_now = full.hosts, full.at, full.lag_now
     world.lag_now["1-1"] = [50_000]
     config = {"ops": {"plan_drain_host": {"config": {"host": "host-1", "steady_s": 0}}}}
-    waits = fake_job("drain_host", wait_in_run_s=0).execute_in_process(
+    waits = placement_job("drain_host", wait_in_run_s=0).execute_in_process(
         run_config=config, instance=instance
     )
     world.lag_now["1-1"] = [4]
@@ -141,7 +142,7 @@ def test_a_drain_whose_wait_was_given_up_ends_at_its_first_op(
 
 
 def test_a_run_that_is_launched_while_the_wait_is_given_up_is_not_disturbed(
-    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may have begun before the tag was there; once it has ended badly, giving up goes on."""
     _, request = waits_and_is_due(world, instance)
@@ -155,19 +156,19 @@ def test_a_run_that_is_launched_while_the_wait_is_given_up_is_not_disturbed(
 
     monkeypatch.setattr(cancel_waiting, "continued_by", look)
     config = {"ops": {"give_up": {"config": {}}}}
-    done, first = execute(instance, job=fake_cancel_waiting, config=config)
+    done, first = execute(instance, job="cancel_waiting", config=config)
     assert not done
     (runs,) = begun
     assert "0-1" in world.at
-    assert not from_failure(instance, first, fake_cancel_waiting, config)
+    assert not from_failure(instance, first, "cancel_waiting", config)
     assert "0-1" in world.at
     instance.report_run_failed(runs)
-    assert from_failure(instance, first, fake_cancel_waiting, config)
+    assert from_failure(instance, first, "cancel_waiting", config)
     assert "0-1" not in world.at
 
 
 def test_a_wait_whose_continuing_run_was_never_submitted_can_be_given_up(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Should that run be submitted yet, it ends at its first op."""
     first, request = waits_and_is_due(world, instance)

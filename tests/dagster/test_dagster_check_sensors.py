@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 import pytest
 from check_stage import Stage, on_stage
-from lookout import DictKeeper, FakeWatch, ListEvents, Lookout
+from lookout import DictKeeper, ListEvents, Lookout, LookoutSamza
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import JobView
@@ -221,7 +221,7 @@ def test_readiness_is_a_forecast_for_each_standby(stage: Stage) -> None:
     result = dg.materialize(
         [readiness_now()],
         instance=stage.instance,
-        resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
+        resources={"samza": LookoutSamza(bootstrap_servers="here", job_name="demo")},
         run_config=dg.RunConfig(ops={"readiness_now": ReadinessConfig(samples=2, every_s=0)}),
     )
     (event,) = result.get_asset_materialization_events()
@@ -268,7 +268,7 @@ def test_a_forecast_says_every_half_minute_when_it_looks_next(
     result = dg.materialize(
         [readiness_now()],
         instance=stage.instance,
-        resources={"samza": FakeWatch(bootstrap_servers="here", job_name="demo")},
+        resources={"samza": LookoutSamza(bootstrap_servers="here", job_name="demo")},
         run_config=dg.RunConfig(ops={"readiness_now": ReadinessConfig(samples=3, every_s=70)}),
     )
     told = [entry.message for entry in stage.instance.all_logs(result.run_id)]

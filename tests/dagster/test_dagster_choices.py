@@ -7,13 +7,14 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import FakeSamza, World, fake_definitions, fake_job
+from placement_runs import SteppedSamza, definitions_over, placement_job
 from waiting_runs import continued, requested, tick
 
 from samza_dagster.client.views import HostView
 from samza_dagster.orchestration.choices import BACKFILL, choices_sensor, hosts_of, processors_of
 from samza_dagster.orchestration.jobs import of_component
 from samza_dagster.orchestration.tags import GROUP, PARTITION, job_tags, tags_from_run_config
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 PROCESSORS, HOSTS = "demo/1/processors", "demo/1/hosts"
@@ -28,7 +29,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 def keep_current(instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReason:
     """A tick, and what the daemon does with its result."""
-    samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
+    samza = SteppedSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
     with dg.build_sensor_context(instance=instance, resources={"samza": samza}) as context:
         result = choices_sensor("demo/1")(context)
     assert isinstance(result, dg.SensorResult | dg.SkipReason)
@@ -46,7 +47,7 @@ def keep_current(instance: dg.DagsterInstance) -> dg.SensorResult | dg.SkipReaso
 def launch(
     instance: dg.DagsterInstance, job: str, key: str, **config: Any
 ) -> dg.ExecuteInProcessResult:
-    return fake_job(job).execute_in_process(
+    return placement_job(job).execute_in_process(
         run_config={"ops": {f"plan_{job}": {"config": config}}},
         instance=instance,
         partition_key=key,
@@ -54,7 +55,9 @@ def launch(
     )
 
 
-def test_the_choices_are_those_of_the_job_now(world: World, instance: dg.DagsterInstance) -> None:
+def test_the_choices_are_those_of_the_job_now(
+    world: SteppedJob, instance: dg.DagsterInstance
+) -> None:
     """What is new is added, what is gone is deleted; nothing is done when nothing changed."""
     keep_current(instance)
     assert set(instance.get_dynamic_partitions(PROCESSORS)) == {"0", "0-0", "1", "1-0"}
@@ -69,7 +72,7 @@ def test_the_choices_are_those_of_the_job_now(world: World, instance: dg.Dagster
 
 
 def test_a_job_takes_its_processor_from_the_partition(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """And a drain its host; a config may name the same."""
     keep_current(instance)
@@ -85,7 +88,7 @@ def test_a_job_takes_its_processor_from_the_partition(
     [("restart_container", "processor", "1", "0"), ("drain_host", "host", "host-2", "host-1")],
 )
 def test_a_config_that_names_another_than_the_chosen_partition_is_refused(
-    world: World, instance: dg.DagsterInstance, job: str, field: str, key: str, named: str
+    world: SteppedJob, instance: dg.DagsterInstance, job: str, field: str, key: str, named: str
 ) -> None:
     """Both are told: the one that was clicked would have been left alone in silence."""
     keep_current(instance)
@@ -98,10 +101,12 @@ def test_a_config_that_names_another_than_the_chosen_partition_is_refused(
     assert world.requests == {}
 
 
-def test_neither_is_explained_and_nothing_asked(world: World, instance: dg.DagsterInstance) -> None:
+def test_neither_is_explained_and_nothing_asked(
+    world: SteppedJob, instance: dg.DagsterInstance
+) -> None:
     """The form has no required field any more; the run says what it lacks."""
     result = (
-        fake_definitions("reexecuted")
+        definitions_over("reexecuted")
         .get_job_def("restart_container")
         .execute_in_process(instance=instance, raise_on_error=False)
     )
@@ -112,10 +117,12 @@ def test_neither_is_explained_and_nothing_asked(world: World, instance: dg.Dagst
     assert world.requests == {}
 
 
-def test_a_backfill_over_all_of_them_is_refused(world: World, instance: dg.DagsterInstance) -> None:
+def test_a_backfill_over_all_of_them_is_refused(
+    world: SteppedJob, instance: dg.DagsterInstance
+) -> None:
     """Nothing would keep its order or its bound."""
     keep_current(instance)
-    result = fake_job("restart_container").execute_in_process(
+    result = placement_job("restart_container").execute_in_process(
         instance=instance, partition_key="0", tags={BACKFILL: "b"}, raise_on_error=False
     )
     assert not result.success
@@ -123,11 +130,11 @@ def test_a_backfill_over_all_of_them_is_refused(world: World, instance: dg.Dagst
 
 
 def test_the_form_offers_where_the_chosen_processor_may_go(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """First where its state is warm, then the legal hosts and any of them; as it is it can be launched."""
-    samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
-    job = of_component(fake_job("move_container"), "demo/1", "", {}, samza)
+    samza = SteppedSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
+    job = of_component(placement_job("move_container"), "demo/1", "", {}, samza)
     offered = {key: job.get_run_config_for_partition_key(key) for key in ("0", "0-0")}
     of_0, of_standby = (
         config["ops"]["plan_move_container"]["config"]["destination"] for config in offered.values()
@@ -141,7 +148,7 @@ def test_the_form_offers_where_the_chosen_processor_may_go(
 
 
 def test_of_several_destinations_the_first_that_no_rule_forbids_is_taken(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """`host-3` has the standby; a host that isn't there is no preference but a slip, and is told."""
     keep_current(instance)
@@ -164,13 +171,13 @@ def test_a_chosen_processor_s_group_is_the_run_s_tag() -> None:
 
 
 def test_a_run_that_waits_is_continued_with_its_partition(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The processor isn't in its config."""
     keep_current(instance)
     world.lag_now = {"0-1": [90_000]}
     config = {"ops": {"plan_spin_up_standby": {"config": {"destination": "host-4", "steady_s": 0}}}}
-    fake_job("spin_up_standby", wait_in_run_s=0).execute_in_process(
+    placement_job("spin_up_standby", wait_in_run_s=0).execute_in_process(
         run_config=config, instance=instance, partition_key="0"
     )
     world.lag_now = {"0-1": [7]}

@@ -8,7 +8,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import fake_job
+from placement_runs import placement_job
 from pydantic import BaseModel, ValidationError
 
 from samza_dagster import SamzaJobComponent, orchestration
@@ -67,7 +67,7 @@ def test_pins_are_processors_on_hosts() -> None:
 
 def test_to_give_up_offers_no_time_that_it_doesn_t_heed() -> None:
     """It reserves nothing and verifies nothing."""
-    (op,) = fake_job("cancel_waiting").nodes
+    (op,) = placement_job("cancel_waiting").nodes
     fields = set(op.definition.config_schema.config_type.fields)
     assert fields == {
         *("reason", "ticket", "requested_by", "timeout_s", "dry_run"),

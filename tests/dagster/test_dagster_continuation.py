@@ -6,7 +6,7 @@ import time
 
 import dagster as dg
 import pytest
-from fake_placement import FakeSamza, World, fake_definitions
+from placement_runs import SteppedSamza, definitions_over
 from waiting_runs import VIA, continued, launch, requested, tags, tick
 
 from samza_dagster.errors import Unreachable
@@ -28,6 +28,7 @@ from samza_dagster.orchestration.waits.waiting import (
     YES,
 )
 from tests.rig.pace import PACE
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 
@@ -39,7 +40,7 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 
 
 def test_a_run_that_waits_long_ends_as_success_with_what_it_waits_for(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Its later ops are skipped; nothing but the standby's start was asked."""
     world.lag_now = {"0-1": [90_000]}
@@ -54,7 +55,7 @@ def test_a_run_that_waits_long_ends_as_success_with_what_it_waits_for(
 
 
 def test_the_continuing_run_finds_everything_answered_and_ends_the_work(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """One standby, one removal, one move, over two runs of one root."""
     world.lag_now = {"0-1": [90_000]}
@@ -75,7 +76,7 @@ def test_the_continuing_run_finds_everything_answered_and_ends_the_work(
 
 
 def test_a_continuing_run_is_retried_as_often_as_the_one_that_waited(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """What a person gave at the launch goes on; what Dagster wrote of that one run doesn't."""
     world.lag_now = {"0-1": [90_000]}
@@ -88,7 +89,7 @@ def test_a_continuing_run_is_retried_as_often_as_the_one_that_waited(
 
 
 def test_a_double_tick_asks_for_the_same_run_key(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Dagster launches a run key once; after the launch nothing is asked for."""
     world.lag_now = {"0-1": [90_000]}
@@ -104,7 +105,7 @@ def test_a_double_tick_asks_for_the_same_run_key(
 
 @pytest.mark.parametrize("given", [None, "0"])
 def test_a_continuing_run_whose_process_dies_is_retried_once_unless_its_launch_said_otherwise(
-    world: World, instance: dg.DagsterInstance, given: str | None
+    world: SteppedJob, instance: dg.DagsterInstance, given: str | None
 ) -> None:
     """It comes hours after its launch, when nobody looks."""
     world.lag_now = {"0-1": [90_000]}
@@ -119,7 +120,7 @@ def test_a_continuing_run_whose_process_dies_is_retried_once_unless_its_launch_s
 @pytest.mark.longdagster
 @pytest.mark.parametrize("lost", [None, "", "{}", "no json", '{"version":1,"job":"other/1"}'])
 def test_a_new_cursor_launches_nothing_twice(
-    world: World, instance: dg.DagsterInstance, lost: str | None
+    world: SteppedJob, instance: dg.DagsterInstance, lost: str | None
 ) -> None:
     """A daemon that begins anew, before or after the launch."""
     world.lag_now = {"0-1": [90_000]}
@@ -133,7 +134,7 @@ def test_a_new_cursor_launches_nothing_twice(
 
 @pytest.mark.longdagster
 def test_a_standby_that_fell_behind_again_is_waited_for_again(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The second wait is number 2 of the same chain, with what the first one left of its time."""
     world.lag_now = {"0-1": [90_000]}
@@ -157,7 +158,9 @@ def test_a_standby_that_fell_behind_again_is_waited_for_again(
     assert list(world.kinds.values()) == ["start-standby", "stop-standby", "hold"]
 
 
-def test_spin_up_standby_waits_in_the_same_way(world: World, instance: dg.DagsterInstance) -> None:
+def test_spin_up_standby_waits_in_the_same_way(
+    world: SteppedJob, instance: dg.DagsterInstance
+) -> None:
     """The job that only spins up holds no worker either."""
     world.lag_now = {"0-1": [90_000]}
     assert launch(instance, job="spin_up_standby").success
@@ -169,14 +172,14 @@ def test_spin_up_standby_waits_in_the_same_way(world: World, instance: dg.Dagste
 
 
 def test_kafka_that_does_not_answer_skips_the_tick_and_keeps_the_cursor(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """What was steady isn't forgotten by it; the gap decides."""
     world.lag_now = {"0-1": [90_000]}
     launch(instance)
-    world.is_away = True
+    world.away = True
     sensor = continuations_sensor(waiting_jobs("demo/1"))
-    samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
+    samza = SteppedSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
     with dg.build_sensor_context(instance=instance, resources={"samza": samza}) as context:
         result = sensor(context)
     assert isinstance(result, dg.SkipReason)
@@ -184,7 +187,7 @@ def test_kafka_that_does_not_answer_skips_the_tick_and_keeps_the_cursor(
 
 
 def test_a_run_whose_deadline_is_over_goes_on_though_nobodys_lag_can_be_read(
-    world: World, instance: dg.DagsterInstance, clock: list[int]
+    world: SteppedJob, instance: dg.DagsterInstance, clock: list[int]
 ) -> None:
     """It ends with the true reason then. Until its deadline the tick says what can't be read."""
     world.lag_now = {"0-1": [90_000]}
@@ -202,7 +205,7 @@ def test_a_run_whose_deadline_is_over_goes_on_though_nobodys_lag_can_be_read(
 
 
 def test_a_look_that_reads_no_lag_ends_no_steady_time_and_lengthens_none(
-    world: World, instance: dg.DagsterInstance, clock: list[int]
+    world: SteppedJob, instance: dg.DagsterInstance, clock: list[int]
 ) -> None:
     """Within the gap that a missed tick may leave."""
     world.lag_now = {"0-1": [7]}
@@ -221,7 +224,7 @@ def test_a_look_that_reads_no_lag_ends_no_steady_time_and_lengthens_none(
 
 @pytest.mark.longdagster
 def test_a_thousand_runs_that_wait_cost_a_tick_two_seconds_at_most(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Processor time of one look at all of them; what is due is launched in portions."""
     for number in range(1000):
@@ -251,10 +254,10 @@ def test_a_thousand_runs_that_wait_cost_a_tick_two_seconds_at_most(
 
 
 def test_dagster_takes_the_request_as_one_for_a_job_of_the_sensor(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """As the daemon evaluates it: in the repository, with targets and tags resolved."""
-    definitions = fake_definitions("reexecuted")
+    definitions = definitions_over("reexecuted")
     repository = dg.Definitions(
         jobs=definitions.jobs,
         sensors=[continuations_sensor(waiting_jobs("demo/1"))],
@@ -263,7 +266,7 @@ def test_dagster_takes_the_request_as_one_for_a_job_of_the_sensor(
     world.lag_now = {"0-1": [90_000]}
     first = launch(instance)
     world.lag_now = {"0-1": [7]}
-    samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
+    samza = SteppedSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
     with dg.build_sensor_context(
         instance=instance, repository_def=repository, resources={"samza": samza}
     ) as context:

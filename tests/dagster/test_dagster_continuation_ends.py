@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
-from fake_placement import World, fake_job
+from placement_runs import placement_job
 from waiting_runs import VIA, continued, launch, re_executed, requested, tags, tick
 
 from samza_dagster.orchestration.chain import ROOT
@@ -15,6 +15,7 @@ from samza_dagster.orchestration.waits.waiting import (
     GIVEN_UP,
     WAITING,
 )
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 
@@ -26,7 +27,7 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 
 
 def test_a_deadline_that_is_over_fails_the_run_with_the_true_reason(
-    world: World, instance: dg.DagsterInstance, clock: list[int]
+    world: SteppedJob, instance: dg.DagsterInstance, clock: list[int]
 ) -> None:
     """It is continued for that; the standby is kept, and the failure says so."""
     world.lag_now = {"0-1": [90_000]}
@@ -48,7 +49,7 @@ def test_a_deadline_that_is_over_fails_the_run_with_the_true_reason(
 
 @pytest.mark.parametrize("ahead_s", [3_600, -3_600])
 def test_a_sensor_whose_clock_is_not_the_runs_gives_a_wait_its_time_and_no_more(
-    world: World, instance: dg.DagsterInstance, clock: list[int], ahead_s: int
+    world: SteppedJob, instance: dg.DagsterInstance, clock: list[int], ahead_s: int
 ) -> None:
     """A run that waits and the sensor that looks may be on two machines, of two clocks."""
     world.lag_now = {"0-1": [90_000]}
@@ -64,7 +65,7 @@ def test_a_sensor_whose_clock_is_not_the_runs_gives_a_wait_its_time_and_no_more(
 
 
 def test_what_a_sensor_with_a_clock_of_its_own_saw_steady_is_believed(
-    world: World, instance: dg.DagsterInstance, clock: list[int]
+    world: SteppedJob, instance: dg.DagsterInstance, clock: list[int]
 ) -> None:
     """An hour behind the run's: the standby is steady for longer than the run would look."""
     world.lag_now = {"0-1": [7]}
@@ -81,7 +82,7 @@ def test_what_a_sensor_with_a_clock_of_its_own_saw_steady_is_believed(
 
 @pytest.mark.longdagster
 def test_a_re_execution_of_the_failed_one_has_a_deadline_of_its_own(
-    world: World, instance: dg.DagsterInstance, clock: list[int]
+    world: SteppedJob, instance: dg.DagsterInstance, clock: list[int]
 ) -> None:
     """To wait on is what its failure proposes."""
     world.lag_now = {"0-1": [90_000]}
@@ -100,7 +101,7 @@ def test_a_re_execution_of_the_failed_one_has_a_deadline_of_its_own(
 
 
 def test_a_wait_whose_run_was_re_executed_to_the_end_is_not_continued(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The standby that it waited for has done its part and is gone."""
     world.lag_now = {"0-1": [90_000]}
@@ -117,7 +118,7 @@ def test_a_wait_whose_run_was_re_executed_to_the_end_is_not_continued(
 
 @pytest.mark.longdagster
 def test_a_wait_is_not_continued_beside_its_re_execution(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Two runs of one chain would do the same side by side; when that one fails, it goes on."""
     world.lag_now = {"0-1": [90_000]}
@@ -125,7 +126,7 @@ def test_a_wait_is_not_continued_beside_its_re_execution(
     world.lag_now = {"0-1": [7]}
     copied = {**tags(instance, first.run_id), "dagster/parent_run_id": first.run_id}
     beside = instance.create_run_for_job(
-        fake_job(VIA),
+        placement_job(VIA),
         status=dg.DagsterRunStatus.STARTED,
         parent_run_id=first.run_id,
         root_run_id=first.run_id,
@@ -139,7 +140,7 @@ def test_a_wait_is_not_continued_beside_its_re_execution(
 
 
 def test_a_re_execution_of_some_steps_alone_does_not_end_a_wait(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The plan was made again; what comes after the wait wasn't done."""
     world.lag_now = {"0-1": [90_000]}
@@ -150,7 +151,7 @@ def test_a_re_execution_of_some_steps_alone_does_not_end_a_wait(
     assert len(requested(tick(instance))) == 1
 
 
-def test_a_cancelled_wait_is_not_continued(world: World, instance: dg.DagsterInstance) -> None:
+def test_a_cancelled_wait_is_not_continued(world: SteppedJob, instance: dg.DagsterInstance) -> None:
     """A tag on the run that waits is enough, whoever sets it."""
     world.lag_now = {"0-1": [7]}
     result = launch(instance, steady_s=3600)
@@ -160,7 +161,7 @@ def test_a_cancelled_wait_is_not_continued(world: World, instance: dg.DagsterIns
 
 
 def test_a_continuing_run_that_was_terminated_is_not_launched_again(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Its run exists: whoever stopped it meant it."""
     world.lag_now = {"0-1": [90_000]}
@@ -173,7 +174,9 @@ def test_a_continuing_run_that_was_terminated_is_not_launched_again(
     assert "no run waits" in str(tick(instance).skip_reason)
 
 
-def test_a_standby_that_is_gone_fails_the_run(world: World, instance: dg.DagsterInstance) -> None:
+def test_a_standby_that_is_gone_fails_the_run(
+    world: SteppedJob, instance: dg.DagsterInstance
+) -> None:
     """Somebody removed it while nobody looked."""
     world.lag_now = {"0-1": [90_000]}
     launch(instance)

@@ -11,9 +11,10 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import FAILED, FakeSamza, World
+from placement_runs import SteppedSamza
 
 from samza_dagster.orchestration.tags import tags_from_run_config
+from tests.rig.stepped_job import FAILED, SteppedJob
 
 pytestmark = pytest.mark.dagster
 PAGE = Path(__file__).resolve().parents[2] / "CONTRIBUTING.md"
@@ -32,13 +33,13 @@ def example() -> Iterator[ModuleType]:
 
 @pytest.fixture
 def definitions(
-    example: ModuleType, world: World, request: pytest.FixtureRequest
+    example: ModuleType, world: SteppedJob, request: pytest.FixtureRequest
 ) -> dg.Definitions:
     """All that its component makes, over a world."""
 
     class Tried(example.OurSamzaJob):
         def build_resources(self) -> dict[str, Any]:
-            samza = FakeSamza(bootstrap_servers=request.node.name, job_name="demo", job_id="1")
+            samza = SteppedSamza(bootstrap_servers=request.node.name, job_name="demo", job_id="1")
             return super().build_resources() | {"samza": samza}
 
     no_context: Any = None
@@ -51,7 +52,7 @@ def restarted(definitions: dg.Definitions, instance: dg.DagsterInstance, **more:
 
 
 def test_the_job_asks_once_in_its_group_and_fails_as_the_request_does(
-    definitions: dg.Definitions, world: World, instance: dg.DagsterInstance
+    definitions: dg.Definitions, world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """A re-execution follows what was asked; the queue keeps the run from others of the group."""
     first = restarted(definitions, instance)
@@ -67,7 +68,7 @@ def test_the_job_asks_once_in_its_group_and_fails_as_the_request_does(
 
 
 def test_the_sensor_launches_it_once_for_an_incarnation(
-    definitions: dg.Definitions, world: World, instance: dg.DagsterInstance
+    definitions: dg.Definitions, world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """That is far behind; a lag that isn't known is none."""
     world.lag_now = {"0-0": [100_001, 5], "1-0": [None, 99_999]}
@@ -76,14 +77,14 @@ def test_the_sensor_launches_it_once_for_an_incarnation(
         instance, resources={"samza": definitions.resources["samza"]}
     ) as context:
         (request,) = sensor.evaluate_tick(context).run_requests or ()
-    assert request.run_key == "0-0/"
+    assert request.run_key == f"0-0/{world.incarnation('0-0')}"
     assert request.run_config == CONFIG
 
 
 @pytest.mark.parametrize(("needed_mb", "passed"), [(900, True), (901, False)])
 def test_the_check_asks_for_room_on_a_living_host(
     definitions: dg.Definitions,
-    world: World,
+    world: SteppedJob,
     instance: dg.DagsterInstance,
     needed_mb: int,
     passed: bool,

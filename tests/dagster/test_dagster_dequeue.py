@@ -22,7 +22,7 @@ from dagster._core.remote_origin import (
 )
 from dagster._daemon.run_coordinator.queued_run_coordinator_daemon import QueuedRunCoordinatorDaemon
 from dagster._grpc.client import DagsterGrpcClient
-from fake_placement import fake_move_container
+from placement_runs import placement_job
 
 from samza_dagster.orchestration.deploy.instance import write_instance
 from samza_dagster.orchestration.deploy.run_launcher import WatchedRunLauncher
@@ -98,7 +98,7 @@ def queued(instance: dg.DagsterInstance, processor: str = "0") -> dg.DagsterRun:
     plan = {"config": {"processor": processor, "destination": "h"}}
     location = RegisteredCodeLocationOrigin("samza")
     run = instance.create_run_for_job(
-        fake_move_container(),
+        placement_job("move_container"),
         run_config={"ops": {"plan_move_container": plan}},
         tags={GROUP: f"demo/1/{processor}"},
         remote_job_origin=RemoteJobOrigin(RemoteRepositoryOrigin(location, "all"), "move"),

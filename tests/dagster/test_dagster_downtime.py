@@ -6,11 +6,12 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import Run, World
+from placement_runs import Run
 
 from samza_dagster.orchestration.moves.downtime import last_downtime
 from samza_dagster.orchestration.requests.heartbeat import POLL_S
 from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 
@@ -47,7 +48,7 @@ def expected(run: Run, job: str = "move_container", **config: Any) -> str:
     ],
 )
 def test_a_standby_s_move_is_no_measure_of_an_active_s_downtime(
-    world: World,
+    world: SteppedJob,
     run: Run,
     job: str,
     config: dict[str, Any],
@@ -57,7 +58,7 @@ def test_a_standby_s_move_is_no_measure_of_an_active_s_downtime(
     assert "not measured yet" in expected(run)
 
 
-def test_a_drained_standby_is_no_measure_either(world: World, run: Run) -> None:
+def test_a_drained_standby_is_no_measure_either(world: SteppedJob, run: Run) -> None:
     """The host had no active."""
     done(run, "drain_host", host="host-3")
     assert "not measured yet" in expected(run)
@@ -65,7 +66,7 @@ def test_a_drained_standby_is_no_measure_either(world: World, run: Run) -> None:
 
 @pytest.mark.longdagster
 def test_dry_runs_do_not_make_it_forget(
-    world: World,
+    world: SteppedJob,
     run: Run,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -79,7 +80,7 @@ def test_dry_runs_do_not_make_it_forget(
 
 
 def test_what_is_expected_lasts_until_the_first_commit(
-    world: World, instance: dg.DagsterInstance, run: Run
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """Checked in isn't at work: it restores first. Here the third look sees the commit."""
     world.work_after = 2
@@ -96,14 +97,16 @@ def test_what_is_expected_lasts_until_the_first_commit(
     assert f"{seconds:.1f} s from its stop to its first commit" in expected(run)
 
 
-def test_a_run_that_doesn_t_wait_for_the_first_commit_measures_none(world: World, run: Run) -> None:
+def test_a_run_that_doesn_t_wait_for_the_first_commit_measures_none(
+    world: SteppedJob, run: Run
+) -> None:
     """How long its active really made no progress nobody has seen."""
     done(run, "move_container", **MOVE, verify_timeout_s=0)
     assert "not measured yet" in expected(run)
 
 
 def test_the_same_action_comes_before_a_newer_one(
-    world: World, instance: dg.DagsterInstance, run: Run
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """Without one of its own, another that stopped an active is quoted, by name."""
     moved = done(run, "move_container", **MOVE)
@@ -125,7 +128,7 @@ def test_the_same_action_comes_before_a_newer_one(
     ],
 )
 def test_where_no_active_is_stopped_none_is_down(
-    world: World,
+    world: SteppedJob,
     run: Run,
     job: str,
     config: dict[str, Any],

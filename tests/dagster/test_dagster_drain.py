@@ -11,11 +11,7 @@ from typing import Any, cast
 import dagster as dg
 import pytest
 from drains import HOSTS, JOB, config, drain, on
-from fake_placement import (
-    FakeClient,
-    Run,
-    World,
-)
+from placement_runs import Run, placement_job
 from run_results import failure, output_metadata
 from waiting_runs import continued, requested, tick
 
@@ -26,12 +22,12 @@ from samza_dagster.orchestration.plans.conditions import Met
 from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.waits.waiting import MET
-from tests.rig.bounce_world import earlier_restart
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
 
 
-def test_each_container_leaves_as_suits_it(world: World, run: Run) -> None:
+def test_each_container_leaves_as_suits_it(world: SteppedJob, run: Run) -> None:
     """Standby, warm active, stateless active, then the one that needs a standby for it."""
     result = drain(run)
     assert result.success
@@ -52,7 +48,7 @@ def test_each_container_leaves_as_suits_it(world: World, run: Run) -> None:
 
 
 def test_each_container_s_steps_are_drawn_over_time_and_what_it_cost_is_told(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """A step has when it ended and how long it took. The cost is memory times time, against permanent
     standbys, and the seconds that actives were down."""
@@ -74,17 +70,17 @@ def test_each_container_s_steps_are_drawn_over_time_and_what_it_cost_is_told(
 
 @pytest.mark.parametrize("at_once", [1, 4])
 def test_at_most_so_many_at_once_and_never_two_of_a_group(
-    world: World, run: Run, at_once: int
+    world: SteppedJob, run: Run, at_once: int
 ) -> None:
     """The requests that are open together."""
-    world.slow = True
+    world.status_s = 10
     assert drain(run, at_once=at_once).success
     assert world.busiest == at_once
     for together in world.together:
         assert len({group_of(p) for p in together}) == len(together)
 
 
-def test_a_dry_run_tells_everything_and_asks_nothing(world: World, run: Run) -> None:
+def test_a_dry_run_tells_everything_and_asks_nothing(world: SteppedJob, run: Run) -> None:
     """Each container, how it leaves, why, and where to."""
     result = drain(run, dry_run=True)
     text = result.output_for_node("plan_drain_host", "preview")
@@ -95,7 +91,7 @@ def test_a_dry_run_tells_everything_and_asks_nothing(world: World, run: Run) -> 
     assert world.requests == {}
 
 
-def test_what_was_measured_last_is_the_expected_downtime(world: World, run: Run) -> None:
+def test_what_was_measured_last_is_the_expected_downtime(world: SteppedJob, run: Run) -> None:
     """A dry run after a drain."""
     drain(run)
     result = drain(run, host="host-2", dry_run=True)
@@ -118,7 +114,7 @@ def test_what_was_measured_last_is_the_expected_downtime(world: World, run: Run)
     ],
 )
 def test_what_cannot_end_well_is_refused_before_anything_is_asked(
-    world: World, run: Run, change: dict[str, Any], seen: str, fix: str
+    world: SteppedJob, run: Run, change: dict[str, Any], seen: str, fix: str
 ) -> None:
     """An unknown host; containers that would have no legal host, and what is missing."""
     if "destinations" in change:
@@ -131,7 +127,7 @@ def test_what_cannot_end_well_is_refused_before_anything_is_asked(
     assert world.requests == {}
 
 
-def test_a_lost_host_is_told_as_such(world: World, run: Run) -> None:
+def test_a_lost_host_is_told_as_such(world: SteppedJob, run: Run) -> None:
     """There is nothing to drain: what was on it is being started elsewhere."""
     world.hosts["host-1"] = HostView("host-1", "lost")
     text, metadata = failure(drain(run), "plan_drain_host")
@@ -140,7 +136,7 @@ def test_a_lost_host_is_told_as_such(world: World, run: Run) -> None:
     assert world.requests == {}
 
 
-def test_an_empty_host_is_drained(world: World, run: Run) -> None:
+def test_an_empty_host_is_drained(world: SteppedJob, run: Run) -> None:
     """Nothing to ask; the run says so and succeeds."""
     result = drain(run, host="host-6")
     assert result.output_for_node("drain") == 0
@@ -148,7 +144,7 @@ def test_an_empty_host_is_drained(world: World, run: Run) -> None:
 
 
 def test_under_samza_s_am_a_cold_active_is_refused_before_anything_is_asked(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Its wire has no standby on request: the refusal names what is possible."""
     world.coordinator = "samza"
@@ -158,7 +154,7 @@ def test_under_samza_s_am_a_cold_active_is_refused_before_anything_is_asked(
     assert world.requests == {}
 
 
-def test_under_samza_s_am_it_is_drained_by_placements_alone(world: World, run: Run) -> None:
+def test_under_samza_s_am_it_is_drained_by_placements_alone(world: SteppedJob, run: Run) -> None:
     """Each processor is placed once; a cold one restores where it goes."""
     world.coordinator = "samza"
     assert drain(run, cold=True).success
@@ -168,28 +164,30 @@ def test_under_samza_s_am_it_is_drained_by_placements_alone(world: World, run: R
 
 
 def test_a_drain_asks_nothing_where_samza_s_am_may_end_the_job_for_any_of_its_steps(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Not for the first of them alone; a dry run notices what is left."""
     world.coordinator = "samza"
     first = drain(run, cold=True, dry_run=True)
     assert "in a row" not in output_metadata(first, "plan_drain_host")["what"]
-    times = [world.now_ms - 10_000 * n for n in range(7, 0, -1)]
-    world.earlier = [earlier_restart("2", at, n) for n, at in enumerate(times)]
+    world.restarted_by_others("2", [world.now_ms - 10_000 * n for n in range(7, 0, -1)])
     text, _ = failure(drain(run, cold=True), "plan_drain_host")
     assert "2: place 2" in text
     assert "this would be stop 8 of 2 in a row" in text
     assert world.requests == {}
-    world.earlier = world.earlier[-4:]
+    for uuid in list(world.answers)[:-4]:
+        world.forget(uuid)
     dry = drain(run, cold=True, dry_run=True)
     assert "stop 5 of 2 in a row" in output_metadata(dry, "plan_drain_host")["what"]
 
 
-def test_a_drain_that_waits_for_a_standby_holds_no_run(world: World) -> None:
+def test_a_drain_that_waits_for_a_standby_holds_no_run(world: SteppedJob) -> None:
     """Everything else is done first; the continuing run only moves the last one."""
     with dg.DagsterInstance.ephemeral() as instance:
         world.lag_now["1-1"] = [50_000]
-        first = fake_drain_waiting(instance)
+        first = placement_job(JOB, wait_in_run_s=0).execute_in_process(
+            run_config=config(), instance=instance
+        )
         assert first.success
         assert on(world) == ["1"]
         assert requested(tick(instance)) == []
@@ -200,16 +198,8 @@ def test_a_drain_that_waits_for_a_standby_holds_no_run(world: World) -> None:
         assert len(world.requests) == 7
 
 
-def fake_drain_waiting(instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
-    from fake_placement import fake_job
-
-    return fake_job(JOB, wait_in_run_s=0).execute_in_process(
-        run_config=config(), instance=instance, raise_on_error=False
-    )
-
-
 def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby(
-    world: World,
+    world: SteppedJob,
 ) -> None:
     """The nearly spent time of the one that was waited for before isn't its."""
     now_ms = 1_800_000_000_000
@@ -222,7 +212,7 @@ def test_a_unit_begun_in_a_continuing_run_has_the_whole_time_for_its_own_standby
         SimpleNamespace(run=ran, log=SimpleNamespace(info=lambda _, **__: None)),
     )
     limits = UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0)
-    runner = Runner(context, FakeClient(world), "drain_host", limits, now_ms=lambda: now_ms)
+    runner = Runner(context, world.client(), "drain_host", limits, now_ms=lambda: now_ms)
     world.lag_now["0-0"] = [90_000]
     steps = (UnitStep("warm", Kind.WAIT_WARM, "1-0"), UnitStep("move", Kind.PLACE, "1", "host-3"))
     known = tuple(replace(step, processor=step.processor.replace("1", "0")) for step in steps)

@@ -8,21 +8,14 @@ from typing import Any, cast
 import dagster as dg
 import pytest
 from drains import DONE, config, drain, on
-from fake_placement import (
-    EXPIRED,
-    NOT_STARTED,
-    SUCCEEDED,
-    FakeClient,
-    Run,
-    World,
-    fake_drain,
-)
+from placement_runs import Run
 from run_results import failure
 from test_dagster_reexecution import execute, from_failure
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.errors import DeadlineExceeded, Refused, Unreachable
-from samza_dagster.orchestration.operations import loop
+from samza_dagster.orchestration.operations import loop, runner
 from samza_dagster.orchestration.operations.control import RunControl
 from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.runner import Runner
@@ -30,19 +23,20 @@ from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitLimits, UnitStep
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
+from tests.rig.stepped_job import EXPIRED, NOT_STARTED, SUCCEEDED, SteppedJob
 
 pytestmark = [pytest.mark.dagster, pytest.mark.usefixtures("full_host")]
 
 
 def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The first that fails is the last that is begun; its second attempt is a re-execution's."""
     world.ends = [DONE, DONE, NOT_STARTED]
-    done, first = execute(instance, job=fake_drain, config=config())
+    done, first = execute(instance, job="drain_host", config=config())
     assert not done
     assert on(world) == ["0", "1", "2"]
-    assert from_failure(instance, first, fake_drain, config())
+    assert from_failure(instance, first, "drain_host", config())
     assert on(world) == []
     failed, again = (request_uuid(first, "drain_host/host-1/0/move", n) for n in (0, 1))
     assert failed in world.requests
@@ -52,9 +46,10 @@ def test_a_failure_stops_what_has_not_begun_and_a_re_execution_goes_on(
 
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
-    world: World, run: Run, fate: str
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch, fate: str
 ) -> None:
     """The warm-up takes too long: the failure says what is left."""
+    monkeypatch.setattr(runner, "LAG_EVERY_MS", 100)
     world.lag_now = {**world.lag_now, "1-1": [50_000]}
     result = drain(run, catch_up_timeout_s=1, if_it_fails=fate)
     text, metadata = failure(result, "drain")
@@ -64,7 +59,7 @@ def test_a_standby_of_a_failed_move_is_kept_or_removed_as_configured(
     assert ("is kept" if fate == "keep" else "removed again") in metadata["extra_standbys"]
 
 
-def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: World, run: Run) -> None:
+def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: SteppedJob, run: Run) -> None:
     """What was asked is cancelled; nothing else begins."""
     world.breaks = {texts.RESOURCES_REQUESTED: dg.DagsterExecutionInterruptedError()}
     result = drain(run)
@@ -75,7 +70,7 @@ def test_a_cancelled_drain_gives_back_what_was_only_reserved(world: World, run: 
 
 
 def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """The map as it is now is the only thing that isn't known."""
     world.ends, world.away_at = [EXPIRED], EXPIRED[1]
@@ -88,7 +83,7 @@ def test_a_drain_that_fails_while_kafka_is_away_still_tells_what_became_of_each(
 
 @pytest.mark.parametrize("where", ["wait", "lag", "commits", texts.STOP_IN_PROGRESS])
 def test_a_broker_that_is_away_for_a_moment_ends_no_drain(
-    world: World, run: Run, where: str
+    world: SteppedJob, run: Run, where: str
 ) -> None:
     """What couldn't be read is read again, and nobody is asked twice."""
     world.breaks = {where: Unreachable("Kafka", seen="no broker answers")}
@@ -100,7 +95,7 @@ def test_a_broker_that_is_away_for_a_moment_ends_no_drain(
 
 
 def test_a_broker_that_stays_away_ends_the_drain_and_what_became_of_each_is_told(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Once nobody has answered for `timeout_s`."""
     world.ends, world.away_at = [DONE, (SUCCEEDED, "away")], "away"
@@ -112,23 +107,23 @@ def test_a_broker_that_stays_away_ends_the_drain_and_what_became_of_each_is_told
 
 
 def test_a_view_that_lags_behind_an_answer_is_waited_for(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Answer and state are in two topics: a refusal right after a step is looked at again."""
-    ask, refused = FakeClient._ask, list[str]()
+    place, refused = PlacementClient.place, list[str]()
 
-    def refuse_once(client: FakeClient, kind: str, processor: str, *rest: Any, **more: Any) -> Any:
+    def refuse_once(client: PlacementClient, processor: str, destination: str, **more: Any) -> Any:
         if processor == "0" and not refused:
             refused.append(processor)
             raise Refused("same host", seen="0-0 is on host-2")
-        return ask(client, kind, processor, *rest, **more)
+        return place(client, processor, destination, **more)
 
-    monkeypatch.setattr(FakeClient, "_ask", refuse_once)
+    monkeypatch.setattr(PlacementClient, "place", refuse_once)
     assert drain(run).success
     assert refused == ["0"]
 
 
-def test_an_active_that_does_not_process_stops_the_drain(world: World, run: Run) -> None:
+def test_an_active_that_does_not_process_stops_the_drain(world: SteppedJob, run: Run) -> None:
     """Its move went well; the next one isn't begun."""
     world.processes = False
     text, _ = failure(drain(run, verify_timeout_s=1), "drain")
@@ -137,43 +132,44 @@ def test_an_active_that_does_not_process_stops_the_drain(world: World, run: Run)
 
 
 def test_a_re_execution_counts_what_was_committed_since_the_move_of_the_run_before(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Where commits ended at the move is kept: the input may have been idle ever since."""
     world.processes = False
     short = config(verify_timeout_s=1)
-    done, first = execute(instance, job=fake_drain, config=short)
+    done, first = execute(instance, job="drain_host", config=short)
     assert not done
-    moved_at, world.commits, world.processes = world.commits, world.commits + 50, True
+    moved_at = world.commits_end
+    world.commits_end += 50
     asked: list[int] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            FakeClient,
+            PlacementClient,
             "processing",
             lambda _, p, since: asked.append(since) or ProcessorProgress(p, since, True, (), since),
         )
-        assert from_failure(instance, first, fake_drain, short)
+        assert from_failure(instance, first, "drain_host", short)
     assert asked[0] == moved_at
     assert set(asked[1:]) == {moved_at + 50}
 
 
 def test_a_look_takes_no_longer_at_many_requests_than_at_one(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each was waited for: an order to pause sixty-four was heard after sixteen seconds."""
     waited: list[float] = []
 
-    def silent(_: FakeClient, uuid: str, *, timeout_s: float, **__: object) -> None:
+    def silent(_: PlacementClient, uuid: str, *, timeout_s: float, **__: object) -> None:
         waited.append(timeout_s)
         raise DeadlineExceeded(f"the outcome of {uuid}", seen="nobody answers")
 
-    monkeypatch.setattr(FakeClient, "wait", silent)
-    monkeypatch.setattr(FakeClient, "response", lambda *_: None)
+    monkeypatch.setattr(PlacementClient, "wait", silent)
+    monkeypatch.setattr(PlacementClient, "response", lambda *_: None)
     ran = SimpleNamespace(run_id="r", tags={}, parent_run_id=None, root_run_id=None)
     log = SimpleNamespace(info=lambda _, **__: None, warning=lambda _: None)
     runner = Runner(
         cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
-        FakeClient(world),
+        world.client(),
         "drain_host",
         UnitLimits(60, 60, 0, CatchUp(100, 0, 60), in_run_s=0),
         control=cast(
@@ -190,16 +186,16 @@ def test_a_look_takes_no_longer_at_many_requests_than_at_one(
 
 
 def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """What is asked of the second one is asked anew, though it has the id of the first."""
     world.lag_now["1-1"] = [50_000]
     asked = config(catch_up_timeout_s=1, if_it_fails="remove")
-    done, first = execute(instance, job=fake_drain, config=asked)
+    done, first = execute(instance, job="drain_host", config=asked)
     assert not done
     assert "1-1" not in world.at
     world.lag_now["1-1"] = [9]
-    assert from_failure(instance, first, fake_drain, asked)
+    assert from_failure(instance, first, "drain_host", asked)
     assert on(world) == []
     assert [
         kind for kind, (p, _) in zip(world.kinds.values(), world.asked, strict=True) if p[0] == "1"
@@ -210,15 +206,15 @@ def test_a_re_execution_starts_another_standby_for_the_one_that_was_removed(
 
 
 def test_a_drain_older_than_its_answers_asks_for_nothing_that_is_so(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The last move failed; all that came before it is done, and its answers are cleaned up."""
     world.ends = [DONE] * 6 + [NOT_STARTED]
-    done, first = execute(instance, job=fake_drain, config=config())
+    done, first = execute(instance, job="drain_host", config=config())
     assert not done
     assert on(world) == ["1"]
     world.clean_up()
     known = len(world.requests)
-    assert from_failure(instance, first, fake_drain, config())
+    assert from_failure(instance, first, "drain_host", config())
     assert on(world) == []
     assert list(world.kinds.values())[known:] == ["start-standby", "stop-standby", "place"]

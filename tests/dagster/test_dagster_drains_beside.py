@@ -6,13 +6,14 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import World, fake_job
 from judged_runs import drained_world
+from placement_runs import placement_job
 
 from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.plans.conditions import Wait
 from samza_dagster.orchestration.tags import PARTITION
 from samza_dagster.orchestration.waits.waiting import CANCELLED, WAITING, WAITS_FOR, YES
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 JOB = "drain_host"
@@ -32,7 +33,7 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 
 
 @pytest.fixture(autouse=True)
-def _full(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def _full(world: SteppedJob, monkeypatch: pytest.MonkeyPatch) -> None:
     """host-1 has 0 (its warm standby is on host-2), 1, 2 and 3's standby."""
     monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
     full = drained_world()
@@ -49,7 +50,7 @@ def other(
     **config: Any,
 ) -> dg.DagsterRun:
     """Another drain; of a partition without a host in its config."""
-    job = fake_job(JOB)
+    job = placement_job(JOB)
     return instance.create_run_for_job(
         job,
         run_config={"ops": {"plan_drain_host": {"config": {"host": host, **config}}}},
@@ -60,14 +61,14 @@ def other(
 
 def drain(instance: dg.DagsterInstance, **config: Any) -> dg.ExecuteInProcessResult:
     given = {"host": "host-1", "steady_s": 0, **config}
-    return fake_job(JOB).execute_in_process(
+    return placement_job(JOB).execute_in_process(
         run_config={"ops": {"plan_drain_host": {"config": given}}},
         instance=instance,
         raise_on_error=False,
     )
 
 
-def went_to(world: World) -> set[str]:
+def went_to(world: SteppedJob) -> set[str]:
     """Hosts that a request named; one that removes a standby names none."""
     kinds = world.kinds.values()
     pairs = zip(kinds, world.asked, strict=True)
@@ -76,7 +77,7 @@ def went_to(world: World) -> set[str]:
 
 @pytest.mark.parametrize("status", [*AT_WORK], ids=lambda status: str(status.value))
 def test_no_container_goes_to_a_host_that_another_run_drains(
-    world: World, instance: dg.DagsterInstance, status: dg.DagsterRunStatus
+    world: SteppedJob, instance: dg.DagsterInstance, status: dg.DagsterRunStatus
 ) -> None:
     """They chose each other's hosts: neither was empty in the end. A warm standby there is no use."""
     created = other(instance, status)
@@ -88,7 +89,7 @@ def test_no_container_goes_to_a_host_that_another_run_drains(
 
 
 def test_a_drain_of_the_launchpad_s_partition_counts(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Its config names no host."""
     other(instance, dg.DagsterRunStatus.STARTED, "", {PARTITION: "host-2"})
@@ -97,7 +98,7 @@ def test_a_drain_of_the_launchpad_s_partition_counts(
 
 
 def test_a_refusal_says_which_run_drains_the_host(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Otherwise it would look as if there was room."""
     created = other(instance, dg.DagsterRunStatus.STARTED)
@@ -116,7 +117,7 @@ def waits(run: dg.DagsterRun) -> dict[str, str]:
 
 
 def test_a_drain_that_waits_without_a_run_still_drains_its_host(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Until it is given up."""
     waiting = other(instance, SUCCESS)
@@ -129,7 +130,7 @@ def test_a_drain_that_waits_without_a_run_still_drains_its_host(
 
 
 def test_what_drains_nothing_any_more_or_asks_nothing_bars_no_host(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """A drain that ended, a dry run, one of another job, one that drains the same host."""
     for status in (SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED):

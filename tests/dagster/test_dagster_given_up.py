@@ -6,11 +6,12 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import Run, World, too_late
+from placement_runs import Run, too_late
 from run_results import failure
 
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 VIA = "move_via_new_standby"
@@ -34,7 +35,7 @@ def log_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> s
     ],
 )
 def test_a_request_that_has_only_reserved_is_cancelled_with_its_run(
-    world: World,
+    world: SteppedJob,
     instance: dg.DagsterInstance,
     run: Run,
     end: BaseException,
@@ -55,7 +56,7 @@ def test_a_request_that_has_only_reserved_is_cancelled_with_its_run(
     assert f"{uuid} is ended: FAILED: {texts.CANCELLED}" in told
 
 
-def test_what_was_cancelled_is_asked_anew_by_a_re_execution(world: World, run: Run) -> None:
+def test_what_was_cancelled_is_asked_anew_by_a_re_execution(world: SteppedJob, run: Run) -> None:
     """The failure says so."""
     world.breaks = {texts.RESOURCES_REQUESTED: too_late()}
     text, _ = failure(run(VIA, **ASK), "spin_up")
@@ -66,7 +67,7 @@ def test_what_was_cancelled_is_asked_anew_by_a_re_execution(world: World, run: R
 @pytest.mark.parametrize("end", ENDS, ids=["cancelled", "too late"])
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_that_starts_too_late_to_be_cancelled_is_kept_or_removed_as_configured(
-    world: World, instance: dg.DagsterInstance, run: Run, end: BaseException, fate: str
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run, end: BaseException, fate: str
 ) -> None:
     """The coordinator had begun to start it when the run ended: it is awaited, then removed."""
     world.breaks = {texts.RESOURCES_REQUESTED: end}
@@ -83,7 +84,7 @@ def test_a_standby_that_starts_too_late_to_be_cancelled_is_kept_or_removed_as_co
     assert ("0-1" in world.at) is (fate == "keep")
 
 
-def test_samza_s_am_goes_on_with_what_it_was_asked(world: World, run: Run) -> None:
+def test_samza_s_am_goes_on_with_what_it_was_asked(world: SteppedJob, run: Run) -> None:
     """Its wire has no cancel; the failure says how to follow."""
     world.coordinator = "samza"
     world.breaks = {texts.RESOURCES_REQUESTED: too_late()}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
-from fake_placement import EXPIRED, HOLD_EXPIRED, Run, World, fake_definitions, too_late
+from placement_runs import Run, definitions_over, too_late
 from run_results import asks, failure, output_metadata, was_cancelled
 
 from samza_dagster.errors import Unreachable
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
+from tests.rig.stepped_job import EXPIRED, HOLD_EXPIRED, SteppedJob
 
 pytestmark = pytest.mark.dagster
 MOVE = {"processor": "0", "destination": "host-2"}
@@ -19,12 +20,12 @@ def log_of(instance: dg.DagsterInstance, result: dg.ExecuteInProcessResult) -> s
     return " ".join(entry.user_message for entry in instance.all_logs(result.run_id))
 
 
-def untouched(world: World) -> bool:
+def untouched(world: SteppedJob) -> bool:
     """Where it was, in the incarnation that it was."""
     return world.at["0"] == "host-1" and world.starts == {}
 
 
-def test_reserve_holds_stop_commits_and_move_waits(world: World, run: Run) -> None:
+def test_reserve_holds_stop_commits_and_move_waits(world: SteppedJob, run: Run) -> None:
     """Each op is a phase: its part is in its metadata, and its end is its stage."""
     result = run("move_container", **MOVE)
     assert result.success
@@ -35,7 +36,7 @@ def test_reserve_holds_stop_commits_and_move_waits(world: World, run: Run) -> No
     assert asks(result, "reserve", "stop", "move") == ["asks", "asks", "observes"]
 
 
-def test_the_ids_of_hold_and_commit_are_those_of_the_root_run(world: World, run: Run) -> None:
+def test_the_ids_of_hold_and_commit_are_those_of_the_root_run(world: SteppedJob, run: Run) -> None:
     """Whoever knows the run knows what it asked."""
     result = run("move_container", **MOVE)
     hold, commit = (request_uuid(result.run_id, step, 0) for step in ("move", "commit"))
@@ -44,21 +45,21 @@ def test_the_ids_of_hold_and_commit_are_those_of_the_root_run(world: World, run:
     assert world.requests[hold].request_expiry == 120_000
 
 
-def test_stop_ends_when_the_container_is_seen_dead(world: World, run: Run) -> None:
+def test_stop_ends_when_the_container_is_seen_dead(world: SteppedJob, run: Run) -> None:
     """Our coordinator tells it: the action leaves its stopping stage."""
     world.dying_for = 1
     assert run("move_container", **MOVE).success
     assert world.dying_for == 0
 
 
-def test_a_restart_is_held_as_well(world: World, run: Run) -> None:
+def test_a_restart_is_held_as_well(world: SteppedJob, run: Run) -> None:
     """On the host where the container was last seen."""
     assert run("restart_container", processor="1").success
     assert list(world.kinds.values()) == ["hold"]
     assert world.at["1"] == "host-2"
 
 
-def test_a_word_that_reserves_nothing_is_asked_by_one_op(world: World, run: Run) -> None:
+def test_a_word_that_reserves_nothing_is_asked_by_one_op(world: SteppedJob, run: Run) -> None:
     """FORCE_RESTART_LAST_SEEN stops first: there is nothing to hold."""
     config = {"processor": "0", "destination": "FORCE_RESTART_LAST_SEEN"}
     result = run("move_container", **config)
@@ -68,7 +69,7 @@ def test_a_word_that_reserves_nothing_is_asked_by_one_op(world: World, run: Run)
 
 @pytest.mark.parametrize("where", ["wait", "held"])
 def test_a_run_cancelled_while_it_reserves_gives_back_and_touches_nothing(
-    world: World, instance: dg.DagsterInstance, run: Run, where: str
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run, where: str
 ) -> None:
     """Before the hold and with it: released by an id of its own, the log says so."""
     world.breaks = {where: dg.DagsterExecutionInterruptedError()}
@@ -82,7 +83,7 @@ def test_a_run_cancelled_while_it_reserves_gives_back_and_touches_nothing(
 
 
 def test_a_run_cancelled_before_its_commit_gives_back_and_touches_nothing(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Op stop had begun; the commit wasn't written."""
     world.breaks = {"commit": dg.DagsterExecutionInterruptedError()}
@@ -94,7 +95,7 @@ def test_a_run_cancelled_before_its_commit_gives_back_and_touches_nothing(
 
 @pytest.mark.parametrize("where", ["wait", "held", "commit", texts.STOP_IN_PROGRESS])
 def test_a_run_cancelled_while_kafka_is_away_is_cancelled(
-    world: World, instance: dg.DagsterInstance, run: Run, where: str
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run, where: str
 ) -> None:
     """At each phase: what can't be given back is said, and takes nothing's place."""
     world.breaks = {where: dg.DagsterExecutionInterruptedError()}
@@ -106,7 +107,7 @@ def test_a_run_cancelled_while_kafka_is_away_is_cancelled(
 
 
 def test_a_move_that_fails_while_kafka_is_away_still_tells_the_coordinator_s_words(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """The map as it is now is the only thing that isn't known."""
     world.ends, world.away_at = [EXPIRED], EXPIRED[1]
@@ -116,10 +117,10 @@ def test_a_move_that_fails_while_kafka_is_away_still_tells_the_coordinator_s_wor
 
 
 def test_a_run_that_ends_between_reserve_and_stop_gives_back(
-    world: World, instance: dg.DagsterInstance, request: pytest.FixtureRequest
+    world: SteppedJob, instance: dg.DagsterInstance, request: pytest.FixtureRequest
 ) -> None:
     """The resource's end does it, whatever kept op stop from running."""
-    job = fake_definitions(request.node.name).get_job_def("move_container")
+    job = definitions_over(request.node.name).get_job_def("move_container")
     result = job.execute_in_process(
         run_config={"ops": {"plan_move_container": {"config": MOVE}}},
         instance=instance,
@@ -133,7 +134,7 @@ def test_a_run_that_ends_between_reserve_and_stop_gives_back(
 
 
 def test_a_run_cancelled_after_its_commit_says_that_the_action_goes_on(
-    world: World, instance: dg.DagsterInstance, run: Run
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """What is being stopped can't be taken back: nothing is released."""
     world.breaks = {texts.STOP_IN_PROGRESS: dg.DagsterExecutionInterruptedError()}
@@ -143,7 +144,7 @@ def test_a_run_cancelled_after_its_commit_says_that_the_action_goes_on(
     assert "The coordinator goes on with it" in log_of(instance, result)
 
 
-def test_a_reservation_that_takes_too_long_is_given_back(world: World, run: Run) -> None:
+def test_a_reservation_that_takes_too_long_is_given_back(world: SteppedJob, run: Run) -> None:
     """The run's own time limit, before the coordinator's."""
     world.breaks = {"wait": too_late()}
     result = run("move_container", **MOVE)
@@ -153,7 +154,7 @@ def test_a_reservation_that_takes_too_long_is_given_back(world: World, run: Run)
 
 
 def test_a_coordinator_that_cannot_be_reached_fails_the_commit_and_gives_back(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Whether the commit was written isn't known: whichever came first counts."""
     world.breaks = {"commit": Unreachable("write the commit", seen="no answer")}
@@ -162,7 +163,7 @@ def test_a_coordinator_that_cannot_be_reached_fails_the_commit_and_gives_back(
     assert len(world.released) == 1
 
 
-def test_a_destination_without_room_fails_op_reserve(world: World, run: Run) -> None:
+def test_a_destination_without_room_fails_op_reserve(world: SteppedJob, run: Run) -> None:
     """Nothing is stopped, and nothing is left to give back."""
     world.ends = [EXPIRED]
     result = run("move_container", **MOVE)
@@ -171,7 +172,7 @@ def test_a_destination_without_room_fails_op_reserve(world: World, run: Run) -> 
     assert world.released == {}
 
 
-def test_a_hold_that_expired_is_explained(world: World, run: Run) -> None:
+def test_a_hold_that_expired_is_explained(world: SteppedJob, run: Run) -> None:
     """Its commit came too late: with what makes it right; the container is where it was."""
     world.ends = [HOLD_EXPIRED]
     result = run("move_container", **MOVE)

@@ -5,22 +5,15 @@ from __future__ import annotations
 import dagster as dg
 import pytest
 from dagster import serialize_value
-from fake_placement import (
-    BAD_REQUEST,
-    EXPIRED,
-    NOT_STARTED,
-    FakeClient,
-    Run,
-    World,
-    too_late,
-)
+from placement_runs import Run, too_late
 from run_results import asks, failure, output_metadata
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.checkpoints import ProcessorProgress
 from samza_dagster.client.views import HostView
 from samza_dagster.model import StatusCode
 from samza_dagster.orchestration.requests.step_request import request_uuid
-from tests.rig.bounce_world import earlier_restart
+from tests.rig.stepped_job import BAD_REQUEST, EXPIRED, NOT_STARTED, SteppedJob
 
 pytestmark = pytest.mark.dagster
 JOBS = [
@@ -30,7 +23,7 @@ JOBS = [
 
 
 def test_on_our_coordinator_the_active_takes_the_standby_s_place_by_one_request(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """SEP-22's second phase is one action: the standby leaves, the active arrives."""
     result = run("move_with_standby", processor="0")
@@ -43,7 +36,7 @@ def test_on_our_coordinator_the_active_takes_the_standby_s_place_by_one_request(
     assert asks(result, *ops) == ["asks", "observes", "observes", "observes"]
 
 
-def test_each_stage_of_the_one_request_is_told(world: World, run: Run) -> None:
+def test_each_stage_of_the_one_request_is_told(world: SteppedJob, run: Run) -> None:
     """The op that frees the host ends when it is free; the timeline has every stage once."""
     result = run("move_with_standby", processor="0")
     rows = output_metadata(result, "verify_placement")["timeline_table"].records
@@ -54,7 +47,7 @@ def test_each_stage_of_the_one_request_is_told(world: World, run: Run) -> None:
 
 
 def test_under_samza_s_am_the_standby_leaves_by_a_request_of_its_own(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Two requests, in order, with the host of most free memory for the standby."""
     world.coordinator = "samza"
@@ -72,16 +65,16 @@ def test_under_samza_s_am_the_standby_leaves_by_a_request_of_its_own(
     assert "no hold" in output_metadata(result, "reserve")["role"]
 
 
-def stopped_of_late(world: World, processor: str, times: int) -> None:
+def stopped_of_late(world: SteppedJob, processor: str, times: int) -> None:
     """By whomever; Samza's AM counts them."""
     world.coordinator = "samza"
-    world.earlier = [
-        earlier_restart(processor, world.now_ms - 10_000 * (times - n), n) for n in range(times)
-    ]
+    for uuid in list(world.answers):
+        world.forget(uuid)
+    world.restarted_by_others(processor, (world.now_ms - 10_000 * n for n in range(times, 0, -1)))
 
 
 def test_a_move_that_would_be_half_done_by_the_stops_that_samza_s_am_counts_asks_nothing(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Its standby could leave; the active's own stop may be the job's end."""
     stopped_of_late(world, "0", 7)
@@ -97,7 +90,7 @@ def test_a_move_that_would_be_half_done_by_the_stops_that_samza_s_am_counts_asks
 
 
 def test_a_job_of_one_request_goes_beyond_the_budget_when_somebody_says_so(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Its plan says what that may end."""
     stopped_of_late(world, "1", 7)
@@ -110,7 +103,9 @@ def test_a_job_of_one_request_goes_beyond_the_budget_when_somebody_says_so(
     assert world.asked == [("1", "LAST_SEEN")]
 
 
-def test_a_choice_that_the_wire_cannot_say_is_made_by_two_requests(world: World, run: Run) -> None:
+def test_a_choice_that_the_wire_cannot_say_is_made_by_two_requests(
+    world: SteppedJob, run: Run
+) -> None:
     """STANDBY names no standby: with two of them and one named, ours is told each host."""
     world.at["0-1"] = "host-4"
     result = run("move_with_standby", processor="0", standby="0-1")
@@ -119,7 +114,7 @@ def test_a_choice_that_the_wire_cannot_say_is_made_by_two_requests(world: World,
     assert asks(result, "reserve", "stop", "move") == ["asks", "asks", "observes"]
 
 
-def test_a_fail_over_is_one_request_of_our_own(world: World, run: Run) -> None:
+def test_a_fail_over_is_one_request_of_our_own(world: SteppedJob, run: Run) -> None:
     """The standby gives way before it has a new place."""
     result = run("fail_over", processor="0")
     assert result.success
@@ -130,7 +125,7 @@ def test_a_fail_over_is_one_request_of_our_own(world: World, run: Run) -> None:
     assert [r.data["stage"] for r in rows] == stages
 
 
-def test_a_fail_over_is_refused_where_samza_s_am_coordinates(world: World, run: Run) -> None:
+def test_a_fail_over_is_refused_where_samza_s_am_coordinates(world: SteppedJob, run: Run) -> None:
     """Its wire has no such request; nothing is written."""
     world.coordinator = "samza"
     result = run("fail_over", processor="0")
@@ -143,7 +138,7 @@ def test_a_fail_over_is_refused_where_samza_s_am_coordinates(world: World, run: 
     ("config", "host"), [({}, "host-2"), ({"destination": "host-4"}, "host-4")]
 )
 def test_a_standby_is_relocated_to_the_host_named_or_the_one_with_most_room(
-    world: World, run: Run, config: dict[str, str], host: str
+    world: SteppedJob, run: Run, config: dict[str, str], host: str
 ) -> None:
     """Away from its active and from where it is."""
     result = run("relocate_standby", processor="0-0", **config)
@@ -151,13 +146,13 @@ def test_a_standby_is_relocated_to_the_host_named_or_the_one_with_most_room(
     assert world.at == {"0": "host-1", "1": "host-2", "0-0": host, "1-0": "host-4"}
 
 
-def test_relocate_standby_refuses_an_active(world: World, run: Run) -> None:
+def test_relocate_standby_refuses_an_active(world: SteppedJob, run: Run) -> None:
     """Its fix names the job for it."""
     result = run("relocate_standby", processor="0")
     assert "fix: move_container" in failure(result, "plan_relocate_standby")[0]
 
 
-def test_metadata_tells_the_map_the_timeline_and_the_seconds(world: World, run: Run) -> None:
+def test_metadata_tells_the_map_the_timeline_and_the_seconds(world: SteppedJob, run: Run) -> None:
     """What an operator sees at the end of a run, as pictures and as tables."""
     world.coordinator = "samza"
     result = run("move_with_standby", processor="0")
@@ -178,14 +173,14 @@ def test_metadata_tells_the_map_the_timeline_and_the_seconds(world: World, run: 
 
 
 def test_processing_is_asked_from_where_commits_ended_at_the_success(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Progress that the container made before its move doesn't count, whatever its clock says."""
     run("move_container", processor="0", destination="host-2")
     assert world.since == 41
 
 
-def test_a_container_that_does_not_process_fails_the_run(world: World, run: Run) -> None:
+def test_a_container_that_does_not_process_fails_the_run(world: SteppedJob, run: Run) -> None:
     """SUCCEEDED isn't the end: started isn't yet processing."""
     world.processes = False
     result = run(
@@ -200,23 +195,23 @@ def test_a_container_that_does_not_process_fails_the_run(world: World, run: Run)
 
 
 def test_one_that_somebody_else_has_moved_before_it_processes_isnt_where_it_was_sent(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit that is seen is of the container of the other move, and the run named its own host."""
-    looked = FakeClient.processing
+    looked = PlacementClient.processing
 
-    def moved_meanwhile(self: FakeClient, processor_id: str, since: int) -> ProcessorProgress:
+    def moved_meanwhile(self: PlacementClient, processor_id: str, since: int) -> ProcessorProgress:
         world.at[processor_id] = "host-4"
         return looked(self, processor_id, since)
 
-    monkeypatch.setattr(FakeClient, "processing", moved_meanwhile)
+    monkeypatch.setattr(PlacementClient, "processing", moved_meanwhile)
     result = run("move_container", processor="0", destination="host-2")
     text, _ = failure(result, "verify_placement")
     assert "runs on host-2" in text
     assert "host-4" in text
 
 
-def test_a_standby_is_moved_without_waiting_for_it_to_process(world: World, run: Run) -> None:
+def test_a_standby_is_moved_without_waiting_for_it_to_process(world: SteppedJob, run: Run) -> None:
     """A standby never processes input."""
     world.processes = False
     result = run("move_container", processor="0-0", destination="host-4")
@@ -224,7 +219,7 @@ def test_a_standby_is_moved_without_waiting_for_it_to_process(world: World, run:
     assert world.asked == [("0-0", "host-4")]
 
 
-def test_a_restart_asks_for_the_host_last_seen(world: World, run: Run) -> None:
+def test_a_restart_asks_for_the_host_last_seen(world: SteppedJob, run: Run) -> None:
     """The destination is Samza's word; the container stays where it was."""
     result = run("restart_container", processor="1")
     assert result.success
@@ -240,7 +235,7 @@ def test_a_restart_asks_for_the_host_last_seen(world: World, run: Run) -> None:
     ],
 )
 def test_what_the_coordinator_says_is_the_failure_s_text(
-    world: World, run: Run, status: StatusCode, text: str
+    world: SteppedJob, run: Run, status: StatusCode, text: str
 ) -> None:
     """FAILED and BAD_REQUEST fail the op with the text, the timeline and the map."""
     world.ends = [(status, text)]
@@ -254,7 +249,9 @@ def test_what_the_coordinator_says_is_the_failure_s_text(
 
 
 @pytest.mark.parametrize("job", JOBS)
-def test_a_dry_run_writes_nothing_and_prints_the_plan(world: World, run: Run, job: str) -> None:
+def test_a_dry_run_writes_nothing_and_prints_the_plan(
+    world: SteppedJob, run: Run, job: str
+) -> None:
     """Every job has it; the ops that act are skipped."""
     more = {"destination": "host-2"} if job == "move_container" else {}
     result = run(job, processor="0", dry_run=True, **more)
@@ -265,7 +262,7 @@ def test_a_dry_run_writes_nothing_and_prints_the_plan(world: World, run: Run, jo
     assert [e.step_key for e in result.all_events if e.is_step_start] == [f"plan_{job}"]
 
 
-def test_a_dry_run_names_the_host_that_the_standby_would_go_to(world: World, run: Run) -> None:
+def test_a_dry_run_names_the_host_that_the_standby_would_go_to(world: SteppedJob, run: Run) -> None:
     """The plan is what a run would do."""
     world.coordinator = "samza"
     result = run("move_with_standby", processor="0", dry_run=True)
@@ -274,7 +271,7 @@ def test_a_dry_run_names_the_host_that_the_standby_would_go_to(world: World, run
     assert "2. `0` on `host-1`: reserve `host-3`" in text
 
 
-def test_an_unknown_processor_is_never_asked_for(world: World, run: Run) -> None:
+def test_an_unknown_processor_is_never_asked_for(world: SteppedJob, run: Run) -> None:
     """It would stop the placement thread of Samza's own Application Master."""
     result = run("move_with_standby", processor="7")
     text, metadata = failure(result, "plan_move_with_standby")
@@ -283,7 +280,9 @@ def test_an_unknown_processor_is_never_asked_for(world: World, run: Run) -> None
     assert world.requests == {}
 
 
-def test_an_illegal_destination_is_refused_before_anything_is_asked(world: World, run: Run) -> None:
+def test_an_illegal_destination_is_refused_before_anything_is_asked(
+    world: SteppedJob, run: Run
+) -> None:
     """An active and its standby never share a host."""
     result = run("move_container", processor="0", destination="host-3")
     text, metadata = failure(result, "plan_move_container")
@@ -293,7 +292,7 @@ def test_an_illegal_destination_is_refused_before_anything_is_asked(world: World
     assert world.requests == {}
 
 
-def test_without_a_host_for_the_standby_nothing_is_asked(world: World, run: Run) -> None:
+def test_without_a_host_for_the_standby_nothing_is_asked(world: SteppedJob, run: Run) -> None:
     """The refusal names the rule that each host breaks."""
     world.coordinator = "samza"
     world.at = {"0": "host-1", "0-0": "host-3"}
@@ -303,7 +302,9 @@ def test_without_a_host_for_the_standby_nothing_is_asked(world: World, run: Run)
     assert world.requests == {}
 
 
-def test_a_deadline_fails_the_run_and_says_that_the_action_goes_on(world: World, run: Run) -> None:
+def test_a_deadline_fails_the_run_and_says_that_the_action_goes_on(
+    world: SteppedJob, run: Run
+) -> None:
     """Giving up watching isn't cancelling, on a wire without a hold."""
     world.coordinator = "samza"
     world.breaks = {"wait": too_late()}
@@ -314,7 +315,7 @@ def test_a_deadline_fails_the_run_and_says_that_the_action_goes_on(world: World,
 
 
 def test_a_cancelled_run_says_what_is_in_flight(
-    world: World, instance: dg.DagsterInstance, run: Run
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """The log of a cancelled run names the request that the coordinator goes on with."""
     world.coordinator = "samza"
@@ -327,7 +328,7 @@ def test_a_cancelled_run_says_what_is_in_flight(
 
 
 def test_a_run_is_tagged_with_its_container_group_who_and_why(
-    world: World, instance: dg.DagsterInstance, run: Run
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run
 ) -> None:
     """Also on an instance whose run coordinator isn't ours: late, by the first op."""
     result = run(
@@ -351,16 +352,16 @@ def test_a_run_is_tagged_with_its_container_group_who_and_why(
     }
 
 
-def test_one_client_serves_a_run_and_is_closed_with_it(world: World, run: Run) -> None:
+def test_one_client_serves_a_run_and_is_closed_with_it(world: SteppedJob, run: Run) -> None:
     """Six ops, one connection."""
     run("move_with_standby", processor="0")
-    assert (world.opened, world.prepared, world.closed) == (1, 1, 1)
+    assert (world.opened, world.calls.of_name["prepare"], world.closed) == (1, 1, 1)
 
 
 @pytest.mark.longdagster
 @pytest.mark.parametrize("hosts", [100, 250, 1_000])
 def test_a_thousand_containers_on_hosts_with_long_names_fit_into_each_event(
-    world: World, instance: dg.DagsterInstance, run: Run, hosts: int
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run, hosts: int
 ) -> None:
     """Plan, failure and verification stay under 300 kB each; who moved is among what is shown."""
 

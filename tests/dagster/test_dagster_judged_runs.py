@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import bounce_runs
 import dagster as dg
-import fake_bounce
-import fake_placement
+import placement_runs
 import pytest
-from fake_placement import World, fake_job
 from judged_run import JudgedRun
 from judged_runs import BOUNCE, VIA
 from killed_rows import ROWS
+from placement_runs import placement_job
 
 from tests.rig.bounce_world import BounceWorld
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = [pytest.mark.dagster, pytest.mark.longdagster]
 JUDGED_RUNS = {str(row.judged_run): row.judged_run for row in ROWS}
@@ -32,23 +33,23 @@ def instance() -> Iterator[dg.DagsterInstance]:
 @pytest.fixture(autouse=True)
 def _no_world_is_left() -> Iterator[None]:
     yield
-    fake_placement.WORLDS.clear()
-    fake_bounce.WORLDS.clear()
+    placement_runs.WORLDS.clear()
+    bounce_runs.WORLDS.clear()
 
 
 def ran(
     judged_run: JudgedRun, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
-) -> tuple[World | BounceWorld, tuple[str, str]]:
+) -> tuple[SteppedJob | BounceWorld, tuple[str, str]]:
     """The world after an undisturbed run of it, that run and the one before it, if any."""
     world = judged_run.world()
     if isinstance(world, BounceWorld):
-        fake_bounce.in_virtual_time(world, monkeypatch)
-        job = fake_bounce.rolling_bounce()
+        bounce_runs.in_virtual_time(world, monkeypatch)
+        job = bounce_runs.rolling_bounce()
     else:
-        fake_placement.WORLDS["reexecuted"] = world
-        job = fake_job(judged_run.job)
+        placement_runs.WORLDS["reexecuted"] = world
+        job = placement_job(judged_run.job)
     former = judged_run.after
-    before = "" if former is None else run(fake_job(former.job, 0), former, instance)
+    before = "" if former is None else run(placement_job(former.job, 0), former, instance)
     return world, (run(job, judged_run, instance), before)
 
 
@@ -66,23 +67,23 @@ def test_an_undisturbed_run_ends_as_it_is_judged(
     assert judged_run.is_done(world)
 
 
-def asked_again(world: World) -> None:
+def asked_again(world: SteppedJob) -> None:
     world.ask("hold", "0", "host-4", "00000000-0000-0000-0000-000000000001", 0)
 
 
-def started_again(world: World) -> None:
+def started_again(world: SteppedJob) -> None:
     world.starts["0"] += 1
 
 
-def standby_left(world: World) -> None:
+def standby_left(world: SteppedJob) -> None:
     world.at["0-1"] = "host-4"
 
 
-def committed_again(world: World) -> None:
+def committed_again(world: SteppedJob) -> None:
     world.committed |= dict.fromkeys(world.committed, "00000000-0000-0000-0000-000000000002")
 
 
-def two_of_a_group(world: World) -> None:
+def two_of_a_group(world: SteppedJob) -> None:
     world.together.append(frozenset({"0", "0-0"}))
 
 
@@ -92,11 +93,11 @@ def two_of_a_group(world: World) -> None:
 def test_a_placement_that_went_wrong_is_seen(
     instance: dg.DagsterInstance,
     monkeypatch: pytest.MonkeyPatch,
-    wrong: Callable[[World], None],
+    wrong: Callable[[SteppedJob], None],
 ) -> None:
     """Though Dagster would say that all is well."""
     world, runs = ran(VIA, instance, monkeypatch)
-    assert isinstance(world, World)
+    assert isinstance(world, SteppedJob)
     wrong(world)
     with pytest.raises(AssertionError):
         VIA.judge(world, *runs)

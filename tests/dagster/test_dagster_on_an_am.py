@@ -5,29 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
-import fake_am
 import pytest
-from fake_bounce import bounce, in_virtual_time
-from fake_bounce import metadata as bounce_metadata
-from fake_placement import (
-    FAILED,
-    SUCCEEDED,
-    FakeClient,
-    Run,
-    World,
-    fake_move_container,
-)
+from bounce_runs import bounce, in_virtual_time
+from bounce_runs import metadata as bounce_metadata
 from judged_runs import AS_BEFORE, drained_world
+from placement_runs import Run
 from run_results import failure, output_metadata
 from test_dagster_reexecution import CONTAINER, execute, from_failure
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import ProcessorView
 from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
 from samza_dagster.placement import texts
 from tests.chaos.am_judge import Outcome
 from tests.chaos.am_requests import DAGSTER, REFUSED_THERE, config, drawn
+from tests.rig import stepped_am
 from tests.rig.am_asking import of_run
 from tests.rig.bounce_world import BounceWorld
+from tests.rig.stepped_job import FAILED, SUCCEEDED, SteppedJob
 
 pytestmark = pytest.mark.dagster
 ASKED = {
@@ -55,7 +50,7 @@ REFUSED = {
 
 
 @pytest.fixture(autouse=True)
-def am(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
+def am(world: SteppedJob, monkeypatch: pytest.MonkeyPatch) -> SteppedJob:
     """The demo job under an AM. The hosts that our coordinator would know count for nothing."""
     monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
     monkeypatch.setattr("samza_dagster.orchestration.requests.heartbeat.POLL_S", 0.01)
@@ -64,12 +59,12 @@ def am(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def processor(world: World, processor_id: str) -> ProcessorView:
+def processor(world: SteppedJob, processor_id: str) -> ProcessorView:
     return world.view().processors[processor_id]
 
 
 @pytest.mark.parametrize("job", ASKED)
-def test_each_job_does_what_it_was_asked_and_says_so(world: World, run: Run, job: str) -> None:
+def test_each_job_does_what_it_was_asked_and_says_so(world: SteppedJob, run: Run, job: str) -> None:
     """Its containers are where it says, by placements alone."""
     result = run(job, **ASKED[job])
     assert result.success
@@ -80,7 +75,9 @@ def test_each_job_does_what_it_was_asked_and_says_so(world: World, run: Run, job
 
 
 @pytest.mark.parametrize("job", ASKED)
-def test_each_dry_run_names_the_hosts_and_writes_nothing(world: World, run: Run, job: str) -> None:
+def test_each_dry_run_names_the_hosts_and_writes_nothing(
+    world: SteppedJob, run: Run, job: str
+) -> None:
     result = run(job, dry_run=True, **ASKED[job])
     assert result.success
     assert world.requests == {}
@@ -102,7 +99,9 @@ def test_a_rolling_bounce_goes_by_placements_alone(
     assert "Samza's wire has no hold" in bounce_metadata(result, "plan_bounce")["what"]
 
 
-def test_where_it_is_is_known_before_its_container_has_written_it(world: World, run: Run) -> None:
+def test_where_it_is_is_known_before_its_container_has_written_it(
+    world: SteppedJob, run: Run
+) -> None:
     """Locality comes seconds after SUCCEEDED: a second move goes out from where it is by then."""
     assert run("move_container", **ASKED["move_container"]).success
     world.unreported["0"] = ("host-1", 100)
@@ -114,15 +113,15 @@ def test_where_it_is_is_known_before_its_container_has_written_it(world: World, 
 
 @pytest.mark.parametrize("job", ["move_with_standby", "drain_host", "reconcile"])
 def test_the_host_that_a_standby_has_left_is_still_one(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, job: str
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:
     """Nobody is on it once the standby has reported from elsewhere, and the active was refused it."""
-    monkeypatch.setattr(fake_am, "REPORTS_AFTER", 0)
+    monkeypatch.setattr(stepped_am, "REPORTS_AFTER", 0)
     assert run(job, **ASKED[job]).success
     assert world.at == THERE[job]
 
 
-def test_launched_is_not_yet_processing(world: World, run: Run) -> None:
+def test_launched_is_not_yet_processing(world: SteppedJob, run: Run) -> None:
     """What its former process committed up to its stop is no sign of the new one."""
     world.processes = False
     config = {**ASKED["move_container"], "verify_timeout_s": 1}
@@ -131,10 +130,10 @@ def test_launched_is_not_yet_processing(world: World, run: Run) -> None:
 
 
 def test_a_standby_that_was_launched_and_never_reports_is_not_moved(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The AM says SUCCEEDED of a process that ends as it begins, too."""
-    monkeypatch.setattr(fake_am, "REPORTS_AFTER", 10**6)
+    monkeypatch.setattr(stepped_am, "REPORTS_AFTER", 10**6)
     result = run("relocate_standby", processor="0-0", verify_timeout_s=1)
     assert "0-0 reports from host-2 within 1 s" in failure(result, "verify_placement")[0]
 
@@ -143,17 +142,19 @@ def test_a_standby_that_was_launched_and_never_reports_is_not_moved(
     ("job", "op"), [("drain_host", "drain"), ("reconcile", "carry_out_reconcile")]
 )
 def test_work_on_several_goes_on_only_when_a_standby_that_was_launched_has_reported(
-    world: World, run: Run, monkeypatch: pytest.MonkeyPatch, job: str, op: str
+    world: SteppedJob, run: Run, monkeypatch: pytest.MonkeyPatch, job: str, op: str
 ) -> None:
     """Its active would be stopped while no warm copy of it runs anywhere."""
-    monkeypatch.setattr(fake_am, "REPORTS_AFTER", 10**6)
+    monkeypatch.setattr(stepped_am, "REPORTS_AFTER", 10**6)
     config = {**ASKED[job], "verify_timeout_s": 1}
     result = run(job, **config)
     assert "standby 0-0 reports from host-2 within 1 s" in failure(result, op)[0]
     assert [asked for asked in world.asked if asked[0].startswith("0")] == [("0-0", "host-2")]
 
 
-def test_a_forced_restart_is_no_more_than_a_stop_that_was_issued(world: World, run: Run) -> None:
+def test_a_forced_restart_is_no_more_than_a_stop_that_was_issued(
+    world: SteppedJob, run: Run
+) -> None:
     """The AM says SUCCEEDED then, while the former process may still commit."""
     asked = {"processor": "0", "destination": "FORCE_RESTART_LAST_SEEN"}
     result = run("move_container", **asked)
@@ -162,7 +163,9 @@ def test_a_forced_restart_is_no_more_than_a_stop_that_was_issued(world: World, r
 
 
 @pytest.mark.parametrize("pid", ["0", "0-0"])
-def test_any_host_is_named_before_the_am_stops_anything(world: World, run: Run, pid: str) -> None:
+def test_any_host_is_named_before_the_am_stops_anything(
+    world: SteppedJob, run: Run, pid: str
+) -> None:
     """It took the active's own host for a standby, stopped that, and fell back: a bounce for nothing."""
     world.any_host = "host-1" if pid == "0-0" else "host-3"
     asked = {"processor": pid, "destination": "ANY_HOST"}
@@ -173,7 +176,9 @@ def test_any_host_is_named_before_the_am_stops_anything(world: World, run: Run, 
     assert world.at[pid] == "host-2"
 
 
-def test_without_a_legal_host_that_is_known_any_host_is_refused(world: World, run: Run) -> None:
+def test_without_a_legal_host_that_is_known_any_host_is_refused(
+    world: SteppedJob, run: Run
+) -> None:
     """The cluster may have more hosts than the metadata tells: one can be named."""
     world.at = {"0": "host-1", "0-0": "host-3"}
     asked = {"processor": "0", "destination": "ANY_HOST"}
@@ -186,7 +191,7 @@ def test_without_a_legal_host_that_is_known_any_host_is_refused(world: World, ru
     ("job", "pid"), [("move_container", "0"), ("move_with_standby", "0"), ("relocate_standby", "0-0")]
 )  # fmt: skip
 def test_a_host_that_no_container_reported_may_be_named(
-    world: World, run: Run, job: str, pid: str
+    world: SteppedJob, run: Run, job: str, pid: str
 ) -> None:
     """As the CLI has it: refused unless it is said so."""
     asked = {"processor": pid, "destination": "host-9"}
@@ -199,7 +204,7 @@ def test_a_host_that_no_container_reported_may_be_named(
 
 
 def test_without_host_affinity_the_host_that_was_asked_for_is_nobodys(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """The AM takes any, and echoes the one that it was asked for."""
     world.host_affinity = False
@@ -211,7 +216,7 @@ def test_without_host_affinity_the_host_that_was_asked_for_is_nobodys(
 
 @pytest.mark.parametrize("job", ["move_with_standby", "drain_host", "reconcile"])
 def test_without_host_affinity_what_needs_a_named_host_is_refused(
-    world: World, run: Run, job: str
+    world: SteppedJob, run: Run, job: str
 ) -> None:
     world.host_affinity = False
     result = run(job, **ASKED[job])
@@ -221,11 +226,11 @@ def test_without_host_affinity_what_needs_a_named_host_is_refused(
 
 @pytest.mark.parametrize("job", REFUSED)
 def test_what_an_am_cant_do_is_refused_before_anything_is_written(
-    world: World, run: Run, job: str
+    world: SteppedJob, run: Run, job: str
 ) -> None:
     """With what does the same there, be its lag told or not."""
     asked, instead = REFUSED[job]
-    for world.tells_lag in (True, False):
+    for world.report_every_s in (60, None):
         result = run(job, **asked)
         text = failure(result, f"plan_{job}")[0]
         assert instead in text
@@ -235,24 +240,29 @@ def test_what_an_am_cant_do_is_refused_before_anything_is_written(
 
 @pytest.mark.parametrize("job", ["move_container", "drain_host"])
 def test_a_run_whose_destination_dies_between_stop_and_start_says_so_at_once(
-    world: World, instance: dg.DagsterInstance, run: Run, monkeypatch: pytest.MonkeyPatch, job: str
+    world: SteppedJob,
+    instance: dg.DagsterInstance,
+    run: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    job: str,
 ) -> None:
     """As the ResourceManager does; the AM itself is silent for three minutes."""
-    real, hosts = World.go_on, dict.fromkeys(world.hosts, "RUNNING")
+    real, hosts = SteppedJob.go_on, dict.fromkeys(world.hosts, "RUNNING")
 
     def yarn() -> Cluster:
         nodes = {host: YarnNode(host, state) for host, state in hosts.items()}
         return Cluster("http://rm:8088", nodes, Application("application_1_0001", "RUNNING"))
 
-    def go_on(world: World, uuid: str) -> Any:
+    def go_on(world: SteppedJob, uuid: str) -> Any:
         response = real(world, uuid)
         if response is not None and response.response_message == texts.STOP_IN_PROGRESS:
             hosts["host-2"] = "LOST"
             world.yarn = yarn()
         return response
 
-    world.yarn, world.ends = yarn(), [(FAILED, texts.start_failed("host-2", "host-1"))]
-    monkeypatch.setattr(World, "go_on", go_on)
+    world.yarn, world.status_s = yarn(), 5
+    world.ends = [(FAILED, texts.start_failed("host-2", "host-1"))]
+    monkeypatch.setattr(SteppedJob, "go_on", go_on)
     result = run(job, **ASKED[job])
     assert not result.success
     logged = [
@@ -265,43 +275,43 @@ def test_a_run_whose_destination_dies_between_stop_and_start_says_so_at_once(
 
 
 def test_a_run_whose_am_is_replaced_ends_at_once_and_says_why(
-    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The new one knows nothing of what is in flight; a re-execution asks anew instead of following it."""
-    real = World.go_on
+    real = SteppedJob.go_on
 
-    def go_on(world: World, uuid: str) -> Any:
+    def go_on(world: SteppedJob, uuid: str) -> Any:
         response = real(world, uuid)
         if response is not None and response.response_message == texts.STOP_IN_PROGRESS:
-            monkeypatch.setattr(World, "go_on", real)
-            fake_am.replaced(world)
+            monkeypatch.setattr(SteppedJob, "go_on", real)
+            stepped_am.replaced(world)
         return response
 
-    monkeypatch.setattr(World, "go_on", go_on)
-    done, first = execute(instance, job=fake_move_container, config=CONTAINER)
+    monkeypatch.setattr(SteppedJob, "go_on", go_on)
+    done, first = execute(instance, job="move_container", config=CONTAINER)
     assert not done
     told = " ".join(str(entry.dagster_event) for entry in instance.all_logs(first))
     assert "over: deployment run-1 ended; run-2 runs" in told
-    assert from_failure(instance, first, fake_move_container, CONTAINER)
+    assert from_failure(instance, first, "move_container", CONTAINER)
     assert [r.deployment_id for r in world.requests.values()] == ["run-1", "run-2"]
     assert world.at["0"] == "host-2"
 
 
 def test_a_drain_whose_am_is_replaced_ends_with_its_name_and_the_next_one_goes_on(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """A request that nobody took is gone with the AM that it was written for."""
-    real, full = FakeClient.wait, drained_world()
+    real, full = PlacementClient.wait, drained_world()
     world.at, world.lag_now = full.at, full.lag_now
 
-    def wait(client: FakeClient, uuid: str, **more: Any) -> Any:
+    def wait(client: PlacementClient, uuid: str, **more: Any) -> Any:
         if world.deployment == "run-1" and len(world.requests) == 2:
-            fake_am.replaced(world)
+            stepped_am.replaced(world)
         return real(client, uuid, **more)
 
     config = {"host": "host-1", "cold": True, "steady_s": 0}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(FakeClient, "wait", wait)
+        patched.setattr(PlacementClient, "wait", wait)
         result = run("drain_host", **config)
     assert "over: deployment run-1 ended; run-2 runs" in failure(result, "drain")[0]
     assert run("drain_host", **config).success
@@ -310,7 +320,7 @@ def test_a_drain_whose_am_is_replaced_ends_with_its_name_and_the_next_one_goes_o
 
 @pytest.mark.parametrize("kind", sorted(DAGSTER.keys() - {"rolling_bounce"}))
 def test_each_job_that_is_drawn_for_a_real_am_ends_with_a_word_that_can_be_judged(
-    world: World, run: Run, kind: str
+    world: SteppedJob, run: Run, kind: str
 ) -> None:
     """Its config is one that the job takes, and where it claims that containers are they are."""
     hosts = sorted(set(AS_BEFORE.values()))

@@ -8,25 +8,18 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import (
-    EXPIRED,
-    NOT_STARTED,
-    FakeClient,
-    Killed,
-    World,
-    fake_cancel_waiting,
-    fake_job,
-    fake_move_via,
-)
+from placement_runs import execute_job, placement_job
 from run_results import output_metadata
 from test_dagster_reexecution import execute, from_failure
 from waiting_runs import launch, tick
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.plan import Plan
 from samza_dagster.errors import Unreachable
 from samza_dagster.model import PlacementResponse
 from samza_dagster.placement import texts
-from tests.rig.bounce_world import earlier_restart
+from tests.rig.stepped_job import EXPIRED, NOT_STARTED, SteppedJob
+from tests.rig.worker import Killed
 
 pytestmark = pytest.mark.dagster
 JOB = "reconcile"
@@ -44,12 +37,12 @@ def reconcile(
     instance: dg.DagsterInstance, job: str = JOB, **config: Any
 ) -> dg.ExecuteInProcessResult:
     op = "give_up" if job == "cancel_waiting" else f"plan_{job}"
-    return fake_job(job).execute_in_process(
+    return placement_job(job).execute_in_process(
         run_config={"ops": {op: {"config": config}}}, instance=instance, raise_on_error=False
     )
 
 
-def kinds(world: World) -> list[str]:
+def kinds(world: SteppedJob) -> list[str]:
     return list(world.kinds.values())
 
 
@@ -61,10 +54,10 @@ def failed_text(result: dg.ExecuteInProcessResult, op: str) -> str:
 
 
 def test_a_pin_is_brought_about_one_at_a_time_in_a_group(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Whoever is in the way leaves first; the other group goes beside it."""
-    world.slow = True
+    world.status_s = 10
     result = reconcile(instance, wanted={"0": "host-3", "1": "host-1"}, at_once=4)
     assert result.success
     assert (world.at["0"], world.at["1"]) == ("host-3", "host-1")
@@ -74,7 +67,7 @@ def test_a_pin_is_brought_about_one_at_a_time_in_a_group(
 
 
 def test_a_dry_run_shows_steps_and_reasons_and_asks_nothing(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """What isn't asked for by it is among the findings."""
     world.at["0-0"] = "host-1"
@@ -89,12 +82,12 @@ def test_a_dry_run_shows_steps_and_reasons_and_asks_nothing(
 
 @pytest.mark.parametrize("where", ["wait", texts.RESOURCES_REQUESTED, "lag"])
 def test_a_standby_that_a_failed_run_left_over_is_removed(
-    world: World, instance: dg.DagsterInstance, where: str
+    world: SteppedJob, instance: dg.DagsterInstance, where: str
 ) -> None:
     """Whether the worker was killed while it asked, or the move failed."""
     world.lag_now = {"0-1": [1]}
     world.breaks = {where: Killed()}
-    assert not execute(instance, job=fake_move_via, config=VIA)[0]
+    assert not execute(instance, job="move_via_new_standby", config=VIA)[0]
     (uuid,) = world.requests
     while not (answers := world.answers.get(uuid)) or not answers[-1].status_code.is_terminal:
         world.go_on(uuid)  # the coordinator goes on without the run
@@ -104,11 +97,11 @@ def test_a_standby_that_a_failed_run_left_over_is_removed(
     assert "0-1" not in world.at
 
 
-def left_over_long_ago(world: World, instance: dg.DagsterInstance) -> str:
+def left_over_long_ago(world: SteppedJob, instance: dg.DagsterInstance) -> str:
     """A run was killed after it had spun up `0-1`; the answer is cleaned up since. Its request."""
     world.lag_now = {"0-1": [1]}
     world.breaks = {"lag": Killed()}
-    assert not execute(instance, job=fake_move_via, config=VIA)[0]
+    assert not execute(instance, job="move_via_new_standby", config=VIA)[0]
     (uuid,) = world.requests
     assert world.answers[uuid][-1].status_code.is_terminal
     world.clean_up()
@@ -117,7 +110,7 @@ def left_over_long_ago(world: World, instance: dg.DagsterInstance) -> str:
 
 @pytest.mark.longdagster
 def test_a_standby_whose_answer_is_cleaned_up_is_still_known_to_be_left_over(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The audit topic says which request has started it."""
     left_over_long_ago(world, instance)
@@ -130,7 +123,7 @@ def test_a_standby_whose_answer_is_cleaned_up_is_still_known_to_be_left_over(
 
 @pytest.mark.longdagster
 def test_a_standby_of_somebody_else_with_the_id_of_one_left_over_long_ago_stays(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Also when the answers to both are cleaned up."""
     left_over_long_ago(world, instance)
@@ -145,7 +138,7 @@ def test_a_standby_of_somebody_else_with_the_id_of_one_left_over_long_ago_stays(
 @pytest.mark.longdagster
 @pytest.mark.parametrize("known", ["no topic", "no record"])
 def test_a_standby_of_which_nobody_knows_who_asked_for_it_is_told(
-    world: World, instance: dg.DagsterInstance, known: str
+    world: SteppedJob, instance: dg.DagsterInstance, known: str
 ) -> None:
     """It stays, and the run warns: it may be one that is left over."""
     left_over_long_ago(world, instance)
@@ -165,12 +158,12 @@ def test_a_standby_of_which_nobody_knows_who_asked_for_it_is_told(
 @pytest.mark.longdagster
 @pytest.mark.parametrize("anew", ["a run that waits", "spin_up_standby"])
 def test_a_standby_that_was_started_anew_under_the_id_of_one_left_over_stays(
-    world: World, instance: dg.DagsterInstance, anew: str
+    world: SteppedJob, instance: dg.DagsterInstance, anew: str
 ) -> None:
     """The failed run's `0-1` is gone; the id was free, and somebody else's standby has it."""
     world.lag_now = {"0-1": [1]}
     world.breaks = {"lag": Killed()}
-    assert not execute(instance, job=fake_move_via, config=VIA)[0]
+    assert not execute(instance, job="move_via_new_standby", config=VIA)[0]
     assert reconcile(instance).success
     assert "0-1" not in world.at
     if anew == "spin_up_standby":
@@ -185,16 +178,16 @@ def test_a_standby_that_was_started_anew_under_the_id_of_one_left_over_stays(
 
 @pytest.mark.longdagster
 def test_a_standby_of_a_chain_that_goes_on_or_ended_well_is_not_left_over(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """A move that was re-executed and kept its standby; one that waits."""
     world.lag_now = {"0-1": [1], "0-2": [90_000]}
     config = {"ops": {"plan_move_via_new_standby": {"config": {**_ASK, "keep_standby": True}}}}
     world.breaks = {"lag": Killed()}
-    done, first = execute(instance, job=fake_move_via, config=config)
+    done, first = execute(instance, job="move_via_new_standby", config=config)
     assert not done
-    with dg.execute_job(
-        dg.reconstructable(fake_move_via),
+    with execute_job(
+        "move_via_new_standby",
         instance=instance,
         run_config=config,
         tags={"dagster/root_run_id": first, "dagster/parent_run_id": first},  # as the UI does
@@ -212,7 +205,7 @@ _ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
 
 
 def test_under_samza_s_am_it_moves_and_starts_nothing(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """What its wire can't do is told."""
     world.coordinator = "samza"
@@ -225,20 +218,19 @@ def test_under_samza_s_am_it_moves_and_starts_nothing(
 
 
 def test_a_group_for_which_samza_s_am_may_end_the_job_is_left_out_and_the_others_go_on(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """What it would take together counts; the run fails in the end with why."""
     world.coordinator = "samza"
     world.at = {"0": "host-1", "0-0": "host-1", "1": "host-2", "1-0": "host-2"}
-    times = [world.now_ms - 10_000 * n for n in range(7, 0, -1)]
-    world.earlier = [earlier_restart("0-0", at, n) for n, at in enumerate(times)]
+    world.restarted_by_others("0-0", [world.now_ms - 10_000 * n for n in range(7, 0, -1)])
     text = failed_text(reconcile(instance), "carry_out_reconcile")
     assert "this would be stop 8 of 0-0 in a row" in text
     assert [p for p, _ in world.asked] == ["1-0"]
 
 
 def test_a_step_that_fails_ends_its_group_and_the_others_go_on(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The run fails with the coordinator's text; of the group nothing further is asked."""
     world.at["0-0"] = "host-1"
@@ -255,7 +247,7 @@ def test_a_step_that_fails_ends_its_group_and_the_others_go_on(
 
 @pytest.mark.longdagster
 def test_a_group_that_always_fails_keeps_no_other_from_being_mended(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """And is asked last by the next run."""
     real = world.go_on
@@ -275,17 +267,17 @@ def test_a_group_that_always_fails_keeps_no_other_from_being_mended(
 
 
 def test_a_group_that_is_refused_is_told_and_the_others_go_on(
-    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run fails in the end, with the refusal; a dry run shows it."""
     world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
-    real = FakeClient.plan
+    real = PlacementClient.plan
 
-    def plan(client: FakeClient, processor_id: str, destination: str, **more: Any) -> Plan:
+    def plan(client: PlacementClient, processor_id: str, destination: str, **more: Any) -> Plan:
         made = real(client, processor_id, destination, **more)
         return replace(made, refusal="never") if processor_id == "0-0" else made
 
-    monkeypatch.setattr(FakeClient, "plan", plan)
+    monkeypatch.setattr(PlacementClient, "plan", plan)
     shown = reconcile(instance, dry_run=True)
     assert "- 0-0: never" in shown.output_for_node("plan_reconcile", "preview")
     text = failed_text(reconcile(instance), "carry_out_reconcile")
@@ -298,7 +290,7 @@ def test_a_group_that_is_refused_is_told_and_the_others_go_on(
     "config", [{"only": ["1-0"]}, {"only": ["host-2"]}, {"skip": ["0"]}, {"skip": ["host-1"]}]
 )
 def test_only_the_groups_that_are_named_are_reconciled(
-    world: World, instance: dg.DagsterInstance, config: dict[str, list[str]]
+    world: SteppedJob, instance: dg.DagsterInstance, config: dict[str, list[str]]
 ) -> None:
     """By any of their processors, or a host that one is on."""
     world.at["0-0"], world.at["1-0"] = "host-1", "host-2"
@@ -307,7 +299,7 @@ def test_only_the_groups_that_are_named_are_reconciled(
 
 
 def test_a_waiting_run_is_given_up_and_its_standby_removed(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """No run has to be terminated: none is there."""
     world.lag_now = {"0-1": [90_000]}
@@ -323,18 +315,18 @@ def test_a_waiting_run_is_given_up_and_its_standby_removed(
 
 @pytest.mark.longdagster
 def test_giving_up_that_failed_half_way_goes_on_with_the_run_that_it_gave_up(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Not with another one that waits by then."""
     world.lag_now = {"0-1": [90_000], "1-1": [90_000]}
     launch(instance)
     world.ends = [EXPIRED]
     config = {"ops": {"give_up": {"config": {}}}}
-    done, first = execute(instance, job=fake_cancel_waiting, config=config)
+    done, first = execute(instance, job="cancel_waiting", config=config)
     assert not done
     assert "0-1" in world.at
     launch(instance, processor="1", destination="host-1")
-    assert from_failure(instance, first, fake_cancel_waiting, config)
+    assert from_failure(instance, first, "cancel_waiting", config)
     assert "0-1" not in world.at
     assert "1-1" in world.at
     assert "1-1 90,000" in str(tick(instance).skip_reason)
@@ -342,7 +334,7 @@ def test_giving_up_that_failed_half_way_goes_on_with_the_run_that_it_gave_up(
 
 @pytest.mark.longdagster
 def test_a_waiting_run_s_standby_is_left_to_reconcile_when_asked_so(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """It is then one of those left over."""
     world.lag_now = {"0-1": [90_000]}
@@ -353,7 +345,7 @@ def test_a_waiting_run_s_standby_is_left_to_reconcile_when_asked_so(
     assert "0-1" not in world.at
 
 
-def test_to_give_up_names_what_waits(world: World, instance: dg.DagsterInstance) -> None:
+def test_to_give_up_names_what_waits(world: SteppedJob, instance: dg.DagsterInstance) -> None:
     """None, or several without saying which; a dry run changes nothing."""
     assert "none waits" in failed_text(reconcile(instance, "cancel_waiting"), "give_up")
     world.lag_now = {"0-1": [90_000], "1-1": [90_000]}

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from fake_placement import Run, World
+from placement_runs import Run
 
 from samza_dagster.orchestration.requests.step_request import request_uuid
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 
@@ -46,7 +47,12 @@ pytestmark = pytest.mark.dagster
     ],
 )
 def test_a_job_asks_under_the_uuid_of_its_step(
-    world: World, run: Run, job: str, config: dict[str, Any], step: str, asked: tuple[str, str, str]
+    world: SteppedJob,
+    run: Run,
+    job: str,
+    config: dict[str, Any],
+    step: str,
+    asked: tuple[str, str, str],
 ) -> None:
     """One request each, and where it holds its destination one commit."""
     world.lag_now = {"0-1": [0]}

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import (
-    BAD_REQUEST,
-    HOLD_EXPIRED,
-    NOT_STARTED,
-    SUCCEEDED,
-    Killed,
-    World,
-    fake_move_container,
-    fake_move_with_standby,
-)
+from placement_runs import execute_job
 
 from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
+from tests.rig.stepped_job import BAD_REQUEST, HOLD_EXPIRED, NOT_STARTED, SUCCEEDED, SteppedJob
+from tests.rig.worker import Killed
 
 pytestmark = pytest.mark.dagster
 
@@ -42,11 +35,11 @@ DONE = (SUCCEEDED, "started")
 def execute(
     instance: dg.DagsterInstance,
     again: dg.ReexecutionOptions | None = None,
-    job: Callable[[], dg.JobDefinition] = fake_move_with_standby,
+    job: str = "move_with_standby",
     config: dict[str, Any] | None = None,
 ) -> tuple[bool, str]:
-    with dg.execute_job(
-        dg.reconstructable(job),
+    with execute_job(
+        job,
         instance=instance,
         run_config=config or CONFIG,
         reexecution_options=again,
@@ -58,7 +51,7 @@ def execute(
 def from_failure(
     instance: dg.DagsterInstance,
     first: str,
-    job: Callable[[], dg.JobDefinition] = fake_move_with_standby,
+    job: str = "move_with_standby",
     config: dict[str, Any] | None = None,
 ) -> bool:
     again = dg.ReexecutionOptions.from_failure(first, instance)
@@ -66,7 +59,7 @@ def from_failure(
 
 
 def test_after_a_failure_only_the_failed_step_is_asked_again(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The standby has moved: from failure, the active alone is asked for, as a new attempt."""
     world.coordinator = "samza"
@@ -78,7 +71,7 @@ def test_after_a_failure_only_the_failed_step_is_asked_again(
 
 
 def test_after_a_failed_start_the_active_still_means_the_host_that_its_standby_left(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """STANDBY would now be the standby's new host: the former one is asked for, and held."""
     world.ends = [NOT_STARTED]
@@ -92,7 +85,7 @@ def test_after_a_failed_start_the_active_still_means_the_host_that_its_standby_l
 
 @pytest.mark.parametrize("coordinator", ["samza", "samza_dagster"])
 def test_a_whole_re_execution_keeps_the_plan_and_asks_nothing_twice(
-    world: World, instance: dg.DagsterInstance, coordinator: CoordinatorKind
+    world: SteppedJob, instance: dg.DagsterInstance, coordinator: CoordinatorKind
 ) -> None:
     """The standby's former host is still meant, though the standby has left it."""
     world.coordinator = coordinator
@@ -105,7 +98,7 @@ def test_a_whole_re_execution_keeps_the_plan_and_asks_nothing_twice(
 
 
 def test_a_run_killed_while_it_waits_finds_its_request_again(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The request was written and not answered: it is followed, not written again."""
     world.coordinator = "samza"
@@ -119,29 +112,29 @@ def test_a_run_killed_while_it_waits_finds_its_request_again(
 
 @pytest.mark.parametrize("where", ["wait", "held", "commit", texts.STOP_IN_PROGRESS])
 def test_a_run_killed_at_any_op_is_gone_on_with(
-    world: World, instance: dg.DagsterInstance, where: str
+    world: SteppedJob, instance: dg.DagsterInstance, where: str
 ) -> None:
     """One hold, one commit, one start: before the hold, with it, before the commit, after it."""
     world.breaks = {where: Killed()}
-    done, first = execute(instance, job=fake_move_container, config=CONTAINER)
+    done, first = execute(instance, job="move_container", config=CONTAINER)
     assert not done
     assert world.released == {}
-    assert from_failure(instance, first, fake_move_container, CONTAINER)
+    assert from_failure(instance, first, "move_container", CONTAINER)
     assert len(world.requests) == len(world.committed) == 1
     assert world.starts == {"0": 1}
     assert world.at["0"] == "host-2"
 
 
 def test_a_hold_that_was_let_go_is_reserved_anew(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The worker died before its commit and the hold expired: a second attempt, a second commit."""
     world.breaks = {"commit": Killed()}
-    done, first = execute(instance, job=fake_move_container, config=CONTAINER)
+    done, first = execute(instance, job="move_container", config=CONTAINER)
     assert not done
     (hold,) = world.requests
     world.answer(hold, *HOLD_EXPIRED)
-    assert from_failure(instance, first, fake_move_container, CONTAINER)
+    assert from_failure(instance, first, "move_container", CONTAINER)
     second = request_uuid(first, "move", 1)
     assert list(world.requests) == [hold, second]
     assert world.committed == {second: request_uuid(first, "commit", 1)}
@@ -149,21 +142,21 @@ def test_a_hold_that_was_let_go_is_reserved_anew(
 
 
 def test_a_cancelled_run_re_executed_reserves_anew(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """What it gave back is given back: the next attempt holds for itself."""
     world.breaks = {"held": RuntimeError("a fault between hold and commit")}
-    done, first = execute(instance, job=fake_move_container, config=CONTAINER)
+    done, first = execute(instance, job="move_container", config=CONTAINER)
     assert not done
     assert len(world.released) == 1
-    assert from_failure(instance, first, fake_move_container, CONTAINER)
+    assert from_failure(instance, first, "move_container", CONTAINER)
     assert len(world.requests) == 2
     assert world.starts == {"0": 1}
 
 
 @pytest.mark.longdagster
 def test_each_failure_that_was_read_is_one_more_attempt(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Re-execution of a re-execution still counts from the first run."""
     world.coordinator = "samza"
@@ -178,11 +171,11 @@ def test_each_failure_that_was_read_is_one_more_attempt(
 @pytest.mark.longdagster
 @pytest.mark.parametrize("where", ["held", texts.STOP_IN_PROGRESS])
 def test_a_chain_older_than_its_answers_goes_on_by_the_state_of_the_job(
-    world: World, instance: dg.DagsterInstance, where: str
+    world: SteppedJob, instance: dg.DagsterInstance, where: str
 ) -> None:
     """The move has ended well, or its hold was given up; the leader has cleaned up either answer."""
     world.breaks = {where: Killed()}
-    done, first = execute(instance, job=fake_move_container, config=CONTAINER)
+    done, first = execute(instance, job="move_container", config=CONTAINER)
     assert not done
     (uuid,) = world.requests
     if where == "held":
@@ -190,7 +183,7 @@ def test_a_chain_older_than_its_answers_goes_on_by_the_state_of_the_job(
     while not world.answers[uuid][-1].status_code.is_terminal:
         world.go_on(uuid)
     world.clean_up()
-    assert from_failure(instance, first, fake_move_container, CONTAINER)
+    assert from_failure(instance, first, "move_container", CONTAINER)
     assert world.at["0"] == "host-2"
     assert len(world.requests) == (2 if where == "held" else 1)
 
@@ -199,7 +192,7 @@ def test_a_chain_older_than_its_answers_goes_on_by_the_state_of_the_job(
     ("coordinator", "gone"), [("samza", "0-0"), ("samza", "0"), ("samza_dagster", "0")]
 )
 def test_a_processor_that_has_left_the_job_since_is_refused_with_what_to_do(
-    world: World, instance: dg.DagsterInstance, coordinator: CoordinatorKind, gone: str
+    world: SteppedJob, instance: dg.DagsterInstance, coordinator: CoordinatorKind, gone: str
 ) -> None:
     """The plan is the chain's; the job has changed under it. Nothing is asked for who is gone."""
     world.coordinator = coordinator
@@ -210,8 +203,8 @@ def test_a_processor_that_has_left_the_job_since_is_refused_with_what_to_do(
     assert not done
     asked, world.at = len(world.asked), {p: h for p, h in world.at.items() if p != gone}
     again = dg.ReexecutionOptions.from_failure(first, instance)
-    with dg.execute_job(
-        dg.reconstructable(fake_move_with_standby),
+    with execute_job(
+        "move_with_standby",
         instance=instance,
         run_config=said,
         reexecution_options=again,

@@ -9,10 +9,12 @@ from typing import Any
 import dagster as dg
 import pytest
 from dagster import serialize_value
-from fake_placement import WORLDS, FakeClient, World, fake_job
+from placement_runs import WORLDS, placement_job
 
+from samza_dagster.client import PlacementClient
 from samza_dagster.client.plan import Plan
 from samza_dagster.client.views import HostView
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 
@@ -25,11 +27,11 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 def refused(
-    instance: dg.DagsterInstance, job: str, world: World, step: str = "", **config: Any
+    instance: dg.DagsterInstance, job: str, world: SteppedJob, step: str = "", **config: Any
 ) -> dict[str, dict[str, Any]]:
     """The table of the step that failed, by host; `hosts_table` has a row for each."""
     WORLDS["reexecuted"] = world
-    result = fake_job(job).execute_in_process(
+    result = placement_job(job).execute_in_process(
         run_config={"ops": {f"plan_{job}": {"config": config}}},
         instance=instance,
         raise_on_error=False,
@@ -51,7 +53,7 @@ def test_a_destination_that_a_rule_forbids_is_explained_host_by_host(
     instance: dg.DagsterInstance, job: str
 ) -> None:
     """As `explain` does."""
-    world = World.demo()
+    world = SteppedJob.demo()
     world.hosts["host-5"] = HostView("host-5", "lost")
     rows = refused(instance, job, world, processor="0", destination="host-5")
     assert set(rows) == set(world.hosts)
@@ -68,7 +70,7 @@ def test_a_failover_without_a_standby_says_of_each_host_what_would_make_it_legal
     instance: dg.DagsterInstance,
 ) -> None:
     """A standby must be there: where one may be started, and where not."""
-    world = World.demo()
+    world = SteppedJob.demo()
     del world.at["0-0"]
     rows = refused(instance, "fail_over", world, processor="0")
     assert set(rows) == set(world.hosts)
@@ -82,7 +84,7 @@ def test_a_drain_that_cant_be_says_where_each_container_may_go(
     instance: dg.DagsterInstance,
 ) -> None:
     """Never to the host that is drained."""
-    world = World(hosts={}, at={"0": "host-1", "0-0": "host-2"})
+    world = SteppedJob(hosts={}, at={"0": "host-1", "0-0": "host-2"})
     world.hosts = {name: HostView(name, "alive") for name in ("host-1", "host-2")}
     rows = refused(instance, "drain_host", world, host="host-1")
     assert set(rows) == {"host-2"}
@@ -94,15 +96,15 @@ def test_what_is_refused_only_when_it_is_asked_is_explained_as_well(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan was legal, the job has changed since."""
-    real = FakeClient.plan
-    world = World.demo()
+    real = PlacementClient.plan
+    world = SteppedJob.demo()
 
-    def plan(client: FakeClient, processor_id: str, destination: str, **more: Any) -> Plan:
+    def plan(client: PlacementClient, processor_id: str, destination: str, **more: Any) -> Plan:
         made = real(client, processor_id, destination, **more)
         world.hosts["host-4"] = replace(world.hosts["host-4"], state="lost")
         return made
 
-    monkeypatch.setattr(FakeClient, "plan", plan)
+    monkeypatch.setattr(PlacementClient, "plan", plan)
     rows = refused(
         instance, "move_container", world, "reserve", processor="0", destination="host-4"
     )
@@ -111,7 +113,7 @@ def test_what_is_refused_only_when_it_is_asked_is_explained_as_well(
 
 def test_a_thousand_hosts_have_room_in_the_event(instance: dg.DagsterInstance) -> None:
     """As many as fit, and the number of the others."""
-    world = World(hosts={}, at={"0": "host-1", "0-0": "host-2"})
+    world = SteppedJob(hosts={}, at={"0": "host-1", "0-0": "host-2"})
     names = [f"host-{n}.eu-central-1.compute.example.com" for n in range(1_000)]
     world.hosts = {name: HostView(name, "alive") for name in (*names, "host-1", "host-2")}
     for job in ("move_container", "spin_up_standby"):

@@ -7,9 +7,10 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import WORLDS, World, fake_job
+from placement_runs import WORLDS, placement_job
 
 from samza_dagster.errors import Unreachable
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 
@@ -23,10 +24,12 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def refused(instance: dg.DagsterInstance, job: str, world: World, **config: Any) -> dict[str, str]:
+def refused(
+    instance: dg.DagsterInstance, job: str, world: SteppedJob, **config: Any
+) -> dict[str, str]:
     """What the plan says that it refuses with; nothing was asked."""
     WORLDS["reexecuted"] = world
-    result = fake_job(job).execute_in_process(
+    result = placement_job(job).execute_in_process(
         run_config={"ops": {f"plan_{job}": {"config": config}}},
         instance=instance,
         raise_on_error=False,
@@ -53,7 +56,7 @@ def test_a_checkpoint_topic_that_cant_be_read_is_told_before_an_active_is_stoppe
     instance: dg.DagsterInstance, job: str, config: dict[str, Any]
 ) -> None:
     """Afterwards nobody could tell whether it works again."""
-    world = World.demo()
+    world = SteppedJob.demo()
     lost = Unreachable("read topic c", seen="no right to read topic c", fix="ALLOW READ on c")
     world.breaks = {"commits": lost}
     told = refused(instance, job, world, **config)
@@ -63,9 +66,9 @@ def test_a_checkpoint_topic_that_cant_be_read_is_told_before_an_active_is_stoppe
 
 def test_a_failover_doesnt_wait_for_that(instance: dg.DagsterInstance) -> None:
     """It is asked when the active is unwell."""
-    world = WORLDS["reexecuted"] = World.demo()
+    world = WORLDS["reexecuted"] = SteppedJob.demo()
     world.breaks = {"commits": Unreachable("read topic c", seen="no right", fix="a right")}
-    fake_job("fail_over").execute_in_process(
+    placement_job("fail_over").execute_in_process(
         run_config={"ops": {"plan_fail_over": {"config": {"processor": "0"}}}},
         instance=instance,
         raise_on_error=False,
@@ -78,8 +81,8 @@ def test_a_standby_whose_lag_nobody_will_ever_tell_isnt_started(
     instance: dg.DagsterInstance, job: str
 ) -> None:
     """It would be waited for until the time is up."""
-    world = World.demo()
-    world.tells_lag = False
+    world = SteppedJob.demo()
+    world.report_every_s = None
     told = refused(instance, job, world, processor="0", destination="host-4")
     assert "no metrics reporter" in told["seen"]
     assert "metrics.reporters" in told["fix"]
@@ -91,5 +94,5 @@ def test_a_host_that_a_drain_doesnt_know_is_refused(
     instance: dg.DagsterInstance, names: dict[str, list[str]]
 ) -> None:
     """A mistyped `exclude` barred nothing: containers went where they shouldn't."""
-    told = refused(instance, "drain_host", World.demo(), host="host-1", cold=True, **names)
+    told = refused(instance, "drain_host", SteppedJob.demo(), host="host-1", cold=True, **names)
     assert told["seen"] == "hots-2; there are host-1, host-2, host-3, host-4"

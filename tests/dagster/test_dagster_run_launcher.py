@@ -28,7 +28,7 @@ from dagster._core.remote_origin import (
     RemoteJobOrigin,
     RemoteRepositoryOrigin,
 )
-from fake_placement import fake_move_container
+from placement_runs import placement_job
 
 from samza_dagster.orchestration.deploy.instance import write_instance
 from samza_dagster.orchestration.deploy.run_launcher import RunProcess, WatchedRunLauncher, is_alive
@@ -59,7 +59,7 @@ def run_of(
     tags = {".dagster/grpc_info": json.dumps({"host": host, "port": 1})}
     config = {"ops": {"plan_move_container": {"config": {"processor": "0", "destination": "h"}}}}
     run = instance.create_run_for_job(
-        fake_move_container(),
+        placement_job("move_container"),
         run_config=config,
         tags=tags,
         status=dg.DagsterRunStatus.STARTED,

@@ -10,7 +10,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import WORLDS, World
+from placement_runs import WORLDS
 from several_jobs import component, loaded, two_jobs
 
 from samza_dagster import SamzaJobComponent
@@ -20,6 +20,7 @@ from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
 from samza_dagster.orchestration.operations.control import BOUNCE, PROGRESS
 from samza_dagster.orchestration.tags import ACTION, GROUP, JOB, SLOT, tags_from_run_config
 from tests.rig.sensor_ticks import tick
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 
@@ -163,7 +164,7 @@ def test_a_run_about_a_whole_job_is_chosen_by_that_job() -> None:
 def test_jobs_of_a_pattern_are_those_that_kafka_has_now(instance: dg.DagsterInstance) -> None:
     """A job that is deployed later is there at the next tick."""
     several = loaded(jobs=["orders*/*"])
-    WORLDS["orders-eu/3"] = World.demo()
+    WORLDS["orders-eu/3"] = SteppedJob.demo()
     tick(instance, several, "choices")
     assert set(instance.get_dynamic_partitions("*/jobs")) == {"orders/1", "orders-eu/3"}
 

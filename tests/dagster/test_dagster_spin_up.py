@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from fake_placement import EXPIRED, FakeClient, Run, World
+from placement_runs import Run
 from run_results import failure, output_metadata
 
 from samza_dagster.errors import ActionFailed
@@ -13,12 +13,13 @@ from samza_dagster.orchestration.moves.via_standby import look_until_warm
 from samza_dagster.orchestration.plans.conditions import WarmUp
 from samza_dagster.orchestration.plans.move import CatchUp
 from samza_dagster.orchestration.requests.step_request import request_uuid
+from tests.rig.stepped_job import EXPIRED, SteppedJob
 
 pytestmark = pytest.mark.dagster
 ASK = {"processor": "0", "destination": "host-4", "steady_s": 0}
 
 
-def watched(world: World, bounds: CatchUp) -> tuple[WarmUp, list[int | None]]:
+def watched(world: SteppedJob, bounds: CatchUp) -> tuple[WarmUp, list[int | None]]:
     """A standby until it is warm, and its lags; the clock goes on by the watch's own sleeps alone."""
 
     def sleep(seconds: float) -> None:
@@ -26,13 +27,11 @@ def watched(world: World, bounds: CatchUp) -> tuple[WarmUp, list[int | None]]:
 
     world.at["0-1"] = "host-4"
     watch, samples = WarmUp.of("0-1", bounds), list[tuple[int, int | None]]()
-    assert look_until_warm(
-        FakeClient(world), watch, samples, sleep=sleep, now_ms=lambda: world.now_ms
-    )
+    assert look_until_warm(world.client(), watch, samples, sleep=sleep, now_ms=lambda: world.now_ms)
     return watch, [records for _, records in samples]
 
 
-def test_a_standby_is_started_and_waited_for(world: World, run: Run) -> None:
+def test_a_standby_is_started_and_waited_for(world: SteppedJob, run: Run) -> None:
     """One request of our own; the run ends when the lag of its stores is small."""
     world.lags = [{"0-1": [90, 7], "0-0": [5000]}]
     result = run("spin_up_standby", **ASK)
@@ -49,7 +48,7 @@ def test_a_standby_is_started_and_waited_for(world: World, run: Run) -> None:
 
 
 def test_a_host_that_a_rule_forbids_is_refused_before_anything_is_asked(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """Its active is there."""
     result = run("spin_up_standby", **{**ASK, "destination": "host-1"})
@@ -57,7 +56,7 @@ def test_a_host_that_a_rule_forbids_is_refused_before_anything_is_asked(
     assert world.requests == {}
 
 
-def test_without_a_place_the_job_is_as_it_was(world: World, run: Run) -> None:
+def test_without_a_place_the_job_is_as_it_was(world: SteppedJob, run: Run) -> None:
     """The coordinator's text is the failure's."""
     world.ends = [EXPIRED]
     result = run("spin_up_standby", **ASK)
@@ -65,7 +64,7 @@ def test_without_a_place_the_job_is_as_it_was(world: World, run: Run) -> None:
     assert "0-1" not in world.at
 
 
-def test_warm_is_small_flat_and_long_enough(world: World) -> None:
+def test_warm_is_small_flat_and_long_enough(world: SteppedJob) -> None:
     """A store that isn't known or is far behind starts the count anew."""
     small = {"0-1": [10, 20]}
     world.lags = [{"0-1": [9000]}, small, {"0-1": [None, 1]}, *[small] * 9]
@@ -74,7 +73,7 @@ def test_warm_is_small_flat_and_long_enough(world: World) -> None:
     assert lags == [9000, 20, None, 20, 20, 20]
 
 
-def test_with_a_report_a_minute_warm_takes_two_reports(world: World) -> None:
+def test_with_a_report_a_minute_warm_takes_two_reports(world: SteppedJob) -> None:
     """Samza's default. One report that is looked at for half a minute proves no more than that."""
     world.reports_at_each_look = False
     world.now_ms -= world.now_ms % 60_000
@@ -83,7 +82,7 @@ def test_with_a_report_a_minute_warm_takes_two_reports(world: World) -> None:
     assert watch.steady_ms == 60_000
 
 
-def test_a_standby_that_does_not_catch_up_fails_with_what_was_seen(world: World) -> None:
+def test_a_standby_that_does_not_catch_up_fails_with_what_was_seen(world: SteppedJob) -> None:
     """It runs on: waiting again is what is left to do."""
     world.lags = [{"0-1": [9000]}] * 9
     with pytest.raises(ActionFailed, match="9,000 records behind") as failed:

@@ -6,17 +6,18 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from fake_placement import FakeSamza, World, fake_definitions
+from placement_runs import SteppedSamza, definitions_over
 from run_results import failure
 
 from samza_dagster.client.views import HostView
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 ALLOWED = ["host-3", "host-4"]
 
 
 @pytest.fixture(autouse=True)
-def _warm(world: World) -> None:
+def _warm(world: SteppedJob) -> None:
     world.lag_now = {"0": [0], "0-1": [0], "0-0": [0]}
 
 
@@ -24,8 +25,8 @@ def bound(
     request: pytest.FixtureRequest, job: str, hosts: list[str] | None = None, **config: Any
 ) -> dg.ExecuteInProcessResult:
     """One of the jobs of a component with `hosts`."""
-    made = fake_definitions(request.node.name)
-    samza = FakeSamza(
+    made = definitions_over(request.node.name)
+    samza = SteppedSamza(
         bootstrap_servers=request.node.name, job_name="demo", job_id="1", hosts=hosts or ALLOWED
     )
     resources = {**(made.resources or {}), "samza": samza}
@@ -53,7 +54,7 @@ def bound(
     ],
 )
 def test_where_any_host_would_do_one_of_them_is_named(
-    world: World,
+    world: SteppedJob,
     request: pytest.FixtureRequest,
     job: str,
     config: dict[str, Any],
@@ -68,7 +69,7 @@ def test_where_any_host_would_do_one_of_them_is_named(
 
 @pytest.mark.parametrize("job", ["move_container", "relocate_standby"])
 def test_a_standby_that_may_not_go_there_goes_to_any_legal_host_where_that_is_said(
-    world: World, request: pytest.FixtureRequest, job: str
+    world: SteppedJob, request: pytest.FixtureRequest, job: str
 ) -> None:
     """host-1 has its active."""
     refused = bound(request, job, ["host-1", "host-4"], processor="0-0", destination="host-1")
@@ -96,7 +97,7 @@ def test_a_standby_that_may_not_go_there_goes_to_any_legal_host_where_that_is_sa
     ],
 )
 def test_another_host_is_refused_for_a_standby(
-    world: World, request: pytest.FixtureRequest, job: str, config: dict[str, Any]
+    world: SteppedJob, request: pytest.FixtureRequest, job: str, config: dict[str, Any]
 ) -> None:
     """With the rule, what was asked, and the hosts that would do."""
     text, metadata = failure(bound(request, job, **config), f"plan_{job}")
@@ -107,7 +108,7 @@ def test_another_host_is_refused_for_a_standby(
 
 
 def test_a_move_that_leaves_the_standby_s_host_to_the_coordinator_is_refused(
-    world: World, request: pytest.FixtureRequest
+    world: SteppedJob, request: pytest.FixtureRequest
 ) -> None:
     """move_with_standby names it; where every host is allowed there is nothing to refuse."""
     ask = {"processor": "0", "destination": "STANDBY"}
@@ -119,7 +120,7 @@ def test_a_move_that_leaves_the_standby_s_host_to_the_coordinator_is_refused(
 
 
 def test_a_drain_with_destinations_keeps_standbys_to_the_component_s_hosts(
-    world: World, request: pytest.FixtureRequest
+    world: SteppedJob, request: pytest.FixtureRequest
 ) -> None:
     """An active may go to any of them, a standby to the one that the component has too."""
     world.hosts["host-5"] = HostView("host-5", "alive", free_memory_mb=900)
@@ -135,7 +136,7 @@ def test_a_drain_with_destinations_keeps_standbys_to_the_component_s_hosts(
 
 
 def test_a_standby_is_not_pinned_to_another_host(
-    world: World, request: pytest.FixtureRequest
+    world: SteppedJob, request: pytest.FixtureRequest
 ) -> None:
     """An active is."""
     text, _ = failure(bound(request, "reconcile", wanted={"0-0": "host-2"}), "plan_reconcile")

@@ -8,7 +8,7 @@ from typing import Any
 import dagster as dg
 import pytest
 from drains import on
-from fake_placement import World, fake_job
+from placement_runs import placement_job
 from test_dagster_drains_beside import other
 from waiting_runs import tags
 
@@ -21,6 +21,7 @@ from samza_dagster.orchestration.operations.control import BounceAction
 from samza_dagster.orchestration.operations.steered import By
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.orchestration.tags import PARTITION
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 PAUSE, RESUME, ABORT = BounceAction.pause, BounceAction.resume, BounceAction.abort
@@ -45,7 +46,7 @@ def launch(
     **config: Any,
 ) -> dg.ExecuteInProcessResult:
     given = {"host": "host-1", "steady_s": 0} if job == DRAIN else {}
-    return fake_job(job).execute_in_process(
+    return placement_job(job).execute_in_process(
         run_config={"ops": {f"plan_{job}": {"config": {**given, **config}}}},
         instance=instance,
         raise_on_error=False,
@@ -53,7 +54,7 @@ def launch(
     )
 
 
-def when_asked(world: World, number: int, tell: Callable[[str], object]) -> None:
+def when_asked(world: SteppedJob, number: int, tell: Callable[[str], object]) -> None:
     """Once so many requests are under way or over, `tell` gets the uuid of the last of them."""
     real = world.go_on
 
@@ -82,7 +83,7 @@ def resumed(instance: dg.DagsterInstance, run_id: str) -> dg.ExecuteInProcessRes
         ticked = bounce_resume_sensor("demo/1", steered_jobs("demo/1"))(context)
     assert isinstance(ticked, dg.SensorResult)
     (asked,) = ticked.run_requests or []
-    return fake_job(str(asked.job_name)).execute_in_process(
+    return placement_job(str(asked.job_name)).execute_in_process(
         run_config=asked.run_config, instance=instance, tags=asked.tags, raise_on_error=False
     )
 
@@ -95,7 +96,7 @@ def failure(result: dg.ExecuteInProcessResult, op: str) -> str:
 
 
 def test_a_paused_drain_finishes_what_is_in_flight_and_a_resumed_one_does_the_rest(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Nobody is asked twice: the requests have the ids of the first run."""
     when_asked(world, 2, order(instance, PAUSE))
@@ -118,7 +119,7 @@ def test_a_paused_drain_finishes_what_is_in_flight_and_a_resumed_one_does_the_re
 
 
 def test_a_pause_does_not_wait_for_a_standby_that_is_far_behind(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Its unit is left waiting with what was done of it, and gone on with from there."""
     world.lag_now["1-1"] = [50_000]
@@ -135,10 +136,10 @@ def test_a_pause_does_not_wait_for_a_standby_that_is_far_behind(
 
 
 def test_an_aborted_drain_gives_back_what_was_only_reserved_and_can_be_resumed(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The run fails and says what is left."""
-    world.slow = True
+    world.status_s = 10
     when_asked(world, 2, order(instance, ABORT))
     first = launch(instance)
     assert "it was aborted; not begun or left waiting: 2, 1" in failure(first, "drain")
@@ -146,14 +147,14 @@ def test_an_aborted_drain_gives_back_what_was_only_reserved_and_can_be_resumed(
     (held,) = world.cancelled
     assert world.requests[held].processor_id == "0-0"
     assert on(world) == ["0", "1", "2"]
-    world.slow = False
+    world.status_s = 0
     assert resumed(instance, first.run_id).success
     assert on(world) == []
 
 
 @pytest.mark.parametrize(("ended", "goes_on"), [("stopped", True), ("aborted", False)])
 def test_dagster_s_own_retry_goes_on_with_what_failed_and_not_with_what_was_aborted(
-    world: World, instance: dg.DagsterInstance, ended: str, goes_on: bool
+    world: SteppedJob, instance: dg.DagsterInstance, ended: str, goes_on: bool
 ) -> None:
     """Whoever has retries on for failures wants the first; the second was an order."""
     parent = other(instance, dg.DagsterRunStatus.FAILURE, tags={control.BOUNCE: ended})
@@ -167,7 +168,9 @@ def test_dagster_s_own_retry_goes_on_with_what_failed_and_not_with_what_was_abor
         control.begin(instance, run, control.RUNNING, over=[control.ABORTED])
 
 
-def test_a_reconciliation_is_paused_and_resumed(world: World, instance: dg.DagsterInstance) -> None:
+def test_a_reconciliation_is_paused_and_resumed(
+    world: SteppedJob, instance: dg.DagsterInstance
+) -> None:
     """One group after the other."""
     when_asked(world, 1, order(instance, PAUSE))
     wanted = {"2": "host-3", "3": "host-4"}
@@ -180,9 +183,9 @@ def test_a_reconciliation_is_paused_and_resumed(world: World, instance: dg.Dagst
     assert len(world.requests) == 2
 
 
-def test_a_reconciliation_is_aborted(world: World, instance: dg.DagsterInstance) -> None:
+def test_a_reconciliation_is_aborted(world: SteppedJob, instance: dg.DagsterInstance) -> None:
     """What was asked ends, and nothing more is asked."""
-    world.slow = True
+    world.status_s = 10
     when_asked(world, 1, order(instance, ABORT))
     first = launch(instance, RECONCILE, wanted={"2": "host-3", "3": "host-4"})
     assert "it was aborted" in failure(first, "carry_out_reconcile")
@@ -191,7 +194,7 @@ def test_a_reconciliation_is_aborted(world: World, instance: dg.DagsterInstance)
 
 
 def test_a_standby_of_a_paused_drain_is_left_over_once_that_is_given_up(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Until then the drain may go on with it."""
     world.lag_now["1-1"] = [50_000]
@@ -206,7 +209,7 @@ def test_a_standby_of_a_paused_drain_is_left_over_once_that_is_given_up(
 
 
 def test_nobody_is_sent_to_a_host_whose_drain_is_paused(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """It goes on with emptying it; one that was given up doesn't."""
     paused = {control.BOUNCE: control.PAUSED, PARTITION: "host-2"}
@@ -234,11 +237,11 @@ def test_the_host_that_was_chosen_in_the_launchpad_goes_along_with_who_resumes(
 
 
 def test_without_a_run_s_id_a_bounce_is_meant_and_one_that_waits_is_not_resumed(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The wait goes on by itself; job cancel_waiting gives it up."""
     world.lag_now["1-1"] = [50_000]
-    first = fake_job(DRAIN, wait_in_run_s=0).execute_in_process(
+    first = placement_job(DRAIN, wait_in_run_s=0).execute_in_process(
         run_config={"ops": {"plan_drain_host": {"config": {"host": "host-1", "steady_s": 0}}}},
         instance=instance,
     )

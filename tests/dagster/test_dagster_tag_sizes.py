@@ -9,7 +9,6 @@ from uuid import UUID
 
 import dagster as dg
 import pytest
-from fake_placement import FakeClient, World
 
 from samza_dagster.orchestration.moves.spun_up import SPINS_UP, SPUN_UP, YES, note_spin_up
 from samza_dagster.orchestration.operations.ops import FAILED_GROUPS, note_failed_groups
@@ -17,6 +16,7 @@ from samza_dagster.orchestration.operations.progress import Progress
 from samza_dagster.orchestration.plans.units import State, Unit, UnitsPlan
 from samza_dagster.orchestration.reconcile.run import left_over
 from samza_dagster.orchestration.tags import JOB, MOST_TAG_BYTES
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 INDEX_TAKES = 2_704
@@ -46,16 +46,16 @@ def spin_up(instance: dg.DagsterInstance, run: dg.DagsterRun, number: int) -> No
     note_spin_up(cast("dg.OpExecutionContext", context), uuid_of(number))
 
 
-def is_left_over(world: World, instance: dg.DagsterInstance, number: int) -> bool:
+def is_left_over(world: SteppedJob, instance: dg.DagsterInstance, number: int) -> bool:
     """Whether the standby that the request of this number has started counts as left over."""
     world.at["0-1"], world.extra = "host-4", {"0-1"}
     world.origins = {"0-1": uuid_of(number)}
-    client = FakeClient(world)
+    client = world.client()
     return left_over(instance, client, client.view(), "demo/1").standbys == {"0-1"}
 
 
 def test_a_run_that_spins_up_two_hundred_standbys_has_no_tag_that_is_too_large(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """One tag for all of them ended the run at the 73rd on PostgreSQL, with others in flight."""
     run = run_of(instance, {})
@@ -72,7 +72,7 @@ def test_a_run_that_spins_up_two_hundred_standbys_has_no_tag_that_is_too_large(
 
 
 def test_what_an_older_release_noted_in_one_tag_is_still_found(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """Also beside what its re-execution has noted since, whose tags are a copy."""
     old = {SPINS_UP: YES, SPUN_UP: ",".join(uuid_of(number) for number in range(72))}

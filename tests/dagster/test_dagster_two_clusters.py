@@ -11,8 +11,8 @@ from typing import Any
 import dagster as dg
 import pytest
 from click.testing import CliRunner
-from fake_placement import WORLDS, FakeSamza, World
-from lookout import LOOKOUTS, FakeWatch, Lookout
+from lookout import LOOKOUTS, Lookout, LookoutSamza
+from placement_runs import WORLDS, SteppedSamza
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.cli.main import cli
@@ -26,6 +26,7 @@ from samza_dagster.orchestration.watch.audit import acknowledge_job
 from samza_dagster.orchestration.watch.reported import acknowledgement
 from samza_dagster.orchestration.watch.sensors import auto_failover_sensor
 from samza_dagster.orchestration.watch.settings import AutoFailover
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 VIA = "move_via_new_standby"
@@ -35,12 +36,12 @@ class Placed(SamzaJobComponent):
     """The component over the world of its `bootstrap_servers`."""
 
     def build_resources(self) -> dict[str, Any]:
-        fake = FakeSamza(
+        samza = SteppedSamza(
             bootstrap_servers=self.bootstrap_servers,
             job_name=str(self.app_name),
             prefix=self.prefix,
         )
-        return {**super().build_resources(), "samza": fake}
+        return {**super().build_resources(), "samza": samza}
 
 
 def placed(cluster: str, prefix: str) -> dg.Definitions:
@@ -58,7 +59,7 @@ def placed(cluster: str, prefix: str) -> dg.Definitions:
 @pytest.fixture
 def both() -> Iterator[dg.RepositoryDefinition]:
     """`orders/1` on cluster east and `orders/1` on cluster west."""
-    WORLDS.update({"east:9092": World.demo(), "west:9092": World.demo()})
+    WORLDS.update({"east:9092": SteppedJob.demo(), "west:9092": SteppedJob.demo()})
     made = dg.Definitions.merge(placed("east:9092", "east"), placed("west:9092", "west"))
     yield made.get_repository_def()
     WORLDS.clear()
@@ -271,7 +272,9 @@ class Watched:
         self.instance, self.prefix = instance, prefix
         self.world = LOOKOUTS[prefix or "plain"] = Lookout()
         self.cursor: str | None = None
-        self.samza = FakeWatch(bootstrap_servers=prefix or "plain", job_name="demo", prefix=prefix)
+        self.samza = LookoutSamza(
+            bootstrap_servers=prefix or "plain", job_name="demo", prefix=prefix
+        )
 
     def tick(self, cap_per_hour: int = 3) -> list[str]:
         """What it tells, each as `<signal> <verdict>`, or `over`."""

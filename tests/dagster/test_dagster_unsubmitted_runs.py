@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import time
 
+import bounce_runs
 import dagster as dg
-import fake_bounce
 import pytest
-from fake_placement import FakeClient, World, fake_job
+from placement_runs import placement_job
 from waiting_runs import VIA, launch, requested, tags, tick
 
 from samza_dagster.orchestration.bounce import alone
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.jobs import steered_jobs
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.operations.control import BounceAction
 from samza_dagster.orchestration.reconcile.run import left_over
 from samza_dagster.orchestration.tags import JOB
 from samza_dagster.orchestration.waits.waiting import CANCELLED, CONTINUED, WAITING, YES
 from tests.rig.bounce_world import BounceWorld
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.dagster
 CREATED = dg.DagsterRunStatus.NOT_STARTED
@@ -73,13 +74,13 @@ def a_bounce(
 
 def a_paused_bounce(instance: dg.DagsterInstance) -> dg.DagsterRun:
     made = a_bounce(instance, dg.DagsterRunStatus.SUCCESS)
-    noted = {bounce_runs.ROOT: made.run_id, bounce_runs.BOUNCE: bounce_runs.PAUSED}
+    noted = {control.ROOT: made.run_id, control.BOUNCE: control.PAUSED}
     instance.add_run_tags(made.run_id, noted)
     return made
 
 
 def test_a_wait_whose_continuing_run_was_never_submitted_is_continued_again(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """By the same run key, so there is one run of it; the chain was lost without a word."""
     world.lag_now = {"0-1": [90_000]}
@@ -87,7 +88,7 @@ def test_a_wait_whose_continuing_run_was_never_submitted_is_continued_again(
     world.lag_now = {"0-1": [7]}
     ticked = tick(instance)
     (request,) = requested(ticked)
-    created = asked_for(instance, request, fake_job(VIA))
+    created = asked_for(instance, request, placement_job(VIA))
     for cursor in (ticked.cursor, None):
         (again,) = requested(tick(instance, cursor))
         assert again.run_key == request.run_key
@@ -98,14 +99,14 @@ def test_a_wait_whose_continuing_run_was_never_submitted_is_continued_again(
 
 
 def test_a_re_execution_that_was_never_submitted_keeps_no_wait_from_being_continued(
-    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For a moment it may still be: until then nothing goes on beside it."""
     world.lag_now = {"0-1": [90_000]}
     first = launch(instance)
     world.lag_now = {"0-1": [7]}
     instance.create_run_for_job(
-        fake_job(VIA),
+        placement_job(VIA),
         status=CREATED,
         parent_run_id=first.run_id,
         root_run_id=first.run_id,
@@ -119,7 +120,7 @@ def test_a_re_execution_that_was_never_submitted_keeps_no_wait_from_being_contin
 
 
 def test_a_standby_is_left_over_though_a_run_of_its_chain_was_never_submitted(
-    world: World, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    world: SteppedJob, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wait was given up; the newest run of the chain never began."""
     world.lag_now = {"0-1": [90_000]}
@@ -127,9 +128,9 @@ def test_a_standby_is_left_over_though_a_run_of_its_chain_was_never_submitted(
     world.extra = {"0-1"}
     world.lag_now = {"0-1": [7]}
     (request,) = requested(tick(instance))
-    asked_for(instance, request, fake_job(VIA))
+    asked_for(instance, request, placement_job(VIA))
     instance.add_run_tags(first.run_id, {CANCELLED: "by hand"})
-    client = FakeClient(world)
+    client = world.client()
     assert left_over(instance, client, client.view(), "demo/1").standbys == frozenset()
     in_two_minutes(monkeypatch)
     assert left_over(instance, client, client.view(), "demo/1").standbys == {"0-1"}
@@ -140,15 +141,15 @@ def test_a_bounce_whose_resumption_was_never_submitted_is_resumed_again(
 ) -> None:
     """The order stays until a run has gone on with it."""
     paused = a_paused_bounce(instance)
-    bounce_runs.steer(instance, BounceAction.resume)
+    control.steer(instance, BounceAction.resume)
     (request,) = resumptions(instance)
     created = asked_for(instance, request, rolling_bounce_job("demo/1"))
     (again,) = resumptions(instance)
     assert again.run_key == request.run_key
-    assert tags(instance, paused.run_id)[bounce_runs.CONTROL] == BounceAction.resume.value
+    assert tags(instance, paused.run_id)[control.CONTROL] == BounceAction.resume.value
     submitted(instance, created)
     assert resumptions(instance) == []
-    assert tags(instance, paused.run_id)[bounce_runs.CONTROL] == bounce_runs.HEARD
+    assert tags(instance, paused.run_id)[control.CONTROL] == control.HEARD
 
 
 def test_a_bounce_that_was_never_submitted_keeps_no_schedule_from_its_own(
@@ -167,7 +168,7 @@ def test_an_order_without_a_run_s_id_is_not_for_a_bounce_that_was_never_submitte
     """The one that runs is older, and is meant."""
     runs = a_bounce(instance, dg.DagsterRunStatus.STARTED)
     a_bounce(instance, CREATED)
-    assert bounce_runs.steer(instance, BounceAction.pause)[0].run_id == runs.run_id
+    assert control.steer(instance, BounceAction.pause)[0].run_id == runs.run_id
 
 
 def never_begun(instance: dg.DagsterInstance) -> dg.DagsterRun:
@@ -178,14 +179,14 @@ def never_begun(instance: dg.DagsterInstance) -> dg.DagsterRun:
 def retried(instance: dg.DagsterInstance, failed: dg.DagsterRun) -> dg.ExecuteJobResult:
     """What Dagster's daemon does by itself with a run whose tag `dagster/max_retries` says so."""
     again = dg.ReexecutionOptions(parent_run_id=failed.run_id)
-    return fake_bounce.bounce(instance, again, {RETRY_NUMBER: "1"})
+    return bounce_runs.bounce(instance, again, {RETRY_NUMBER: "1"})
 
 
 @pytest.fixture
 def bounced(monkeypatch: pytest.MonkeyPatch) -> BounceWorld:
     """The job that is bounced."""
     made = BounceWorld()
-    fake_bounce.in_virtual_time(made, monkeypatch)
+    bounce_runs.in_virtual_time(made, monkeypatch)
     return made
 
 
@@ -194,17 +195,17 @@ def test_a_bounce_that_never_began_is_not_retried_after_another_was_launched(
 ) -> None:
     """Who saw the first do nothing launched again: the job was bounced a second time by itself."""
     first = never_begun(instance)
-    second = fake_bounce.bounce(instance)
+    second = bounce_runs.bounce(instance)
     assert second.success
     asked = dict(bounced.requests)
     again = retried(instance, first)
     assert again.success
     assert bounced.requests == asked
-    told = fake_bounce.tags_of(instance, again)
-    assert told[bounce_runs.BOUNCE] == bounce_runs.SKIPPED
-    assert f"bounce {second.run_id} was launched after" in told[bounce_runs.PROGRESS]
+    told = bounce_runs.tags_of(instance, again)
+    assert told[control.BOUNCE] == control.SKIPPED
+    assert f"bounce {second.run_id} was launched after" in told[control.PROGRESS]
     by_hand = dg.ReexecutionOptions(parent_run_id=again.run_id)
-    assert fake_bounce.bounce(instance, by_hand).success
+    assert bounce_runs.bounce(instance, by_hand).success
     assert len(bounced.requests) == 2 * len(asked)
 
 
@@ -213,20 +214,20 @@ def test_of_two_bounces_that_never_began_the_later_one_is_retried(
 ) -> None:
     """Neither is skipped for the other's retry."""
     first, second = never_begun(instance), never_begun(instance)
-    told = [fake_bounce.tags_of(instance, retried(instance, one)) for one in (first, second)]
-    assert [each[bounce_runs.BOUNCE] for each in told] == [bounce_runs.SKIPPED, bounce_runs.DONE]
+    told = [bounce_runs.tags_of(instance, retried(instance, one)) for one in (first, second)]
+    assert [each[control.BOUNCE] for each in told] == [control.SKIPPED, control.DONE]
 
 
 def test_a_bounce_that_never_began_is_retried_when_no_other_was_launched(
     instance: dg.DagsterInstance, bounced: BounceWorld
 ) -> None:
     """An older bounce, a dry run and another job's are none."""
-    assert fake_bounce.bounce(instance).success
+    assert bounce_runs.bounce(instance).success
     asked = len(bounced.requests)
     first = never_begun(instance)
-    assert fake_bounce.bounce(instance, dry_run=True).success
+    assert bounce_runs.bounce(instance, dry_run=True).success
     a_bounce(instance, dg.DagsterRunStatus.SUCCESS, **{JOB: "other/1"})
-    assert fake_bounce.tags_of(instance, retried(instance, first))[bounce_runs.BOUNCE] == "done"
+    assert bounce_runs.tags_of(instance, retried(instance, first))[control.BOUNCE] == "done"
     assert len(bounced.requests) == 2 * asked
 
 
@@ -235,9 +236,9 @@ def test_a_bounce_that_had_begun_is_gone_on_with_whatever_was_launched_since(
 ) -> None:
     """It left off in the middle: its retry brings it to its end."""
     bounced.calls.kill_at = 40
-    first = fake_bounce.bounce(instance)
+    first = bounce_runs.bounce(instance)
     assert not first.success
     never_begun(instance)
     failed = instance.get_run_by_id(first.run_id)
     assert failed is not None
-    assert fake_bounce.tags_of(instance, retried(instance, failed))[bounce_runs.BOUNCE] == "done"
+    assert bounce_runs.tags_of(instance, retried(instance, failed))[control.BOUNCE] == "done"

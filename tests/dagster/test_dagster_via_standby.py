@@ -6,20 +6,14 @@ from collections.abc import Iterator
 
 import dagster as dg
 import pytest
-from fake_placement import (
-    EXPIRED,
-    NOT_STARTED,
-    SUCCEEDED,
-    Killed,
-    Run,
-    World,
-    fake_move_via,
-)
+from placement_runs import Run
 from run_results import failure, output_metadata, was_cancelled
 from test_dagster_reexecution import execute, from_failure
 
 from samza_dagster.orchestration.requests.step_request import request_uuid
 from samza_dagster.placement import texts
+from tests.rig.stepped_job import EXPIRED, NOT_STARTED, SUCCEEDED, SteppedJob
+from tests.rig.worker import Killed
 
 pytestmark = pytest.mark.dagster
 JOB = "move_via_new_standby"
@@ -30,7 +24,7 @@ REMOVAL, ANOTHER = (f"00000000-0000-0000-0000-{n:012d}" for n in (1, 2))
 
 
 @pytest.fixture(autouse=True)
-def _warm(world: World) -> None:
+def _warm(world: SteppedJob) -> None:
     world.lag_now = {"0-1": [3], "0-0": [0]}
 
 
@@ -41,11 +35,11 @@ def instance() -> Iterator[dg.DagsterInstance]:
         yield made
 
 
-def kinds(world: World) -> list[str]:
+def kinds(world: SteppedJob) -> list[str]:
     return list(world.kinds.values())
 
 
-def test_a_standby_warms_up_then_the_active_takes_its_place(world: World, run: Run) -> None:
+def test_a_standby_warms_up_then_the_active_takes_its_place(world: SteppedJob, run: Run) -> None:
     """Three requests of one chain; as many standbys as before, the active on the named host."""
     world.container_memory_mb = 256
     result = run(JOB, **ASK)
@@ -59,14 +53,16 @@ def test_a_standby_warms_up_then_the_active_takes_its_place(world: World, run: R
     assert shown["new_standby_cost"].startswith("256 MiB for ")
 
 
-def test_without_a_destination_it_is_the_legal_host_with_most_room(world: World, run: Run) -> None:
+def test_without_a_destination_it_is_the_legal_host_with_most_room(
+    world: SteppedJob, run: Run
+) -> None:
     """host-2 has most free memory, and no container of the group."""
     result = run(JOB, processor="0", steady_s=0)
     assert result.success
     assert world.at["0"] == "host-2"
 
 
-def test_the_new_standby_is_kept_when_asked_for(world: World, run: Run) -> None:
+def test_the_new_standby_is_kept_when_asked_for(world: SteppedJob, run: Run) -> None:
     """It leaves for a host away from both ends; the active has one more standby."""
     result = run(JOB, keep_standby=True, **ASK)
     assert result.success
@@ -76,7 +72,7 @@ def test_the_new_standby_is_kept_when_asked_for(world: World, run: Run) -> None:
     assert result.output_for_node("standbys_after") == ["0-0", "0-1"]
 
 
-def test_a_dry_run_prints_every_step_and_asks_nothing(world: World, run: Run) -> None:
+def test_a_dry_run_prints_every_step_and_asks_nothing(world: SteppedJob, run: Run) -> None:
     """Spin-up, wait, place given, move, verification."""
     result = run(JOB, dry_run=True, **ASK)
     text = result.output_for_node(f"plan_{JOB}", "preview")
@@ -86,14 +82,16 @@ def test_a_dry_run_prints_every_step_and_asks_nothing(world: World, run: Run) ->
 
 
 @pytest.mark.parametrize("destination", ["ANY_HOST", "STANDBY"])
-def test_one_of_samza_s_words_is_no_destination(world: World, run: Run, destination: str) -> None:
+def test_one_of_samza_s_words_is_no_destination(
+    world: SteppedJob, run: Run, destination: str
+) -> None:
     """The host must be known before the standby is started there."""
     result = run(JOB, **{**ASK, "destination": destination})
     assert "a host's name" in failure(result, f"plan_{JOB}")[0]
 
 
 def test_a_failed_move_leaves_the_active_where_it_was_and_says_what_is_left(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """No room any more for the active: the standby had given its place."""
     world.ends = [DONE, DONE, EXPIRED]
@@ -107,7 +105,7 @@ def test_a_failed_move_leaves_the_active_where_it_was_and_says_what_is_left(
 @pytest.mark.longdagster
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_a_standby_that_never_warms_up_is_kept_or_removed_as_configured(
-    world: World, run: Run, fate: str
+    world: SteppedJob, run: Run, fate: str
 ) -> None:
     """The failure says which, and how to go on."""
     world.lag_now = {"0-1": [90_000]}
@@ -120,7 +118,7 @@ def test_a_standby_that_never_warms_up_is_kept_or_removed_as_configured(
 
 
 @pytest.mark.parametrize("fate", ["keep", "remove"])
-def test_a_cancelled_wait_hands_back_as_configured(world: World, run: Run, fate: str) -> None:
+def test_a_cancelled_wait_hands_back_as_configured(world: SteppedJob, run: Run, fate: str) -> None:
     """Cancelled while it waits for lag: nothing else was touched."""
     world.breaks = {"lag": dg.DagsterExecutionInterruptedError()}
     result = run(JOB, **ASK, if_it_fails=fate)
@@ -135,7 +133,7 @@ def test_a_cancelled_wait_hands_back_as_configured(world: World, run: Run, fate:
 )
 @pytest.mark.parametrize("fate", ["keep", "remove"])
 def test_cancelled_while_kafka_is_away_it_is_cancelled(
-    world: World, instance: dg.DagsterInstance, run: Run, fate: str, where: str, op: str
+    world: SteppedJob, instance: dg.DagsterInstance, run: Run, fate: str, where: str, op: str
 ) -> None:
     """The standby that can't be handed back is told of, in place of nothing."""
     world.breaks, world.away_at = {where: dg.DagsterExecutionInterruptedError()}, where
@@ -146,19 +144,19 @@ def test_cancelled_while_kafka_is_away_it_is_cancelled(
 
 
 def test_a_failed_start_is_asked_again_by_a_re_execution(
-    world: World, instance: dg.DagsterInstance
+    world: SteppedJob, instance: dg.DagsterInstance
 ) -> None:
     """The store of the standby is still at the destination."""
     world.ends = [DONE, DONE, NOT_STARTED]
-    done, first = execute(instance, job=fake_move_via, config=CONFIG)
+    done, first = execute(instance, job="move_via_new_standby", config=CONFIG)
     assert not done
-    assert from_failure(instance, first, fake_move_via, CONFIG)
+    assert from_failure(instance, first, "move_via_new_standby", CONFIG)
     assert kinds(world) == ["start-standby", "stop-standby", "hold", "hold"]
     assert world.at["0"] == "host-4"
 
 
 def test_a_destination_lost_meanwhile_does_not_cost_the_warm_standby(
-    world: World, run: Run
+    world: SteppedJob, run: Run
 ) -> None:
     """What the standby gives way for must still be possible."""
     host = world.hosts["host-4"]
@@ -174,7 +172,7 @@ def test_a_destination_lost_meanwhile_does_not_cost_the_warm_standby(
 @pytest.mark.parametrize("host", ["host-2", "host-4"])
 @pytest.mark.parametrize("fails_in", ["wait_until_warm", "give_place"])
 def test_a_standby_that_somebody_else_started_under_the_same_id_is_not_adopted(
-    world: World, instance: dg.DagsterInstance, fails_in: str, host: str
+    world: SteppedJob, instance: dg.DagsterInstance, fails_in: str, host: str
 ) -> None:
     """The run's own `0-1` is gone: the re-execution neither removes the other one nor moves cold."""
     alive = world.hosts["host-4"]
@@ -184,7 +182,7 @@ def test_a_standby_that_somebody_else_started_under_the_same_id_is_not_adopted(
     else:
         world.breaks = {"lag": Killed()}
     config = {"ops": {f"plan_{JOB}": {"config": {**ASK, "if_it_fails": "remove"}}}}
-    done, first = execute(instance, job=fake_move_via, config=config)
+    done, first = execute(instance, job="move_via_new_standby", config=config)
     assert not done
     world.hosts["host-4"] = alive
     if "0-1" in world.at:
@@ -195,6 +193,6 @@ def test_a_standby_that_somebody_else_started_under_the_same_id_is_not_adopted(
     world.go_on(ANOTHER)
     world.go_on(ANOTHER)
     asked = len(world.requests)
-    assert not from_failure(instance, first, fake_move_via, config)
+    assert not from_failure(instance, first, "move_via_new_standby", config)
     assert len(world.requests) == asked
     assert (world.at["0"], world.at["0-1"]) == ("host-1", host)

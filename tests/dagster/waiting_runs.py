@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import dagster as dg
-from fake_placement import FakeSamza, fake_job, fake_move_via_waiting
+from placement_runs import SteppedSamza, execute_job, placement_job
 
 from samza_dagster.orchestration.jobs import waiting_jobs
 from samza_dagster.orchestration.waits.continuation import (
@@ -20,7 +20,7 @@ NOW_MS = 1_800_000_000_000
 def launch(
     instance: dg.DagsterInstance, wait_in_run_s: int = 0, job: str = VIA, **config: Any
 ) -> dg.ExecuteInProcessResult:
-    return fake_job(job, wait_in_run_s).execute_in_process(
+    return placement_job(job, wait_in_run_s).execute_in_process(
         run_config={"ops": {f"plan_{job}": {"config": {**ASK, **config}}}},
         instance=instance,
         raise_on_error=False,
@@ -31,7 +31,7 @@ def continued(
     instance: dg.DagsterInstance, request: dg.RunRequest, wait_in_run_s: int = 0
 ) -> dg.ExecuteInProcessResult:
     """What the daemon does with a run request."""
-    return fake_job(str(request.job_name), wait_in_run_s).execute_in_process(
+    return placement_job(str(request.job_name), wait_in_run_s).execute_in_process(
         run_config=request.run_config,
         instance=instance,
         tags={**request.tags, "dagster/run_key": str(request.run_key)},
@@ -41,7 +41,7 @@ def continued(
 
 def tick(instance: dg.DagsterInstance, cursor: str | None = None) -> dg.SensorResult:
     sensor = continuations_sensor(waiting_jobs("demo/1"))
-    samza = FakeSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
+    samza = SteppedSamza(bootstrap_servers="reexecuted", job_name="demo", job_id="1")
     with dg.build_sensor_context(
         instance=instance, cursor=cursor, resources={"samza": samza}
     ) as context:
@@ -60,8 +60,9 @@ def re_executed(
     """What the UI's button does: the tags go along."""
     run = instance.get_run_by_id(run_id)
     assert run is not None
-    return dg.execute_job(
-        dg.reconstructable(fake_move_via_waiting),
+    return execute_job(
+        "move_via_new_standby",
+        wait_in_run_s=0,
         instance=instance,
         run_config=run.run_config,
         tags=dict(run.tags),

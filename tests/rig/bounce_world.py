@@ -287,16 +287,3 @@ class BounceWorld(PlayedJob):
         first_ms = self._started(processor) + self.process_ms
         worked_ms = min(self.now_ms, self.idle_since_ms) - first_ms
         return former if worked_ms < 0 else first_ms + worked_ms // COMMIT_MS * COMMIT_MS
-
-
-def earlier_restart(processor: str, at_ms: int, n: int = 0) -> PlacementResponse:
-    """A placement of somebody else."""
-    return PlacementResponse(
-        uuid=f"00000000-0000-0000-0000-{n:012d}",
-        deployment_id="run-1",
-        processor_id=processor,
-        destination_host=LAST_SEEN,
-        status_code=StatusCode.SUCCEEDED,
-        timestamp=at_ms,
-        response_message=texts.started("host"),
-    )

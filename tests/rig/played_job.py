@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import cast
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.access import JobAccess
 from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.client.views import CoordinatorKind, HostView, JobView, LeaderView
+from samza_dagster.metadata.audit_log import AuditLog
 from samza_dagster.metadata.own_requests import OwnMail
 from samza_dagster.metadata.resource_manager import Cluster
 from samza_dagster.metadata.topic_reader import TopicRecord
@@ -22,13 +24,14 @@ from samza_dagster.model import (
     ResponseDetails,
     StatusCode,
 )
-from samza_dagster.model.naming import group_of, is_standby
+from samza_dagster.model.naming import LAST_SEEN, group_of, is_standby
 from samza_dagster.model.own_requests import OwnRequest
 from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
     REQUEST,
     RESPONSE,
 )
+from samza_dagster.placement import texts
 from samza_dagster.placement.state import (
     Action,
     Group,
@@ -41,7 +44,7 @@ from samza_dagster.placement.state import (
     Role,
     Stage,
 )
-from tests.rig.played_stores import BEGIN_MS, JOB, JOB_ID, Mailbox, State, Stream, Yarn
+from tests.rig.played_stores import BEGIN_MS, JOB, JOB_ID, Audit, Mailbox, State, Stream, Yarn
 from tests.rig.played_topics import PAGES, Topics
 
 _A_LOOK_S = 60.0
@@ -53,7 +56,8 @@ class PlayedJob:
 
     `at` is processor → host, `starts` how often each was started again, `busy` whose group has an
     action that nobody here asked for, with its name. `away`: nobody answers a client. `meanwhile`: what happens at
-    each look of who waits for an answer. `published` is what snapshots say of
+    each look of who waits for an answer. `origins` is standby → the request
+    that has spun it up, `published` what snapshots say of
     standbys. `yarn` is what a ResourceManager says where Samza's own AM coordinates.
     """
 
@@ -75,6 +79,7 @@ class PlayedJob:
     report_every_s: int | None = 60
     stores: int = 1
     beat_ms: int = BEGIN_MS
+    origins: dict[str, str] = field(default_factory=dict[str, str])
     published: list[tuple[bytes, bytes | None]] = field(default_factory=list)
     words: dict[str, int] = field(default_factory=dict[str, int])
     yarn: Cluster | None = None
@@ -103,6 +108,7 @@ class PlayedJob:
             now_ms=lambda: self.now_ms,
             monotonic=self.passing,
             mailbox=self.mailbox,  # type: ignore[arg-type]
+            audit=lambda: cast("AuditLog", Audit(self)),
             yarn=None if self.yarn is None else Yarn(self),  # type: ignore[arg-type]
         )
 
@@ -129,6 +135,10 @@ class PlayedJob:
     def incarnation(self, processor: str) -> str:
         """The execution id of what runs."""
         return f"{processor}#{self.starts.get(processor, 0)}"
+
+    def locality(self, processor: str) -> str:
+        """The host that it has reported last."""
+        return self.at[processor]
 
     def phase(self, processor: str) -> str:
         """As the coordinator records it."""
@@ -186,9 +196,26 @@ class PlayedJob:
         )
         self.respond(done)
 
+    def restarted_by_others(
+        self, processor: str, times_ms: Iterable[int], **changes: object
+    ) -> None:
+        """Where it is, by requests of somebody else that ended then; `changes` of their answers."""
+        for n, at_ms in enumerate(times_ms):
+            answer = PlacementResponse(
+                uuid=f"00000000-0000-0000-0000-{n:012d}",
+                deployment_id=self.deployment,
+                processor_id=processor,
+                destination_host=LAST_SEEN,
+                status_code=StatusCode.SUCCEEDED,
+                timestamp=at_ms,
+                response_message=texts.started(self.at[processor]),
+            )
+            self.respond(answer.model_copy(update=changes))
+
     def forget(self, uuid: str) -> None:
         """Its answer is cleaned up."""
         del self.answers[uuid]
+        self.own.pop(uuid, None)
         self.store.remove(PLACEMENT_NAMESPACE, f"{uuid}.{RESPONSE}")
 
     def mail(self) -> OwnMail:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from samza_dagster.client.state_source import CoordinatorState
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata import coordinator_stream as stream
+from samza_dagster.metadata.audit_log import AuditEntry
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.interface import Change, KeptValue
 from samza_dagster.metadata.resource_manager import Cluster
@@ -18,6 +19,8 @@ from samza_dagster.model.placement_messages import (
     PLACEMENT_NAMESPACE,
     parse_request,
 )
+from samza_dagster.placement.audit_codec import audit_to_json
+from samza_dagster.placement.certificates import AuditRecord
 from tests.rig.memory_store import MemoryMetadataStore
 
 if TYPE_CHECKING:
@@ -32,8 +35,9 @@ COMMITS = checkpoint_topic(JOB, JOB_ID)
 
 def task_of(processor: str) -> str:
     """The one task that each processor has."""
-    active = f"Partition {group_of(processor)}"
-    return standby_task_name(active, 0) if is_standby(processor) else active
+    group, _, replica = processor.partition("-")
+    active = f"Partition {group}"
+    return standby_task_name(active, int(replica)) if replica else active
 
 
 def partition_of(processor: str) -> int:
@@ -91,7 +95,8 @@ class Stream(MemoryMetadataStore):
     def _refresh(self) -> None:
         job = self._job
         require_answer(job)
-        facts = (job.deployment, {**job.at}, {**job.config}, job.report_every_s, job.stores)
+        at = {pid: job.locality(pid) for pid in job.at}
+        facts = (job.deployment, at, {**job.config}, job.report_every_s, job.stores)
         if facts == self._facts:
             return
         self._facts, now = facts, dict(_stream_values(job))
@@ -130,13 +135,13 @@ def _stream_values(job: PlayedJob) -> Iterator[tuple[tuple[str, str], str]]:
     }
     for key, value in config.items():
         yield (stream.SET_CONFIG, key), value
-    for pid, host in job.at.items():
+    for pid in job.at:
         task = task_of(pid)
         mode = TaskMode.STANDBY if is_standby(pid) else TaskMode.ACTIVE
         yield (stream.SET_TASK_CONTAINER, task), pid
         yield (stream.SET_TASK_MODE, task), mode.value
         yield (stream.SET_CHANGELOG, task), str(partition_of(pid))
-        yield (stream.SET_CONTAINER_HOST, pid), host
+        yield (stream.SET_CONTAINER_HOST, pid), job.locality(pid)
 
 
 def _store(number: int) -> str:
@@ -209,6 +214,32 @@ class Waiting:
     def close(self) -> None:
         self._job.waiting -= 1
         self._end()
+
+
+class Audit:
+    """The audit topic: which request has spun up a standby."""
+
+    topic = "audit"
+
+    def __init__(self, job: PlayedJob) -> None:
+        self._job = job
+
+    def entries(self) -> list[AuditEntry]:
+        require_answer(self._job)
+        found = enumerate(self._job.origins.items())
+        return [AuditEntry(n, 0, _started(n, standby, uuid)) for n, (standby, uuid) in found]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _started(number: int, standby: str, uuid: str) -> dict[str, Any]:
+    group, run = group_of(standby), f"{standby}#0"
+    started = AuditRecord(
+        *(number, "start", BEGIN_MS, "run-1", group, standby, "standby", run, 1, "host", ""),
+        spun_up_by=uuid,
+    )
+    return audit_to_json(started)
 
 
 class Yarn:

@@ -19,7 +19,8 @@ class Calls:
     """What workers have called, and the call at which one is cut off.
 
     `kill_at` is its number among all, `kill_on` its name and its number among those of that name;
-    `kill_after`: it gets through before its caller dies. `breaks` has what others raise, by number.
+    `kill_after`: it gets through before its caller dies. `breaks` has what others raise, by number. `before`
+    is told each call and what it was given, and may raise.
     """
 
     count: int = 0
@@ -28,6 +29,7 @@ class Calls:
     kill_on: tuple[str, int] | None = None
     kill_after: bool = False
     breaks: dict[int, BaseException] = field(default_factory=dict[int, BaseException])
+    before: Callable[[str, tuple[Any, ...]], None] = lambda _name, _given: None
 
 
 class Worker:
@@ -59,7 +61,12 @@ class Worker:
         self._killed = calls.count == calls.kill_at or (name, calls.of_name[name]) == calls.kill_on
         if self._killed and not calls.kill_after:
             raise Killed
-        done = getattr(self._client, name)(*given, **named)
+        try:
+            calls.before(name, given)
+            done = getattr(self._client, name)(*given, **named)
+        except Killed:
+            self._killed = True
+            raise
         if self._killed:
             raise Killed
         return done

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
-from fake_bounce import in_virtual_time
+from bounce_runs import in_virtual_time
 
 from tests.rig.bounce_world import BounceWorld
 

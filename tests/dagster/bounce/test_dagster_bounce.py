@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import dagster as dg
 import pytest
-from fake_bounce import bounce, log_of, metadata, tags_of
+from bounce_runs import bounce, log_of, metadata, tags_of
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
@@ -16,7 +16,7 @@ from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.operations.control import PROGRESS
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.placement import texts
-from tests.rig.bounce_world import BEGIN_MS, BounceWorld, earlier_restart
+from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 
 pytestmark = pytest.mark.dagster
 NOT_STARTED = (StatusCode.FAILED, texts.start_failed("host-1", "host-1"))
@@ -157,9 +157,7 @@ def test_under_samza_s_am_a_container_that_was_stopped_often_of_late_is_waited_f
 ) -> None:
     """The dry run tells it and the time that it takes; the bounce goes on when its row is over."""
     world.coordinator = "samza"
-    times = (BEGIN_MS - 10_000 * n for n in range(5, 1, -1))
-    for n, at in enumerate(times):
-        world.respond(earlier_restart("0-0", at, n))
+    world.restarted_by_others("0-0", [BEGIN_MS - 10_000 * n for n in range(5, 1, -1)])
     text = metadata(bounce(instance, dry_run=True), "plan_bounce")["what"]
     assert "this would be stop 5 of 0-0 in a row; 4 count until 2023-11-14 22:19:00 UTC" in text
     assert "Expected in all: at least 6 min" in text

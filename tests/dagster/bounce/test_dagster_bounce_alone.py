@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
-from fake_bounce import bounce, metadata
+from bounce_runs import bounce, metadata
 
 from samza_dagster.errors import Refused
 from samza_dagster.orchestration.bounce import alone

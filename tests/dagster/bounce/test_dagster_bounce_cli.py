@@ -10,8 +10,8 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from bounce_runs import bounce, control
 from click.testing import CliRunner
-from fake_bounce import bounce, control
 from test_dagster_bounce_control import resumed
 
 from samza_dagster.cli.main import cli

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dagster as dg
 import pytest
-from fake_bounce import bounce, control, definitions, metadata, tags_of
+from bounce_runs import bounce, control, definitions, metadata, tags_of
 
 from samza_dagster.errors import InvalidInput, Refused, Unreachable
 from samza_dagster.orchestration.bounce import alone

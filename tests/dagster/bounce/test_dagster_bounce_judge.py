@@ -6,16 +6,16 @@ import time
 from types import SimpleNamespace
 from typing import Any, cast
 
+import bounce_runs
 import dagster as dg
-import fake_bounce
 import pytest
+from bounce_runs import bounce, metadata
 from dagster._core.definitions.reconstruct import ReconstructableRepository
 from dagster._core.events import DagsterEvent
-from fake_bounce import bounce, metadata
 
 from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.record import check_result
-from samza_dagster.orchestration.operations import control as bounce_runs
+from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.plans.bounce import BounceJudge
 from samza_dagster.orchestration.watch.check_events import latest
 from tests.rig.bounce_world import BounceWorld
@@ -31,7 +31,7 @@ def fresh() -> dg.AssetCheckResult:
 
 def location() -> dg.Definitions:
     """The bounce beside that check."""
-    return dg.Definitions.merge(fake_bounce.definitions(), dg.Definitions(asset_checks=[fresh]))
+    return dg.Definitions.merge(bounce_runs.definitions(), dg.Definitions(asset_checks=[fresh]))
 
 
 def judged(
@@ -108,7 +108,7 @@ def test_a_run_that_does_not_know_its_code_location_warns_of_a_judge_that_was_ne
 ) -> None:
     """It can't tell whether there is one."""
     config = {"canaries": 1, "judge_asset": "a", "judge_check": "b", "dry_run": True}
-    result = fake_bounce.rolling_bounce().execute_in_process(
+    result = bounce_runs.rolling_bounce().execute_in_process(
         instance=instance, run_config={"ops": {"plan_bounce": {"config": config}}}
     )
     text = result.output_for_node("plan_bounce", "preview")
@@ -159,7 +159,7 @@ def test_an_asset_check_judges_the_canary(
 
 def in_one_chain(instance: dg.DagsterInstance) -> dg.OpExecutionContext:
     """What goes on with the same bounce each time."""
-    tags = {**rolling_bounce_job("demo/1").tags, bounce_runs.ROOT: "judged"}
+    tags = {**rolling_bounce_job("demo/1").tags, control.ROOT: "judged"}
     run = instance.create_run_for_job(rolling_bounce_job("demo/1"), tags=tags)
     return cast("dg.OpExecutionContext", SimpleNamespace(instance=instance, run=run))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
+from bounce_runs import bounce, definitions, in_virtual_time, metadata, tags_of
 from dagster._core.events import RunFailureReason
 from dagster._core.execution.retries import auto_reexecution_should_retry_run
-from fake_bounce import bounce, definitions, in_virtual_time, metadata, tags_of
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.errors import InvalidInput

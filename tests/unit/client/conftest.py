@@ -61,7 +61,7 @@ TASKS = {
 
 
 @dataclass
-class FakeTopics:
+class MemoryTopics:
     """Topics in memory, read as the job's other topics.
 
     `offset_at`: partition → the offset that it had at a time in ms, by its records' own times.
@@ -108,7 +108,7 @@ class FakeTopics:
 
 
 @dataclass
-class FakeState:
+class MemoryState:
     """What a leading coordinator would have recorded; None: none ever led."""
 
     state: CoordinatorState | None = None
@@ -121,10 +121,10 @@ class FakeState:
 
 
 @dataclass
-class FakeMailbox:
+class MemoryMailbox:
     """Our topic in memory: what is written is in the state's mail at once."""
 
-    state: FakeState
+    state: MemoryState
     watches: list[Any] = field(default_factory=list)
     position: int = 0
 
@@ -202,8 +202,8 @@ class Job:
     """The job's stores, what a coordinator would write, and a client over them."""
 
     store: MemoryMetadataStore = field(default_factory=MemoryMetadataStore)
-    topics: FakeTopics = field(default_factory=FakeTopics)
-    coordinator: FakeState = field(default_factory=FakeState)
+    topics: MemoryTopics = field(default_factory=MemoryTopics)
+    coordinator: MemoryState = field(default_factory=MemoryState)
     now_ms: int = 1_795_264_720_000
 
     def __post_init__(self) -> None:
@@ -219,8 +219,8 @@ class Job:
             self.store.put(record.namespace, record.key, record.value)
 
     @property
-    def mailbox(self) -> FakeMailbox:
-        self._mailbox = getattr(self, "_mailbox", None) or FakeMailbox(self.coordinator)
+    def mailbox(self) -> MemoryMailbox:
+        self._mailbox = getattr(self, "_mailbox", None) or MemoryMailbox(self.coordinator)
         return self._mailbox
 
     def client(self, **options: Any) -> PlacementClient:

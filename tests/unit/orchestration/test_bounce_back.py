@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -24,6 +24,8 @@ from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.orchestration.plans.bounce import Patience
 from samza_dagster.orchestration.requests.step_request import StepRequest
 from samza_dagster.placement import texts
+from tests.rig.played_job import PlayedJob
+from tests.rig.worker import Calls, Worker
 
 pytestmark = pytest.mark.unit
 MEMBERS = {"0": "h1", "0-0": "h2", "1": "h3"}
@@ -31,20 +33,12 @@ OURS = {p: f"00000000-0000-4000-8000-00000000000{n}" for n, p in enumerate(MEMBE
 THEIRS = "00000000-0000-4000-8000-0000000000ff"
 
 
-@dataclass
-class Answers:
-    """A client that tells answers alone."""
-
-    told: list[PlacementResponse] = field(default_factory=list)
-    read: int = 0
-    seen: JobView | None = None
-
-    def view(self) -> JobView | None:
-        return self.seen
-
-    def history(self, *_: Any, **__: Any) -> list[PlacementResponse]:
-        self.read += 1
-        return self.told
+def client_of(*told: PlacementResponse, calls: Calls | None = None) -> PlacementClient:
+    """Of a job in which these are the answers. All have been restarted once."""
+    played = PlayedJob(at=dict(MEMBERS), starts=dict.fromkeys(MEMBERS, 1))
+    for response in told:
+        played.respond(response)
+    return Worker.client(played.client(), calls or Calls())
 
 
 def job(died: str = "", *, execution: str = "", **more: Any) -> JobView:
@@ -99,8 +93,8 @@ def swapped(message: str, **details: Any) -> PlacementResponse:
     return given.model_copy(update={"details": ResponseDetails(**details)})
 
 
-def watch(answers: Answers, *views: JobView, every_ms: int = SETTLES_MS) -> list[Since]:
-    made = BackWatch(cast("PlacementClient", answers))
+def watch(client: PlacementClient, *views: JobView, every_ms: int = SETTLES_MS) -> list[Since]:
+    made = BackWatch(client)
     ours = set(OURS.values())
     return [made.look(view, rows(), ours, 10_000 + n * every_ms) for n, view in enumerate(views)]
 
@@ -117,7 +111,7 @@ def test_who_died_by_itself_has_failed_when_no_answer_says_otherwise(
     view: Callable[[], JobView], why: str
 ) -> None:
     """Until the answer would be there it is unsettled."""
-    first, second = watch(Answers(), view(), view())
+    first, second = watch(client_of(), view(), view())
     assert first == Since(unsettled={"0-0": why})
     assert second == Since(died={"0-0": why})
 
@@ -125,7 +119,7 @@ def test_who_died_by_itself_has_failed_when_no_answer_says_otherwise(
 def test_who_is_itself_again_before_that_has_not_failed() -> None:
     """A host that was silent for a moment: the same process runs on."""
     silent = job(hosts={"h2": HostView("h2", "lost")})
-    looks = watch(Answers(), silent, job(), silent, job())
+    looks = watch(client_of(), silent, job(), silent, job())
     assert [set(look.unsettled) for look in looks] == [{"0-0"}, set(), {"0-0"}, set()]
     assert not any(look.died for look in looks)
 
@@ -149,7 +143,7 @@ def test_who_somebody_else_restarts_has_not_failed(seen: dict[str, Any]) -> None
     What was seen once counts until it runs again; then it is watched as the process it is.
     """
     again = job("0-0", execution="0-0#2")
-    looks = watch(Answers(), job("0-0", **seen), job("0-0"), job("0-0"), again)
+    looks = watch(client_of(), job("0-0", **seen), job("0-0"), job("0-0"), again)
     assert looks[:3] == [Since()] * 3
     assert {p: found.execution_id for p, found in looks[3].renewed.items()} == {"0-0": "0-0#2"}
 
@@ -168,7 +162,7 @@ def test_who_somebody_else_restarts_has_not_failed(seen: dict[str, Any]) -> None
 def test_an_action_that_has_not_stopped_it_excuses_nothing(action: ActionView) -> None:
     """It only reserves, is another group's, or is about the other member."""
     view = job("0-0", actions=(action,))
-    assert set(watch(Answers(), view, view)[1].died) == {"0-0"}
+    assert set(watch(client_of(), view, view)[1].died) == {"0-0"}
 
 
 @pytest.mark.parametrize(
@@ -197,31 +191,30 @@ def test_an_answer_tells_whether_somebody_has_asked(
 ) -> None:
     """One that came after its own restart and says that it was stopped."""
     again = job("0-0", execution="0-0#2")
-    looks = watch(Answers([told]), again, again)
+    looks = watch(client_of(told), again, again)
     assert bool(looks[0].renewed) is is_asked_for
     assert bool(looks[1].died) is not is_asked_for
 
 
 def test_whose_own_answer_is_cleaned_up_was_asked_for_by_any_that_is_left() -> None:
     """The clock of the run, here days ahead, is none that answers are dated by."""
-    answers = Answers([answer("0-0", texts.started("h9"), at_ms=5_000)])
-    answers.seen = job("0-0", execution="0-0#1")
+    client = client_of(answer("0-0", texts.started("h9"), at_ms=5_000))
     restart = Restart(
-        cast("PlacementClient", answers),
+        client,
         *("root", rows()["0-0"], Patience(0, 0, 0, 0, 0), {}),
         former="0-0#0",
         coordinator="samza_dagster",
     )
     restart.begin(StepRequest(OURS["0-0"], 1, None, forgotten=True), now_ms=10**12)
     known = {"0-0": replace(restart.row, status=UnitStatus.BACK, execution="0-0#1")}
-    made, again = BackWatch(cast("PlacementClient", answers)), job("0-0", execution="0-0#2")
+    made, again = BackWatch(client), job("0-0", execution="0-0#2")
     assert set(made.look(again, known, (), 10**12).renewed) == {"0-0"}
 
 
 def test_one_answer_excuses_one_restart() -> None:
     """It was moved, and dies there by itself."""
-    answers = Answers([answer("0-0", texts.started("h9"))])
-    made, known = BackWatch(cast("PlacementClient", answers)), rows()
+    client = client_of(answer("0-0", texts.started("h9")))
+    made, known = BackWatch(client), rows()
     moved = job("0-0", execution="0-0#2")
     assert set(made.look(moved, known, (), 10_000).renewed) == {"0-0"}
     known["0-0"] = replace(known["0-0"], execution="0-0#2")
@@ -233,7 +226,7 @@ def test_one_answer_excuses_one_restart() -> None:
 
 def test_what_another_deployment_restarts_has_not_failed() -> None:
     """Whoever deployed has asked for it; what dies under it later has."""
-    made, known = BackWatch(cast("PlacementClient", Answers())), rows()
+    made, known = BackWatch(client_of()), rows()
     assert made.look(job(), known, (), 0) == Since()
     second = {"deployment_id": "run-2"}
     assert made.look(job("1", **second), known, (), 1_000) == Since()
@@ -248,6 +241,6 @@ def test_what_another_deployment_restarts_has_not_failed() -> None:
 
 def test_a_calm_bounce_reads_no_answers() -> None:
     """Nor one under Samza's AM, which tells no incarnations."""
-    answers = Answers()
-    watch(answers, job(), job(), job("0", coordinator="samza"))
-    assert answers.read == 0
+    calls = Calls()
+    watch(client_of(calls=calls), job(), job(), job("0", coordinator="samza"))
+    assert calls.count == 0

@@ -10,7 +10,7 @@ from test_bounce_loop import NOT_STARTED, Book, downs, many, plan_of, run
 from samza_dagster.orchestration.operations.loop import RunEnd
 from samza_dagster.orchestration.operations.schedule import UnitStatus
 from samza_dagster.placement.state import PlacementAsk
-from tests.rig.bounce_world import BounceWorld, earlier_restart
+from tests.rig.bounce_world import BounceWorld
 
 pytestmark = pytest.mark.unit
 
@@ -177,7 +177,7 @@ def test_who_is_restarted_by_somebody_else_after_it_was_back_has_not_failed(cana
         if before and not world.crashed:
             world.started_ms["0-0"].append(world.now_ms)
             world.at["0-0"] = "host-9"
-            world.respond(earlier_restart("0-0", world.now_ms, 1))
+            world.restarted_by_others("0-0", [world.now_ms])
 
     world.on_sleep = move
     plan = plan_of(world, canaries=canaries, bake_s=30)

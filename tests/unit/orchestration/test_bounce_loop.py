@@ -10,7 +10,7 @@ import pytest
 
 from samza_dagster.client.views import CoordinatorKind
 from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
-from samza_dagster.model import PlacementResponse, StatusCode
+from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.row import Bounced, Result
@@ -22,7 +22,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.requests.verify import OwnCommits
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import PlacementAsk
-from tests.rig.bounce_world import BEGIN_MS, BounceWorld, earlier_restart
+from tests.rig.bounce_world import BEGIN_MS, BounceWorld
 
 pytestmark = pytest.mark.unit
 NOT_STARTED = (StatusCode.FAILED, texts.start_failed("a", "b"))
@@ -116,10 +116,11 @@ def downs(
     return seen
 
 
-def stopped_four_times(processor: str, ahead_ms: int = 0) -> list[PlacementResponse]:
+def stopped_four_times(world: BounceWorld, processor: str, **changes: object) -> None:
     """Half of what Samza's AM lets pass, by somebody else, in the last 200 s of its clock."""
-    ages = (200_000, 150_000, 100_000, 10_000)
-    return [earlier_restart(processor, BEGIN_MS + ahead_ms - age, n) for n, age in enumerate(ages)]
+    now_ms = BEGIN_MS + world.leader_skew_ms
+    times = [now_ms - age for age in (200_000, 150_000, 100_000, 10_000)]
+    world.restarted_by_others(processor, times, **changes)
 
 
 @BOTH
@@ -308,8 +309,7 @@ def test_a_processor_stopped_four_times_of_late_is_asked_when_its_row_is_over(
 ) -> None:
     """Whoever placed it: Samza's AM counts them all, and dates them by its own clock."""
     world, book = BounceWorld(coordinator="samza", leader_skew_ms=ahead_ms), Book()
-    for stop in stopped_four_times("0-0", ahead_ms):
-        world.respond(stop)
+    stopped_four_times(world, "0-0")
     result = run(world, book, plan_of(world))
     assert result.end is RunEnd.DONE
     assert world.order()[-1] in ("0-0", "0")
@@ -326,8 +326,7 @@ def test_a_processor_stopped_four_times_of_late_is_asked_when_its_row_is_over(
 def test_a_wait_is_told_and_is_in_the_time_left_before_anything_is_in_flight() -> None:
     """Also while nothing is measured yet."""
     world, book = BounceWorld(coordinator="samza"), Book()
-    for stop in stopped_four_times("0-0"):
-        world.respond(stop)
+    stopped_four_times(world, "0-0")
     assert run(world, book, plan_of(world, only=["0-0"])).end is RunEnd.DONE
     told, _, why = book.told[0].partition("; ")
     assert told == "0/1, at least 6 min left"
@@ -349,8 +348,7 @@ def test_what_nobody_counts_as_a_stop_is_not_waited_for(
 ) -> None:
     """It stopped nothing in this deployment; or our coordinator leads, which counts failures alone."""
     world, book = BounceWorld(coordinator=coordinator), Book()
-    for stop in stopped_four_times("0-0"):
-        world.respond(stop.model_copy(update=changes))
+    stopped_four_times(world, "0-0", **changes)
     result = run(world, book, plan_of(world))
     assert result.end is RunEnd.DONE
     assert world.order()[0] == "0-0"

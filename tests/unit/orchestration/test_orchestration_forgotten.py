@@ -2,52 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Collection
 
 import pytest
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.orchestration.requests.step_request import is_forgotten, request_uuid, standing
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.unit
 FIRST, SECOND = (request_uuid("root", "move", n) for n in (0, 1))
 
 
-@dataclass
-class _Client:
-    """What is on record. `late` are answers that come while the state is read."""
+def client(taken: Collection[str] = (), answered: str = "", late: str = "") -> PlacementClient:
+    """Of a job whose coordinator has taken these; `late` is answered while its state is read."""
+    job = SteppedJob(at={"0": "host-1"}, forgotten=set(taken))
 
-    taken: set[str] = field(default_factory=set)
-    answers: dict[str, PlacementResponse] = field(default_factory=dict)
-    late: dict[str, PlacementResponse] = field(default_factory=dict)
+    def before(name: str, _: object) -> None:
+        if name == "remembered" and late:
+            job.respond(answer(late))
 
-    def response(self, uuid: str) -> PlacementResponse | None:
-        return self.answers.get(uuid)
-
-    def request(self, uuid: str) -> None:
-        return None
-
-    def own_request(self, uuid: str) -> None:
-        return None
-
-    def remembered(self) -> set[str]:
-        self.answers |= self.late
-        return self.taken
+    if answered:
+        job.respond(answer(answered))
+    job.calls.before = before
+    return job.client()
 
 
-def client(**fields: Any) -> PlacementClient:
-    return cast("PlacementClient", _Client(**fields))
-
-
-def answer(uuid: str, status: StatusCode = StatusCode.SUCCEEDED) -> PlacementResponse:
+def answer(uuid: str) -> PlacementResponse:
     return PlacementResponse(
         uuid=uuid,
         deployment_id="run-1",
         processor_id="0",
         destination_host="host-2",
-        status_code=status,
+        status_code=StatusCode.SUCCEEDED,
         timestamp=1,
         response_message="told",
     )
@@ -67,18 +55,15 @@ def test_what_was_never_asked_is_the_first_attempt() -> None:
 
 def test_an_answer_that_comes_between_two_reads_is_found() -> None:
     """The coordinator took the request after its answer was looked for."""
-    late = {FIRST: answer(FIRST)}
-    asked = standing(client(taken={FIRST}, late=late), "root", "move", "0")
+    asked = standing(client(taken={FIRST}, late=FIRST), "root", "move", "0")
     assert asked.response is not None
     assert not asked.forgotten
-    assert not is_forgotten(client(taken={FIRST}, late=late), FIRST)
+    assert not is_forgotten(client(taken={FIRST}, late=FIRST), FIRST)
 
 
 def test_the_attempt_after_a_forgotten_one_is_followed() -> None:
     """It was asked since, and its answer is on record."""
-    asked = standing(
-        client(taken={FIRST, SECOND}, answers={SECOND: answer(SECOND)}), "root", "move", "0"
-    )
+    asked = standing(client(taken={FIRST, SECOND}, answered=SECOND), "root", "move", "0")
     assert (asked.attempt, asked.by_state) == (1, False)
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
 
 import pytest
 from test_bounce_loop import Book, plan_of, run
 
-from samza_dagster.client.readiness import StandbysNow
-from samza_dagster.client.views import HostView, JobView, ProcessorView, ReplicaLag
+from samza_dagster.client.views import CoordinatorKind, ReplicaLag
 from samza_dagster.lag import (
     NewestReadiness,
     Pace,
@@ -28,6 +26,8 @@ from samza_dagster.orchestration.plans.drain import KnownLags
 from samza_dagster.orchestration.policies import PlacementPolicies
 from tests.rig.bounce_world import BounceWorld
 from tests.rig.played_job import BEGIN_MS
+from tests.rig.played_stores import task_of
+from tests.rig.stepped_job import SteppedJob
 
 pytestmark = pytest.mark.unit
 
@@ -37,6 +37,13 @@ def known(standby: str, apply_per_s: float) -> NewestReadiness:
     pace = Pace(apply_per_s, 0, 0, 6, 10_000)
     one = Published(standby, 0, 600_000, StandbyStatus.READY, "", {("task", "store", 0): pace})
     return NewestReadiness({standby: one})
+
+
+def ready(standby: str, apply_per_s: float) -> StandbyReadiness:
+    """As snapshots publish it."""
+    pace = Pace(apply_per_s, 0, 0, 6, 10_000)
+    of = ReplicaReadiness(task_of(standby), "store", 0, StandbyStatus.READY, "", 0, 0.0, pace, None)
+    return StandbyReadiness(standby, "host-3", StandbyStatus.READY, "", 0, 0.0, None, (of,))
 
 
 def reports(lag: int, at_ms: int, newest: NewestReadiness) -> Reported:
@@ -92,12 +99,7 @@ def test_a_bounce_has_a_standby_back_within_seconds_of_its_own_pace(
     """It stays 1,000 records behind, where 100 are the limit."""
     world, book = BounceWorld(), Book()
     world.far.add("0-0")
-    pace = Pace(apply_per_s, 0, 0, 6, 10_000)
-    of = ReplicaReadiness(
-        "Standby-Partition 0-0", "store", 0, StandbyStatus.READY, "", 0, 0.0, pace, None
-    )
-    row = StandbyReadiness("0-0", "host-3", StandbyStatus.READY, "", 0, 0.0, None, (of,))
-    world.published = published([row], BEGIN_MS, 600_000)
+    world.published = published([ready("0-0", apply_per_s)], BEGIN_MS, 600_000)
     plan = plan_of(world, only=["0-0"], canaries=1, bake_s=10, lag_timeout_s=300)
     patience = replace(plan.patience, lag_limit=100, lag_limit_s=1.0)
     assert run(world, book, replace(plan, patience=patience)).end is end
@@ -119,60 +121,38 @@ def test_a_limit_that_is_given_in_records_holds_alone() -> None:
     assert [(one.lag_limit, one.lag_limit_s) for one in bounds] == [(0, 0), (50, 3)]
 
 
-class Asked:
-    """A client that tells of standbys; `told` empty: nothing is published."""
-
-    def __init__(self, *standbys: str, told: tuple[str, ...] = ("told",)) -> None:
-        self.now = StandbysNow(standbys, told)
-
-    def standbys_now(self, processor: str) -> StandbysNow:
-        return self.now
-
-
-def two_standbys(coordinator: str, running: str = "0-0 0-1") -> JobView:
-    at = {"0": "a", "0-0": "b", "0-1": "c"}
-    return JobView(
-        job_name="demo",
-        job_id="1",
-        deployment_id="run-1",
-        coordinator=cast("Any", coordinator),
-        processors={
-            p: ProcessorView(
-                p,
-                TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
-                "running" if p in f"0 {running}".split() else "starting",
-                host,
-                host,
-            )
-            for p, host in at.items()
-        },
-        hosts={host: HostView(host, "alive") for host in at.values()},
-    )
-
-
 @pytest.mark.parametrize(
-    ("coordinator", "hosts", "asked", "running", "chosen"),
+    ("coordinator", "hosts", "soonest", "running", "chosen"),
     [
         # Samza's AM moves an active where it is told to: to the standby soonest ready, not the first
-        ("samza", [], Asked("0-1", "0-0"), "0-0 0-1", "0-1"),
-        ("samza", [], Asked("0-0", "0-1"), "0-0 0-1", "0-0"),
+        ("samza", [], "0-1", "0-0 0-1", "0-1"),
+        ("samza", [], "0-0", "0-0 0-1", "0-0"),
         # so does ours where the component's hosts bound what it may choose
-        ("samza_dagster", ["a", "b", "c"], Asked("0-1", "0-0"), "0-0 0-1", "0-1"),
+        ("samza_dagster", ["a", "b", "c"], "0-1", "0-0 0-1", "0-1"),
         # without bounds it chooses by itself, by reports that it reads
-        ("samza_dagster", [], Asked("0-1", "0-0"), "0-0 0-1", None),
+        ("samza_dagster", [], "0-1", "0-0 0-1", None),
         # nothing is published: as before
-        ("samza", [], Asked("0-1", "0-0", told=()), "0-0 0-1", None),
+        ("samza", [], None, "0-0 0-1", None),
         # one that runs comes before one that doesn't
-        ("samza", [], Asked("0-1", "0-0"), "0-0", "0-0"),
+        ("samza_dagster", ["a", "b", "c"], "0-1", "0-0", "0-0"),
     ],
 )
 def test_the_standby_soonest_ready_gives_its_place_where_nobody_names_one(
-    coordinator: str, hosts: list[str], asked: Asked, running: str, chosen: str | None
+    coordinator: CoordinatorKind,
+    hosts: list[str],
+    soonest: str | None,
+    running: str,
+    chosen: str | None,
 ) -> None:
     """One that is named stays."""
-    view = two_standbys(coordinator, running)
+    standbys = ("0-0", "0-1")
+    job = SteppedJob(at={"0": "a", "0-0": "b", "0-1": "c"}, coordinator=coordinator)
+    job.states = {one: "starting" for one in standbys if one not in running.split()}
+    job.lag_now = {one: [10 if one == soonest else 9_000] for one in standbys}
+    if soonest is not None:
+        job.published = published([ready(one, 500) for one in standbys], BEGIN_MS, 600_000)
     config = MoveWithStandbyConfig(who="me", reason="a test", processor="0")
-    found = soonest_preferred(view, config, cast("Any", asked), hosts)
-    assert found.standby == chosen
+    client = job.client()
+    assert soonest_preferred(client.view(), config, client, hosts).standby == chosen
     named = config.model_copy(update={"standby": "0-0"})
-    assert soonest_preferred(view, named, cast("Any", asked), hosts) is named
+    assert soonest_preferred(client.view(), named, client, hosts) is named

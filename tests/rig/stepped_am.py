@@ -1,4 +1,4 @@
-"""How a `World` answers and looks where Samza's own AM coordinates: as a real one was recorded.
+"""How a `SteppedJob` answers and looks where Samza's own AM coordinates: as a real one was recorded.
 
 It is shown by the client's own reading of the coordinator stream, so it tells no more than that
 does: no execution ids, no phase, no host but those that containers reported or that took one. The
@@ -9,9 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from samza_dagster.client.beside_stream import with_cluster
-from samza_dagster.client.job_view import view_of_stream
-from samza_dagster.client.views import JobView
 from samza_dagster.model import PlacementResponse, StatusCode
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -20,54 +17,28 @@ from samza_dagster.model.naming import (
     group_of,
     is_standby,
 )
+from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
 from samza_dagster.placement import texts
 
 if TYPE_CHECKING:
-    from fake_world import World
+    from tests.rig.stepped_job import SteppedJob
 
 REPORTS_AFTER = 2
 """Looks at the job from a SUCCEEDED until the container has written its host: 2 to 6 s."""
 COMMITS_AFTER = 1
 """Looks at its commits until its first one: SUCCEEDED means launched."""
 _FORCED = "Successfully issued a stop container request falling back to normal restart path"
-_METRICS = {"metrics.reporters": "snapshot", "metrics.reporter.snapshot.stream": "kafka.metrics"}
 
 
-def view(world: World) -> JobView:
-    """The job as its coordinator stream tells it now; each look is a while after the one before."""
+def look(world: SteppedJob) -> None:
+    """Each look at the job is a while after the one before."""
     for pid, (host, looks) in list(world.unreported.items()):
         world.unreported[pid] = (host, looks - 1)
         if looks <= 0:
             del world.unreported[pid]
-    config = {
-        "app.run.id": world.deployment,
-        "job.host-affinity.enabled": str(world.host_affinity).lower(),
-        **(_METRICS if world.tells_lag else {}),
-    }
-    if world.container_memory_mb is not None:
-        config["cluster-manager.container.memory.mb"] = str(world.container_memory_mb)
-    late = world.unreported
-    told = view_of_stream(
-        "demo",
-        "1",
-        config=config,
-        task_containers={_task(pid): pid for pid in world.at},
-        task_modes={},
-        localities={pid: late[pid][0] if pid in late else host for pid, host in world.at.items()},
-        placed={pid: world.at[pid] for pid in late},
-        requests={u: r for u, r in world.requests.items() if world.is_waiting(u)},
-        responses={r.uuid: r for r in (*world.earlier, *(a[-1] for a in world.answers.values()))},
-        now_ms=world.now_ms,
-    )
-    return told if world.yarn is None else with_cluster(told, world.yarn)
 
 
-def _task(processor_id: str) -> str:
-    active, dash, replica = processor_id.partition("-")
-    return f"Standby-Partition {active}-{replica}" if dash else f"Partition {active}"
-
-
-def go_on(world: World, uuid: str) -> PlacementResponse | None:
+def go_on(world: SteppedJob, uuid: str) -> PlacementResponse | None:
     """The AM's next status of a request; None while it is another deployment's, or queued."""
     request, done = world.requests[uuid], world.answers.get(uuid, [])
     pid, asked = request.processor_id, request.destination_host
@@ -96,24 +67,28 @@ def go_on(world: World, uuid: str) -> PlacementResponse | None:
     return world.answer(uuid, StatusCode.SUCCEEDED, texts.started(host))
 
 
-def arrive(world: World, processor_id: str, host: str) -> None:
+def arrive(world: SteppedJob, processor_id: str, host: str) -> None:
     """It was launched there. It writes its host, and commits, only later."""
     known = world.unreported.get(processor_id, (world.at[processor_id], 0))[0]
     world.unreported[processor_id] = (known, REPORTS_AFTER)
     world.starts[processor_id] = world.starts.get(processor_id, 0) + 1
     world.at[processor_id] = host
-    world.commits += 1  # its former process's last one, at its stop
-    world.last_commit[processor_id] = world.commits
+    world.last_commit[processor_id] = (
+        world.commits_end
+    )  # its former process's last one, at its stop
+    world.commits_end += 1
     world.work_after = max(world.work_after, COMMITS_AFTER)
 
 
-def replaced(world: World, deployment: str = "run-2") -> None:
+def replaced(world: SteppedJob, deployment: str = "run-2") -> None:
     """A new attempt of the AM: it drops requests that wait, and knows nothing of those in flight."""
     world.deployment = deployment
-    world.dropped |= {uuid for uuid in world.requests if world.is_waiting(uuid)}
+    for uuid in [uuid for uuid in world.requests if world.is_waiting(uuid)]:
+        world.dropped.add(uuid)
+        world.store.remove(PLACEMENT_NAMESPACE, f"{uuid}.{REQUEST}")
 
 
-def _is_queued(world: World, processor_id: str) -> bool:
+def _is_queued(world: SteppedJob, processor_id: str) -> bool:
     """As Samza orders them: an active after its standbys, a standby after its active alone."""
     busy = {
         world.requests[uuid].processor_id
@@ -126,7 +101,7 @@ def _is_queued(world: World, processor_id: str) -> bool:
     return processor_id in {group_of(one) for one in busy}
 
 
-def _may_be_on(world: World, processor_id: str, host: str) -> bool:
+def _may_be_on(world: SteppedJob, processor_id: str, host: str) -> bool:
     group = group_of(processor_id)
     return host not in {
         at for pid, at in world.at.items() if pid != processor_id and group_of(pid) == group

@@ -1,31 +1,29 @@
-"""A small world of containers, for the fake client: values that change as asked."""
+"""A small world of containers whose coordinator goes on as it is waited for: values that change as asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
-import fake_am
-
-from samza_dagster.client.requests import Request
-from samza_dagster.client.views import (
-    ActionView,
-    CoordinatorKind,
-    HostView,
-    JobView,
-    ProcessorView,
-)
-from samza_dagster.lag import NewestReadiness
-from samza_dagster.metadata.resource_manager import Cluster
+from samza_dagster.client import PlacementClient
+from samza_dagster.client.views import HostView
+from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import (
     PlacementRequest,
     PlacementResponse,
     ResponseDetails,
     StatusCode,
-    TaskMode,
 )
-from samza_dagster.model.naming import LAST_SEEN
+from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.model.own_requests import OwnRequest, RequestKind
 from samza_dagster.placement import texts
+from samza_dagster.placement.state import Limits, Stage
+from tests.rig import stepped_am
+from tests.rig.played_job import BEGIN_MS, PlayedJob
+from tests.rig.played_topics import commit
+from tests.rig.stepped_client import SteppedClient
+from tests.rig.worker import Calls
 
 RESERVING = (StatusCode.IN_PROGRESS, texts.RESOURCES_REQUESTED)
 STANDBY_STOPPING = (StatusCode.IN_PROGRESS, texts.STANDBY_STOP_IN_PROGRESS)
@@ -35,63 +33,53 @@ BAD_REQUEST = StatusCode.BAD_REQUEST
 EXPIRED = (FAILED, texts.expired("no room"))
 NOT_STARTED = (FAILED, texts.start_failed("host-3", "host-1"))
 HOLD_EXPIRED = (FAILED, texts.hold_expired("host-2"))
-BEGIN_MS = 1_700_000_000_000
 STAGES = {
     RESERVING: "reserving",
     STANDBY_STOPPING: "stopping-standby",
     STOPPING: "stopping",
 }
+_BREAKS = {"lag": "lag", "standby_origins": "audit", "checkpoints_end": "commits"}
+"""Calls → the break that may happen in their place."""
 
 
-@dataclass
-class World:
+@dataclass(eq=False)
+class SteppedJob(PlayedJob):
     """Containers on hosts, and what the coordinator will answer to the next requests.
 
-    Under Samza's own AM (`coordinator`) it is as `fake_am` says: hosts are then those that containers
+    Of a request that is waited for it goes on by one status each time that the one before was
+    taken. Under Samza's own AM (`coordinator`) it is as `stepped_am` says: hosts are then those that containers
     are on or were, and `any_host` is what the AM takes for ANY_HOST.
 
     `breaks` happens instead of the wait for a stage, `breaks_after` so many times that it is
     waited for; `after_answer` when a request of that kind ends. `too_late_to_cancel`: what was reserved is started before a cancel comes.
     `away_at` is the break, or the answer's text, with which Kafka goes and stays away.
-    `yarn` is what a ResourceManager says there. `work_after`: so many looks see no commit yet. `earlier`: placements of somebody else.
+    `status_s`: it takes so long from each status to the next, by the clock of who waits.
+    `work_after`: so many looks see no commit yet.
     `reports_at_each_look`: of those at lags each sees a new report; else they come every
     `report_every_s` by its clock.
     """
 
-    hosts: dict[str, HostView]
-    at: dict[str, str]
-    coordinator: CoordinatorKind = "samza_dagster"
     ends: list[tuple[StatusCode, str]] = field(default_factory=list)
     breaks: dict[str, BaseException] = field(default_factory=dict)
     processes: bool = True
     work_after: int = 0
-    tells_lag: bool = True
-    report_every_s: int | None = 60
     reports_at_each_look: bool = True
     looks: int = 0
-    now_ms: int = BEGIN_MS
     asked: list[tuple[str, str]] = field(default_factory=list)
     kinds: dict[str, str] = field(default_factory=dict)
-    own: dict[str, Request] = field(default_factory=dict)
     requests: dict[str, PlacementRequest] = field(default_factory=dict)
-    answers: dict[str, list[PlacementResponse]] = field(default_factory=dict)
     committed: dict[str, str] = field(default_factory=dict)
     released: dict[str, str] = field(default_factory=dict)
-    starts: dict[str, int] = field(default_factory=dict)
     opened: int = 0
     closed: int = 0
-    prepared: int = 0
-    commits: int = 41
+    commits_end: int = 41
     since: int | None = None
     dying_for: int = 0
     left: str = ""
     lags: list[dict[str, list[int | None]]] = field(default_factory=list)
     lag_now: dict[str, list[int | None]] = field(default_factory=dict)
-    newest: NewestReadiness = field(default_factory=NewestReadiness)
-    extra: set[str] = field(default_factory=set)
-    states: dict[str, str] = field(default_factory=dict)
     container_memory_mb: int | None = None
-    slow: bool = False
+    status_s: float = 0.0
     busiest: int = 0
     together: list[frozenset[str]] = field(default_factory=list)
     breaks_after: dict[str, int] = field(default_factory=dict)
@@ -100,19 +88,19 @@ class World:
     forgotten: set[str] = field(default_factory=set)
     too_late_to_cancel: bool = False
     away_at: str = ""
-    is_away: bool = False
-    origins: dict[str, str] = field(default_factory=dict)
-    earlier: list[PlacementResponse] = field(default_factory=list)
-    deployment: str = "run-1"
     host_affinity: bool = True
     any_host: str = "host-4"
     unreported: dict[str, tuple[str, int]] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     last_commit: dict[str, int] = field(default_factory=dict)
-    yarn: Cluster | None = None
+    lag_seen: dict[str, list[int | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.calls = Calls(before=self._before)
 
     @classmethod
-    def demo(cls) -> World:
+    def demo(cls) -> SteppedJob:
         """The demo job: actives on host-1 and host-2, standbys on host-3 and host-4."""
         free = {"host-1": 500, "host-2": 900, "host-3": 500, "host-4": 700}
         return cls(
@@ -120,55 +108,75 @@ class World:
             at={"0": "host-1", "1": "host-2", "0-0": "host-3", "1-0": "host-4"},
         )
 
-    def reported_ms(self) -> int:
-        """The time of each container's newest report."""
-        self.looks += 1
-        every_ms = 1000 * (self.report_every_s or 60)
-        return self.looks if self.reports_at_each_look else self.now_ms - self.now_ms % every_ms
+    def client(self) -> PlacementClient:
+        """A worker's, which may be killed at any call."""
+        self.opened += 1
+        return SteppedClient.of(super().client(), self)
 
-    def view(self) -> JobView:
-        """As the real client shows it."""
-        if self.coordinator == "samza":
-            return fake_am.view(self)
-        return JobView(
-            job_name="demo",
-            job_id="1",
-            deployment_id=self.deployment,
-            processors={
-                p: ProcessorView(
-                    p,
-                    TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE,
-                    self.states.get(p, "running"),
-                    host,
-                    f"{p}@{host}#{self.starts.get(p, 0)}",
-                    (f"Partition {p[0]}",),
-                    extra=p in self.extra,
-                )
-                for p, host in self.at.items()
-            },
-            hosts=dict(self.hosts),
-            coordinator=self.coordinator,
-            tells_lag=self.tells_lag,
-            report_every_s=self.report_every_s,
-            container_memory_mb=self.container_memory_mb,
-            actions=tuple(self._actions()),
-        )
+    # What clients do.
 
-    def _actions(self) -> Iterator[ActionView]:
-        for uuid, answers in self.answers.items():
-            last = answers[-1]
-            if last.status_code.is_terminal:
-                continue
-            stage = STAGES.get((last.status_code, last.response_message), "held")
-            if stage == "stopping" and self.dying_for <= 0:
-                stage = "starting"
-            elif stage == "stopping":
-                self.dying_for -= 1
-            yield ActionView(uuid, last.processor_id, last.destination_host, stage, last.timestamp)
+    def _before(self, name: str, given: tuple[Any, ...]) -> None:
+        if name in _BREAKS:
+            self.breaks_at(_BREAKS[name])
+        if name in ("lag", "standbys_now"):
+            self.looks += 1
+            self.lag_seen = self.lags.pop(0) if self.lags else self.lag_now
+        elif name == "processing":
+            processor, self.since = given
+            self.work_after -= 1
+            if self.processes and self.work_after < 0:
+                self._commit(processor)
+        elif name in ("view", "plan", "place"):
+            stepped_am.look(self)
+
+    def breaks_at(self, where: str) -> None:
+        """What is to happen there happens."""
+        if self.breaks_after.get(where, 0) and where in self.breaks:
+            self.breaks_after[where] -= 1
+            return
+        error = self.breaks.pop(where, None)
+        if error is not None:
+            self.goes_away(where)
+            raise error
+
+    def goes_away(self, where: str) -> None:
+        """With Kafka, where that is to go."""
+        self.away = self.away or self.away_at == where
+
+    def passing(self) -> float:
+        return self.now_ms / 1000 + self._waited_s
+
+    def pass_by(self, seconds: float) -> None:
+        """By the clock of who waits."""
+        self._waited_s += seconds
 
     def is_waiting(self, uuid: str) -> bool:
         """Nobody has taken it, and it is there still."""
         return uuid in self.requests and uuid not in {*self.answers, *self.forgotten, *self.dropped}
+
+    def on_ask(self, uuid: str, request: OwnRequest | PlacementRequest) -> None:
+        if isinstance(request, OwnRequest) and request.kind is RequestKind.COMMIT:
+            self.breaks_at("commit")
+
+    def on_asked(self, uuid: str, request: OwnRequest | PlacementRequest) -> None:
+        if not isinstance(request, OwnRequest) or request.refers_to is None:
+            kind = request.kind.value if isinstance(request, OwnRequest) else "place"
+            kind = "hold" if isinstance(request, OwnRequest) and request.hold else kind
+            expiry_s = (request.request_expiry or 0) / 1000
+            self.ask(kind, request.processor_id, request.destination_host, uuid, expiry_s)
+            return
+        about, told = request.refers_to, texts.committed(request.refers_to)
+        if request.kind is RequestKind.COMMIT:
+            self.committed[about] = uuid
+        elif request.kind is RequestKind.RELEASE:
+            self.released[about] = uuid
+            self.answer(about, FAILED, texts.RELEASED)
+            told = texts.ended_for(about, released=True)
+        else:
+            self.cancelled.append(about)
+            self.answer(about, FAILED, texts.CANCELLED)
+            told = texts.ended_for(about, released=False)
+        self.carry_out(uuid, request, told)
 
     def ask(self, kind: str, processor_id: str, destination: str, uuid: str, expiry: float) -> None:
         """A request is written; each uuid has an effect once."""
@@ -193,6 +201,61 @@ class World:
         self.together.append(frozenset(open_now))
         self.asked.append((processor_id, destination))
 
+    # What is to be seen of it.
+
+    def advance(self) -> None:
+        lags = [*self.lags, self.lag_now, self.lag_seen]
+        self.stores = max((len(of) for lag in lags for of in lag.values()), default=0)
+        self.config["job.host-affinity.enabled"] = str(self.host_affinity).lower()
+        if self.container_memory_mb is not None:
+            self.config["cluster-manager.container.memory.mb"] = str(self.container_memory_mb)
+
+    def limits(self) -> Limits:
+        return Limits(
+            container_memory_mb=self.container_memory_mb or 1, host_affinity=self.host_affinity
+        )
+
+    def stage(self, last: PlacementResponse) -> Stage:
+        found = super().stage(last)
+        if found is Stage.STOPPING and self.dying_for > 0:
+            self.dying_for -= 1
+            return found
+        if found is Stage.STOPPING or self.too_late_to_cancel:
+            return Stage.STARTING
+        return found
+
+    def uuids(self) -> frozenset[str]:
+        return super().uuids() | self.forgotten
+
+    def incarnation(self, processor: str) -> str:
+        return f"{processor}@{self.at[processor]}#{self.starts.get(processor, 0)}"
+
+    def locality(self, processor: str) -> str:
+        return self.unreported.get(processor, (self.at[processor], 0))[0]
+
+    def lags_of(self, processor: str) -> list[int | None] | None:
+        return self.lag_seen.get(processor)
+
+    def reported_at(self, processor: str) -> int:
+        every_ms = 1000 * (self.report_every_s or 60)
+        if self.reports_at_each_look:
+            return self.now_ms + self.looks
+        return self.now_ms - self.now_ms % every_ms
+
+    def commits(self) -> Iterable[TopicRecord]:
+        """Of each active one long ago and its newest, and the newest of all."""
+        actives = [p for p in self.at if not is_standby(p)]
+        found = [commit(p, 0, 0, BEGIN_MS) for p in actives]
+        found += [commit(p, at, at, BEGIN_MS) for p, at in self.last_commit.items() if p in actives]
+        end = self.commits_end - 1
+        return [*found, commit("99", end, end, BEGIN_MS)]
+
+    def _commit(self, processor: str) -> None:
+        self.last_commit[processor] = self.commits_end
+        self.commits_end += 1
+
+    # What the coordinator does.
+
     def answer(
         self, uuid: str, status: StatusCode, message: str, *, started: str = ""
     ) -> PlacementResponse:
@@ -209,7 +272,7 @@ class World:
             response_message=message,
             details=self._details(request, status, message, started),
         )
-        self.answers.setdefault(uuid, []).append(response)
+        self.respond(response)
         return response
 
     def _details(
@@ -236,7 +299,7 @@ class World:
     def go_on(self, uuid: str) -> PlacementResponse | None:
         """The coordinator's next status of a request; None while it waits for a commit."""
         if self.coordinator == "samza":
-            return fake_am.go_on(self, uuid)
+            return stepped_am.go_on(self, uuid)
         request = self.requests[uuid]
         host, done = request.destination_host, self.answers.get(uuid, [])
         end = self.ends[0] if self.ends else (SUCCEEDED, f"started on {host}")
@@ -288,7 +351,7 @@ class World:
         for uuid, answers in list(self.answers.items()):
             if answers[-1].status_code.is_terminal:
                 self.forgotten.add(uuid)
-                del self.answers[uuid]
+                self.forget(uuid)
 
     def make_room(self, active: str) -> None:
         """The standby leaves; its host is the active's next."""
