@@ -155,6 +155,8 @@ class Sandbox:
     ) -> dict[str, Any]:
         """Brings it up and returns its status; whatever ends it early leaves nothing running.
 
+        The logs of one that failed stay, as those of a `down` do; an interrupt leaves none.
+
         `on_broker` is told the bootstrap servers as soon as they answer and their topics exist.
 
         Raises `Refused` while it's up already, `DeadlineExceeded` that names the phase,
@@ -173,9 +175,9 @@ class Sandbox:
                 with phases.phase("remains of an earlier sandbox"):
                     self._clean()
                 self._start(options, phases, on_broker)
-            except BaseException:
+            except BaseException as error:
                 with interrupts_deferred():
-                    self._clean()
+                    self._clean(keep_logs=isinstance(error, Exception))
                 raise
         return self.status()
 
@@ -226,6 +228,11 @@ class Sandbox:
             with interrupts_deferred():
                 self._clean(keep_logs=True)
         return running
+
+    def close(self) -> None:
+        """`down`, if this process brought it up: another's of the same name stays up."""
+        if self.brokers is not None:
+            self.down()
 
     def status(self) -> dict[str, Any]:
         """What is up now; `state` is `down`, `starting`, `up` or `broken` (a part is gone).

@@ -23,10 +23,12 @@ from samza_dagster.errors import (
 )
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.demo import run as demo_run
-from samza_dagster.sandbox.demo.run import checkout_definitions
+from samza_dagster.sandbox.demo.run import Demo, checkout_definitions
+from samza_dagster.sandbox.demo.takeover import TakeoverDemo
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.ports import free_ports
 from samza_dagster.sandbox.process import ProcessRecord
+from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
 from samza_dagster.sandbox.runner import COORDINATOR, OwnRunner
 from samza_dagster.sandbox.standalone import StandaloneRunner
@@ -229,6 +231,53 @@ def test_a_second_sandbox_of_a_name_is_refused_with_what_ends_the_first(home: Pa
     assert record.read_text() == before
     assert (document["seen"], document["exit_code"]) == ("it is broken", 2)  # but for that process
     assert "sandbox down --name default, or another --name" in document["fix"]
+
+
+@pytest.mark.parametrize("made", [Demo, TakeoverDemo])
+def test_a_demo_that_is_refused_beside_another_leaves_that_one_running(
+    made: type[Demo | TakeoverDemo],
+) -> None:
+    """It ended the first one's broker, containers and Dagster, as if it had started them."""
+    first = process.spawn("broker", ["sleep", "600"], log=Path(os.devnull))
+    try:
+        Registry("demo").add(first)
+        Registry("demo").update(state="up")
+        second = made(Options(name="demo"), print)
+        with pytest.raises(Refused, match="one sandbox named 'demo'"):
+            second.run()
+        second.close()
+        assert Registry("demo").live() == (first,)
+    finally:
+        first.stop(grace_s=0)
+
+
+def test_an_up_without_java_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory stayed, with a lock in it."""
+    monkeypatch.setenv("PATH", str(home))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert "no java program" in run("up").stderr
+    assert [*home.rglob("*")] == [home / "sandboxes"]
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "kept"), [(DeadlineExceeded("come up", seen="-"), 1), (KeyboardInterrupt(), 0)]
+)
+def test_the_logs_of_an_up_that_failed_stay_where_its_error_says(
+    monkeypatch: pytest.MonkeyPatch, ended_by: BaseException, kept: int
+) -> None:
+    """It named a directory that it had emptied. Who interrupts it wants nothing of it."""
+    box = Sandbox("slow")
+    log = box.directory / "hosts/host-1/incarnations/0/container.log"
+
+    def start(*_: object) -> None:
+        log.parent.mkdir(parents=True)
+        log.touch()
+        raise ended_by
+
+    monkeypatch.setattr(Sandbox, "_start", start)
+    with pytest.raises(type(ended_by)):
+        box.up(Options(name="slow"), Phases(print))
+    assert box.directory.exists() == log.exists() == bool(kept)
 
 
 def test_what_a_killed_up_left_behind_is_no_sandbox_that_starts_and_the_next_up_ends_it(
