@@ -218,7 +218,7 @@ class Sandbox:
     def down(self) -> int:
         """Ends every process of it, confirms that, and returns how many were running.
 
-        Data goes, logs stay until the next `up`. Raises `ActionFailed` that names what
+        Data goes; logs and Dagster's instance stay until the next `up`. Raises `ActionFailed` that names what
         lives on.
         """
         if not self.directory.is_dir():
@@ -377,5 +377,7 @@ class Sandbox:
         if not keep_logs:
             for name in ("broker", "hosts", "coordinator", "yarn", "processors", ZOOKEEPER):
                 shutil.rmtree(self.directory / name, ignore_errors=True)
+            shutil.rmtree(self.dagster_home, ignore_errors=True)  # its runs are of that job
+            (self.directory / "load.log").unlink(missing_ok=True)
         (self.directory / "load.json").unlink(missing_ok=True)
         self.registry.forget()

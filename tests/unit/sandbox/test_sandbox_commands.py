@@ -270,8 +270,9 @@ def test_the_logs_of_an_up_that_failed_stay_where_its_error_says(
     log = box.directory / "hosts/host-1/incarnations/0/container.log"
 
     def start(*_: object) -> None:
-        log.parent.mkdir(parents=True)
-        log.touch()
+        for each in (log, box.directory / "load.log", box.dagster_home / "dagster.yaml"):
+            each.parent.mkdir(parents=True, exist_ok=True)
+            each.touch()
         raise ended_by
 
     monkeypatch.setattr(Sandbox, "_start", start)
