@@ -279,7 +279,7 @@ class Sandbox:
         with phases.phase("Java and jars") as tell:
             find_java()
             for name in ("kafka", "samza", *runner.jars):
-                jar_paths(name, tell=tell)
+                jar_paths(name, tell=tell, verify=True)
         with phases.phase("broker" if options.brokers == 1 else f"{options.brokers} brokers"):
             broker = self.brokers = Brokers(
                 self.directory / "broker",

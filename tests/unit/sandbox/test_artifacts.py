@@ -94,6 +94,19 @@ def test_refuses_a_jar_that_is_not_the_pinned_one(cache: Path, repository: Repos
     assert not list((cache / "jars").rglob("*.jar"))
 
 
+def test_a_jar_that_was_damaged_since_it_came_is_replaced_where_it_matters(
+    repository: Repository,
+) -> None:
+    """Cut by a full disk, say: a start of containers that can't load a class names no file."""
+    first, second = jar_paths("kafka")
+    second.write_bytes(b"second j")
+    jar_paths("kafka")
+    assert len(repository.asked) == 1
+    jar_paths("kafka", verify=True)
+    assert repository.asked[1:] == [[("org.two", "a", "2")]]
+    assert (first.read_bytes(), second.read_bytes()) == (b"first jar", b"second jar")
+
+
 def test_a_download_that_broke_off_leaves_nothing(cache: Path, repository: Repository) -> None:
     """The next run starts clean, also where a killed one has left half a jar, and ends well."""
     left = ivy.retrieved_path(cache / "stage", "org.one", "a", "1")
