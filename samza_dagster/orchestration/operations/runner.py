@@ -172,9 +172,11 @@ class Runner:
         """Ends what was only asked or reserved, and tells the rest."""
         for one in self._running():
             outcome = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
+            ids = {"group": one.unit.group_id}
             if one.request is not None:
                 outcome = self._chain.cancel(one.request.uuid)
-            self._context.log.warning(f"cancelled: {one.unit.processor}: {outcome}")
+                ids["request"] = one.request.uuid
+            self._context.log.warning(f"cancelled: {one.unit.processor}: {outcome}", extra=ids)
 
     def _running(self) -> list[Progress]:
         return [one for one in self.progress if one.state is State.RUNNING]
