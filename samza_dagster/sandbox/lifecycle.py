@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.files import write_json
-from samza_dagster.errors import DeadlineExceeded, MissingPrerequisite, Refused
+from samza_dagster.errors import DeadlineExceeded, MissingPrerequisite, Refused, Unreachable
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, load, process, topics
@@ -346,14 +346,21 @@ class Sandbox:
     def _wait(
         self, condition: Callable[[], bool], explain: Callable[[], str], deadline: float
     ) -> None:
+        unread = ""
+
         def is_so() -> bool:
+            nonlocal unread
             if self.brokers is not None:
                 self.brokers.need()
-            return condition()
+            try:
+                return condition()
+            except Unreachable as error:  # they are there, and too busy to answer
+                unread = f"; {error}"
+                return False
 
         if not wait_until(is_so, deadline):
             raise DeadlineExceeded(
-                "bring the sandbox up", seen=explain(), fix=f"see {self.directory}"
+                "bring the sandbox up", seen=explain() + unread, fix=f"see {self.directory}"
             )
 
     def _clean(self, *, keep_logs: bool = False) -> None:

@@ -8,6 +8,7 @@ import os
 import shlex
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -324,6 +325,22 @@ def test_a_machine_that_is_too_slow_is_told_what_is_awaited_and_where_the_logs_a
         Sandbox("default")._wait(lambda: False, lambda: "1 of 4 containers run", 0.0)
     assert str(home / "sandboxes" / "default") in raised.value.fix
     assert raised.value.exit_code == 3
+
+
+def test_a_broker_that_is_too_busy_to_answer_once_ends_no_up() -> None:
+    """At a load of sixty it didn't know a partition of its own for a moment: the up was given up."""
+    answers = iter([Unreachable("the end of a topic", seen="unknown partition"), True])
+
+    def condition() -> bool:
+        answer = next(answers)
+        if isinstance(answer, Unreachable):
+            raise answer
+        return answer
+
+    Sandbox("default")._wait(condition, str, time.monotonic() + 60)
+    answers = iter([Unreachable("the end of a topic", seen="unknown partition")])
+    with pytest.raises(DeadlineExceeded, match=r"1 of 4 run; .*unknown partition"):
+        Sandbox("default")._wait(condition, lambda: "1 of 4 run", 0.0)
 
 
 def test_a_servers_port_isnt_one_that_an_outgoing_connection_is_given() -> None:
