@@ -62,16 +62,21 @@ class RecordWriter:
                 outcome.append((error, message))
 
             try:
+                producer.poll(
+                    0
+                )  # a login without rights is told here, before a record waits for it
                 producer.produce(
                     self._topic, key=key, value=value, partition=0, on_delivery=on_delivery
                 )
+                # The client gives up by itself at the deadline; a little later than that it is stuck.
+                while not outcome and time.monotonic() < deadline + 1:
+                    producer.poll(0.1)
             except KafkaException as error:
+                if error.args[0].fatal():
+                    self._forget()
                 raise self._cluster.failure(
                     asked, error.args[0], self._timeout_s, self._topic
                 ) from error
-            # The client gives up by itself at the deadline; a little later than that it is stuck.
-            while not outcome and time.monotonic() < deadline + 1:
-                producer.poll(0.1)
             if not outcome:
                 self._forget()
                 raise self._cluster.unreachable(asked, self._timeout_s)

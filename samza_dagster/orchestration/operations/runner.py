@@ -172,9 +172,10 @@ class Runner:
         """Ends what was only asked or reserved, and tells the rest."""
         for one in self._running():
             outcome = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
-            if one.request is not None:
-                outcome = self._chain.cancel(one.request.uuid)
-            self._context.log.warning(f"cancelled: {one.unit.processor}: {outcome}")
+            request = None if one.request is None else one.request.uuid
+            outcome = outcome if request is None else self._chain.cancel(request)
+            told = f"cancelled: {one.unit.processor}: {outcome}"
+            self._context.log.warning(told, extra={"request": request})
 
     def _running(self) -> list[Progress]:
         return [one for one in self.progress if one.state is State.RUNNING]
