@@ -245,9 +245,7 @@ def end_producer(producer: Producer | None) -> None:
         producer.purge()  # `close` alone waits without a deadline
         try:
             producer.close()
-        except (
-            KafkaException
-        ):  # a fatal error that nobody had been told of yet, and nobody needs now
+        except KafkaException:  # fatal, told here for the first time, and of no more use
             producer.close()
 
 

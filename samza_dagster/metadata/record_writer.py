@@ -62,9 +62,7 @@ class RecordWriter:
                 outcome.append((error, message))
 
             try:
-                producer.poll(
-                    0
-                )  # a login without rights is told here, before a record waits for it
+                producer.poll(0)  # raises for a login without rights, before a record waits
                 producer.produce(
                     self._topic, key=key, value=value, partition=0, on_delivery=on_delivery
                 )
