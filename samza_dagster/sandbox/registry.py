@@ -100,7 +100,7 @@ class Registry:
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._lock.open("a+") as held:
-            if not is_locked(held):
+            if not acquired(held):
                 held.seek(0)
                 raise Refused(
                     f"one command at a time on sandbox {self.name!r}",
@@ -134,8 +134,8 @@ class Registry:
         write_text(self.file, json.dumps(data, indent=1))
 
 
-def is_locked(file: TextIO) -> bool:
-    """Not while another holds it, nor when that one has just taken it away."""
+def acquired(file: TextIO) -> bool:
+    """Locks it, unless another holds it or has just taken it away; whether it did."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -21,7 +21,7 @@ from samza_dagster.simulation.small_world import (
     TROUBLES,
     Budget,
     SmallWorld,
-    Trouble,
+    TroubleKind,
     is_whole,
     outcome,
 )
@@ -128,7 +128,7 @@ def explore(
 
 
 def explore_troubles(
-    troubles: Sequence[Trouble] = TROUBLES,
+    troubles: Sequence[TroubleKind] = TROUBLES,
     max_states: int = 1_000_000,
     deadline_s: float = 600.0,
     workers: int = 2,

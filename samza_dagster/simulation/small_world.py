@@ -130,7 +130,7 @@ def outcome(world: World) -> tuple[object, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class TroubleKind:
     """A small world by name. `calm` is the trouble with the same faults and no crash."""
 
     name: str
@@ -140,8 +140,8 @@ class Trouble:
 
 def _trouble(
     name: str, calm: str = "", *, crashes: int = 0, lost: int = 0, twice: int = 0
-) -> Trouble:
-    return Trouble(name, SmallWorld(Budget(crashes, lost, twice)), calm)
+) -> TroubleKind:
+    return TroubleKind(name, SmallWorld(Budget(crashes, lost, twice)), calm)
 
 
 TROUBLES = (
@@ -153,8 +153,8 @@ TROUBLES = (
     _trouble("a crash and a lost host", "a lost host", crashes=1, lost=1),
     _trouble("a duplicate and a lost host", lost=1, twice=1),
     _trouble("all of it", "a duplicate and a lost host", crashes=1, lost=1, twice=1),
-    Trouble("haste", SmallWorld(Budget(0, 0, 0, haste=1))),
-    Trouble(
+    TroubleKind("haste", SmallWorld(Budget(0, 0, 0, haste=1))),
+    TroubleKind(
         "a lost host in haste",
         SmallWorld(Budget(0, 1, 0, haste=1), asks=(), layout=(LAYOUT["0"],)),
     ),

@@ -39,7 +39,7 @@ def _judge(chronicle: Chronicle, taken: Taken, event: ev.StandbyStalled) -> None
                 continue
             now = taken.after.groups[group.group_id].processors[was.processor_id]
             stopped = was.phase is Phase.RUNNING and now.phase is Phase.STOPPING
-            row = _row(chronicle, was.processor_id, taken.now_ms - event.for_ms)
+            row = _in_a_row(chronicle, was.processor_id, taken.now_ms - event.for_ms)
             chronicle.premises[ON_TIME] += 1
             why = _left_alone(group, was) or _pauses(row, taken.now_ms)
             if stopped == bool(why):
@@ -49,7 +49,7 @@ def _judge(chronicle: Chronicle, taken: Taken, event: ev.StandbyStalled) -> None
                 _judge_place(taken, group, was, now, again=bool(row))
 
 
-def _row(chronicle: Chronicle, processor_id: str, since_ms: int) -> tuple[int, ...]:
+def _in_a_row(chronicle: Chronicle, processor_id: str, since_ms: int) -> tuple[int, ...]:
     """Its restarts in a row before it began to stand still."""
     row = chronicle.stalls.get(processor_id, ())
     return () if row and since_ms - row[-1] >= APPLIED_FOR_LONG_MS else row
