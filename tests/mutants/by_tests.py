@@ -20,7 +20,13 @@ UNIT_TESTS = Path("tests") / "unit" / "placement"
 FOUND_BY = "unit-tests"
 LONGEST_RUN_S = 1_800
 _FAILED, _ENDED_EARLY = 1, 2
-_HISTORIES = ("test_verification.py", "test_wrong_records.py", "test_regrouped_records.py")
+_HISTORIES = (
+    "test_cut_histories.py",
+    "test_left_behind_records.py",
+    "test_wrong_records.py",
+    "test_regrouped_records.py",
+    "test_verification.py",
+)
 
 JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "audit.py": ("test_scenes.py",),
@@ -28,6 +34,7 @@ JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "audit_form.py": _HISTORIES,
     "audit_rules.py": _HISTORIES,
     "verification.py": _HISTORIES,
+    "certificates.py": ("test_audit_records.py",),  # who verifies computes digests alike
     "codec.py": ("test_placement_codec.py", "test_older_records.py"),
     "reading.py": ("test_placement_codec.py", "test_audit_records.py"),
     "condition.py": ("test_condition.py",),

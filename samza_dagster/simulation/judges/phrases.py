@@ -13,6 +13,7 @@ from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chroni
 from samza_dagster.simulation.judges.legality import (
     displaced_by,
     group_with,
+    is_down,
     reasons,
     subject_of,
     takes_place_on,
@@ -22,6 +23,9 @@ from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import TRUE_WORDS
 
 _STOPPING = (Stage.STOPPING, Stage.STOPPING_STANDBY)
+_MOVES = (RequestKind.PLACE, RequestKind.FAIL_OVER)
+_RUNS_ON = ("runs on untouched", "it runs on there")
+_STARTS_AGAIN = ("is started again",)
 Last = dict[str, cmd.WriteResponse]
 
 
@@ -49,9 +53,10 @@ def _judge_response(chronicle: Chronicle, taken: Taken, response: cmd.WriteRespo
     stands = {"ACCEPTED": ["queued"], "IN_PROGRESS": list(Stage)}.get(response.status, [""])
     if response.stage not in stands:
         raise taken.broken(TRUE_WORDS, f"{response} is none of {stands}")
-    if "None" in response.message:
+    if "None" in response.message or "  " in f"{response.message} ":
         raise taken.broken(TRUE_WORDS, f"{response} has no word for something")
     _judge_started(taken, asked, response)
+    _judge_what_runs(taken, asked, response)
 
 
 def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse) -> None:
@@ -75,6 +80,18 @@ def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse
     )
     if led != (response.status == "SUCCEEDED"):
         raise taken.broken(TRUE_WORDS, f"{response}, and it is in a standby's place: {led}")
+
+
+def _judge_what_runs(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse) -> None:
+    """Of a move that failed: what is said to run on has a process, what is started again has none."""
+    group = group_with(taken.after, asked.ask.processor_id)
+    if response.status != "FAILED" or asked.ask.kind not in _MOVES or group is None:
+        return
+    if taken.restarted:
+        return  # said anew as it was said first
+    down = is_down(group, asked.ask.processor_id)
+    if any(words in response.message for words in (_RUNS_ON if down else _STARTS_AGAIN)):
+        raise taken.broken(TRUE_WORDS, f"{response}, and it is {'down' if down else 'up'}")
 
 
 def _judge_why_not_started(taken: Taken, response: cmd.WriteResponse) -> None:

@@ -141,21 +141,6 @@ def test_the_numbers_of_a_lease_agree(evidence: str) -> None:
     assert repr(evidence) in violation.seen
 
 
-@pytest.mark.parametrize(
-    ("how", "evidence"), [("dead", ""), ("lease", "its lease ended at 99, it is 20")]
-)
-def test_an_end_that_has_aged_away_is_judged_by_what_its_successor_says(
-    how: str, evidence: str
-) -> None:
-    """The record of the end itself is gone, its evidence isn't."""
-    job = Chronicle()
-    job.epoch = 5
-    job.start("0", "host-2", predecessor=Predecessor("0_3", 3, "host-1", how, 20, evidence))
-    violation = found(job.records, number=9)
-    assert (violation.position, violation.rule) == (1, Rule.PREDECESSOR)
-    assert repr(evidence) in violation.seen
-
-
 def early(which: str, by_ms: int) -> list[AuditRecord]:
     """An active is moved; its end, or its successor, is dated so much before what it follows."""
     job = Chronicle()
@@ -301,6 +286,27 @@ def test_the_others_are_those_that_the_history_has() -> None:
     assert broken(job.records) == (6, Rule.OTHERS)
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"predecessor": Predecessor("0_1", 1, "host-1", "fenced", 1_014, "seen fenced")},
+        {"left_behind": (("0", "0_1"),)},
+        {"grouping": "halves"},
+        {"spun_up_by": "u7"},
+    ],
+)
+def test_an_end_tells_nothing_that_only_a_start_can(told: dict[str, Any]) -> None:
+    """What it replaces, what it leaves behind, how tasks are grouped, what it was started for."""
+    job = Chronicle()
+    job.end(job.start("0", "host-1"), "fenced")
+    started = job.start("0", "host-1", **({"left_behind": (("0", "0_1"),)} | told))
+    assert verify(job.records).ok
+    job.end(started, **told)
+    violation = found(job.records)
+    assert (violation.position, violation.rule) == (4, Rule.FORM)
+    assert violation.seen.startswith(next(iter(told)))
+
+
 def test_an_epoch_is_never_given_twice() -> None:
     """It grows over the whole job, not by processor."""
     job = moved()
@@ -368,20 +374,3 @@ def test_a_record_of_other_rules_is_not_judged_by_these() -> None:
     job = moved()
     job.start("1", "host-1", rules_version=2)
     assert broken(job.records) == (5, Rule.RULES_VERSION)
-
-
-def test_in_a_part_of_a_history_only_what_it_shows_is_judged() -> None:
-    """Ends and predecessors from before its first record pass, once and with lower epochs."""
-    job = moved()
-    job.end(job.not_ended["0-0"], "lease")
-    job.start("0-0", "host-4")
-    part = job.records[2:]
-    assert verify(part).ok
-    twice = chained([*part, part[0]], 3)
-    found = verify(twice).violation
-    assert found is not None
-    assert (found.position, found.rule) == (len(twice), Rule.ENDS)
-    young = replace(part[0], execution_id="0_77", epoch=77)
-    found = verify(chained([*part, young], 3)).violation
-    assert found is not None
-    assert found.rule is Rule.ENDS
