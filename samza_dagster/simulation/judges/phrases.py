@@ -10,10 +10,10 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Action, Group, Phase, Stage
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
+from samza_dagster.simulation.judges.claims import judge_claims
 from samza_dagster.simulation.judges.legality import (
     displaced_by,
     group_with,
-    is_down,
     reasons,
     subject_of,
     takes_place_on,
@@ -23,9 +23,7 @@ from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import TRUE_WORDS
 
 _STOPPING = (Stage.STOPPING, Stage.STOPPING_STANDBY)
-_MOVES = (RequestKind.PLACE, RequestKind.FAIL_OVER)
-_RUNS_ON = ("runs on untouched", "it runs on there")
-_STARTS_AGAIN = ("is started again",)
+_WORDS = {RequestKind.RELEASE: "released", RequestKind.CANCEL: "cancelled"}
 Last = dict[str, cmd.WriteResponse]
 
 
@@ -56,7 +54,7 @@ def _judge_response(chronicle: Chronicle, taken: Taken, response: cmd.WriteRespo
     if "None" in response.message or "  " in f"{response.message} ":
         raise taken.broken(TRUE_WORDS, f"{response} has no word for something")
     _judge_started(taken, asked, response)
-    _judge_what_runs(taken, asked, response)
+    judge_claims(taken, ask, response)
 
 
 def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse) -> None:
@@ -80,18 +78,6 @@ def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse
     )
     if led != (response.status == "SUCCEEDED"):
         raise taken.broken(TRUE_WORDS, f"{response}, and it is in a standby's place: {led}")
-
-
-def _judge_what_runs(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse) -> None:
-    """Of a move that failed: what is said to run on has a process, what is started again has none."""
-    group = group_with(taken.after, asked.ask.processor_id)
-    if response.status != "FAILED" or asked.ask.kind not in _MOVES or group is None:
-        return
-    if taken.restarted:
-        return  # said anew as it was said first
-    down = is_down(group, asked.ask.processor_id)
-    if any(words in response.message for words in (_RUNS_ON if down else _STARTS_AGAIN)):
-        raise taken.broken(TRUE_WORDS, f"{response}, and it is {'down' if down else 'up'}")
 
 
 def _judge_why_not_started(taken: Taken, response: cmd.WriteResponse) -> None:
@@ -135,6 +121,20 @@ def _judge_arrival(taken: Taken, event: ev.RequestArrived, last: Last) -> None:
         raise taken.broken(TRUE_WORDS, f"{ask.uuid} is {said.status}, to be refused for {words}")
     if words is not None and not all(word in said.message for word in words):
         raise taken.broken(TRUE_WORDS, f"{said.message!r} doesn't name {words}")
+    if said.status == "SUCCEEDED" and ask.kind in _WORDS:
+        _judge_given_up(taken, said, last.get(ask.refers_to), _WORDS[ask.kind])
+
+
+def _judge_given_up(
+    taken: Taken, said: cmd.WriteResponse, told: cmd.WriteResponse | None, word: str
+) -> None:
+    """Both requests are told by which word the one was given up."""
+    if told is None or any(
+        (other in response.message) != (other == word)
+        for response in (said, told)
+        for other in _WORDS.values()
+    ):
+        raise taken.broken(TRUE_WORDS, f"{said} and {told}: it was {word}")
 
 
 def _judge_answered(

@@ -38,10 +38,10 @@ def rule_of(job: Chronicle) -> Rule:
     return violation.rule
 
 
-def end_of_gone(job: Chronicle, how: str = "dead", **fields: Any) -> AuditRecord:
+def end_of_gone(job: Chronicle, **fields: Any) -> AuditRecord:
     """The end of an incarnation whose start has aged away."""
     gone = replace(Chronicle().start("0", "host-1"), execution_id="0_3", epoch=3)
-    return job.end(replace(gone, **fields), how)
+    return job.end(replace(gone, **fields))
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,6 @@ def test_no_member_starts_beside_one_that_started_before() -> None:
     job = cut()
     job.start("0", "host-2", others=(("0-0", "host-2"),))
     assert rule_of(job) is Rule.SAME_HOST
-
-
-def test_an_end_of_what_started_before_comes_once() -> None:
-    """Dead after a lease, and a lease that ran anew; nothing after a death."""
-    job = cut()
-    end_of_gone(job, "lease")
-    end_of_gone(job, "lease")
-    end_of_gone(job)
-    assert is_fine(job)
-    end_of_gone(job)
-    assert rule_of(job) is Rule.ENDS
 
 
 @pytest.mark.parametrize(("epoch", "fine"), [(5, True), (6, False), (7, False)])
