@@ -239,9 +239,14 @@ def end_producer(producer: Producer | None) -> None:
 
     Not for a transactional one: its `close` waits for the brokers, minutes while they hang.
     """
+    from confluent_kafka import KafkaException
+
     if producer is not None:
         producer.purge()  # `close` alone waits without a deadline
-        producer.close()
+        try:
+            producer.close()
+        except KafkaException:  # fatal, told here for the first time, and of no more use
+            producer.close()
 
 
 def remaining_s(deadline: float) -> float:

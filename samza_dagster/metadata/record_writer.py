@@ -62,16 +62,19 @@ class RecordWriter:
                 outcome.append((error, message))
 
             try:
+                producer.poll(0)  # raises for a login without rights, before a record waits
                 producer.produce(
                     self._topic, key=key, value=value, partition=0, on_delivery=on_delivery
                 )
+                # The client gives up by itself at the deadline; a little later than that it is stuck.
+                while not outcome and time.monotonic() < deadline + 1:
+                    producer.poll(0.1)
             except KafkaException as error:
+                if error.args[0].fatal():
+                    self._forget()
                 raise self._cluster.failure(
                     asked, error.args[0], self._timeout_s, self._topic
                 ) from error
-            # The client gives up by itself at the deadline; a little later than that it is stuck.
-            while not outcome and time.monotonic() < deadline + 1:
-                producer.poll(0.1)
             if not outcome:
                 self._forget()
                 raise self._cluster.unreachable(asked, self._timeout_s)

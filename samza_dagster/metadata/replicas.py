@@ -214,6 +214,7 @@ def cluster_metadata(cluster: KafkaCluster, asked: str, timeout_s: float) -> Clu
         try:
             return admin.list_topics(timeout=timeout_s)
         except KafkaException as error:
+            admin.poll(0)  # only then it tells what it noted: that a password is wrong, say
             raise cluster.failure(asked, error.args[0], timeout_s) from error
 
 

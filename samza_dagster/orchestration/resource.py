@@ -304,7 +304,9 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
             for reservation, uuid in self._holds.items():
                 released = release(client, reservation, uuid)
                 if context.log is not None:
-                    context.log.warning(f"the run ended before its commit: {released}")
+                    context.log.warning(
+                        f"the run ended before its commit: {released}", extra={"request": uuid}
+                    )
         finally:
             self._holds.clear()
             client.close()

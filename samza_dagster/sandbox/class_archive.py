@@ -2,7 +2,7 @@
 
 An archive fits one Java and one class path. A JVM writes it as it ends
 (`-XX:ArchiveClassesAtExit`); later ones name it. A JVM ignores an archive that doesn't
-fit, so none is ever a reason not to start.
+fit. One that was cut since, it maps and ends with SIGBUS.
 """
 
 from __future__ import annotations
@@ -69,8 +69,10 @@ class ClassArchive:
 
 
 def keep_file(source: Path, target: Path) -> None:
-    """Copies a file to where it is kept: there it is whole or absent."""
+    """Copies a file to where it is kept: there it is whole or absent, also after a power failure."""
     target.parent.mkdir(parents=True, exist_ok=True)
     copy = target.with_suffix(f".{os.getpid()}.draft")
     shutil.copyfile(source, copy)
+    with copy.open("rb") as written:
+        os.fsync(written.fileno())
     copy.replace(target)

@@ -136,7 +136,7 @@ def up(
 def dagster(name: str, port: int) -> None:
     """Open Dagster on a sandbox that is up: its jobs, sensors and assets, until Ctrl-C.
 
-    The instance is the sandbox's own, and goes with it.
+    The instance is the sandbox's own: the next `sandbox up` of that name begins a new one.
 
     \b
     Examples:

@@ -16,9 +16,15 @@ from samza_dagster.sandbox.java_check import find_java
 
 _SETTINGS = """<ivysettings>
   <settings defaultResolver="public"/>
-  <resolvers><ibiblio name="public" m2compatible="true" usepoms="false"/></resolvers>
+  <timeout-constraints>
+    <timeout-constraint name="patience" connectionTimeout="30000" readTimeout="60000"/>
+  </timeout-constraints>
+  <resolvers>
+    <ibiblio name="public" m2compatible="true" usepoms="false" timeoutConstraint="patience"/>
+  </resolvers>
 </ivysettings>
 """
+"""Ivy's own patience is endless: it waited for ever for a server or proxy that had stopped sending."""
 _PATTERN = "[organisation]/[artifact]-[revision].[ext]"
 _ARRIVED = "[SUCCESSFUL ]"
 _FULL = "No space left on device"

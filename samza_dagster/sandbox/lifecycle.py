@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.files import write_json
-from samza_dagster.errors import DeadlineExceeded, MissingPrerequisite, Refused
+from samza_dagster.errors import DeadlineExceeded, MissingPrerequisite, Refused, Unreachable
 from samza_dagster.interrupts import interrupts_deferred
 from samza_dagster.placement.state import Fencing
 from samza_dagster.sandbox import demo_job, load, process, topics
@@ -155,6 +155,8 @@ class Sandbox:
     ) -> dict[str, Any]:
         """Brings it up and returns its status; whatever ends it early leaves nothing running.
 
+        The logs of one that failed stay, as those of a `down` do; an interrupt leaves none.
+
         `on_broker` is told the bootstrap servers as soon as they answer and their topics exist.
 
         Raises `Refused` while it's up already, `DeadlineExceeded` that names the phase,
@@ -173,9 +175,9 @@ class Sandbox:
                 with phases.phase("remains of an earlier sandbox"):
                     self._clean()
                 self._start(options, phases, on_broker)
-            except BaseException:
+            except BaseException as error:
                 with interrupts_deferred():
-                    self._clean()
+                    self._clean(keep_logs=isinstance(error, Exception))
                 raise
         return self.status()
 
@@ -216,7 +218,7 @@ class Sandbox:
     def down(self) -> int:
         """Ends every process of it, confirms that, and returns how many were running.
 
-        Data goes, logs stay until the next `up`. Raises `ActionFailed` that names what
+        Data goes; logs and Dagster's instance stay until the next `up`. Raises `ActionFailed` that names what
         lives on.
         """
         if not self.directory.is_dir():
@@ -226,6 +228,11 @@ class Sandbox:
             with interrupts_deferred():
                 self._clean(keep_logs=True)
         return running
+
+    def close(self) -> None:
+        """`down`, if this process brought it up: another's of the same name stays up."""
+        if self.brokers is not None:
+            self.down()
 
     def status(self) -> dict[str, Any]:
         """What is up now; `state` is `down`, `starting`, `up` or `broken` (a part is gone).
@@ -272,7 +279,7 @@ class Sandbox:
         with phases.phase("Java and jars") as tell:
             find_java()
             for name in ("kafka", "samza", *runner.jars):
-                jar_paths(name, tell=tell)
+                jar_paths(name, tell=tell, verify=True)
         with phases.phase("broker" if options.brokers == 1 else f"{options.brokers} brokers"):
             broker = self.brokers = Brokers(
                 self.directory / "broker",
@@ -339,14 +346,21 @@ class Sandbox:
     def _wait(
         self, condition: Callable[[], bool], explain: Callable[[], str], deadline: float
     ) -> None:
+        unread = ""
+
         def is_so() -> bool:
+            nonlocal unread
             if self.brokers is not None:
                 self.brokers.need()
-            return condition()
+            try:
+                return condition()
+            except Unreachable as error:  # they are there, and too busy to answer
+                unread = f"; {error}"
+                return False
 
         if not wait_until(is_so, deadline):
             raise DeadlineExceeded(
-                "bring the sandbox up", seen=explain(), fix=f"see {self.directory}"
+                "bring the sandbox up", seen=explain() + unread, fix=f"see {self.directory}"
             )
 
     def _clean(self, *, keep_logs: bool = False) -> None:
@@ -370,5 +384,7 @@ class Sandbox:
         if not keep_logs:
             for name in ("broker", "hosts", "coordinator", "yarn", "processors", ZOOKEEPER):
                 shutil.rmtree(self.directory / name, ignore_errors=True)
+            shutil.rmtree(self.dagster_home, ignore_errors=True)  # its runs are of that job
+            (self.directory / "load.log").unlink(missing_ok=True)
         (self.directory / "load.json").unlink(missing_ok=True)
         self.registry.forget()

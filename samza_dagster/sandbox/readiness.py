@@ -75,6 +75,7 @@ class Readiness:
         self._wanted = wanted
         self._last: Mapping[str, Mapping[str, Any]] = {}
         self._standbys = standbys
+        self._outputs = 0
         self._copies: tuple[int, ...] = ()
 
     def close(self) -> None:
@@ -93,10 +94,14 @@ class Readiness:
 
     def outputs(self) -> int:
         """Records that the job has put out; raises `Unreachable`."""
-        return sum(self._ends(OUTPUT_TOPIC))
+        self._outputs = sum(self._ends(OUTPUT_TOPIC))
+        return self._outputs
 
     def standbys_ready(self, rate: float) -> bool:
-        """All run, and every task has its active's and all standbys' stores near the changelog."""
+        """All run, and every task has its active's and all standbys' stores near the changelog.
+
+        Raises `Unreachable`.
+        """
         if not self.all_running():
             return False
         ends = self._ends(CHANGELOG_TOPIC)
@@ -109,7 +114,7 @@ class Readiness:
             processor_id: f"{each.get('state')} on {each.get('host')}"
             for processor_id, each in self._last.items()
         }
-        return f"processors {states or 'unknown'}, {self.outputs()} outputs, near copies per partition {self._copies}"
+        return f"processors {states or 'unknown'}, {self._outputs} outputs, near copies per partition {self._copies}"
 
     def _ends(self, topic: str) -> tuple[int, ...]:
         try:

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from samza_dagster.agent.files import write_text
 from samza_dagster.directories import sandboxes_directory
@@ -94,32 +94,53 @@ class Registry:
 
     @contextlib.contextmanager
     def exclusive(self) -> Generator[None]:
-        """Holds the sandbox for one up or down; raises `Refused` while another does."""
+        """Holds the sandbox for one up or down; raises `Refused` while another does.
+
+        Of one that has no other file the directory goes again, as after an up that was refused.
+        """
         self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / "lock").open("a+") as held:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with self._lock.open("a+") as held:
+            if not is_locked(held):
                 held.seek(0)
                 raise Refused(
                     f"one command at a time on sandbox {self.name!r}",
                     seen=f"process {held.read().strip() or '?'} is at it",
                     fix="wait for it, or end it, or use another --name",
-                ) from None
-            held.truncate(0)
-            held.write(str(os.getpid()))
-            held.flush()
-            yield
+                )
+            try:
+                held.truncate(0)
+                held.write(str(os.getpid()))
+                held.flush()
+                yield
+            finally:
+                with contextlib.suppress(OSError):  # another command may be about to take it
+                    if [*self.directory.iterdir()] == [self._lock]:
+                        self._lock.unlink()
+                        self.directory.rmdir()
 
     @property
     def is_held(self) -> bool:
         """Who began the newest up or down of it lives; asked without the lock, which an up might miss just then."""
-        lock = self.directory / "lock"
-        return lock.is_file() and Path("/proc", lock.read_text() or "-").is_dir()
+        with contextlib.suppress(FileNotFoundError):
+            return Path("/proc", self._lock.read_text() or "-").is_dir()
+        return False
+
+    @property
+    def _lock(self) -> Path:
+        return self.directory / "lock"
 
     def _write(self, data: dict[str, Any]) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         write_text(self.file, json.dumps(data, indent=1))
+
+
+def is_locked(file: TextIO) -> bool:
+    """Not while another holds it, nor when that one has just taken it away."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return os.fstat(file.fileno()).st_nlink > 0
 
 
 def wait_until(condition: Callable[[], bool], deadline: float) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from samza_dagster.orchestration.assets.datasets import late_pyspark, snapshot_assets
+from samza_dagster.orchestration.assets.fleet import fleet_overview
 from samza_dagster.orchestration.assets.names import DATASETS
 from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
@@ -21,6 +22,7 @@ from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import MOST_BYTES
 from tests.browser.cockpit import Cockpit
 from tests.browser.stage import Stage
+from tests.rig.pace import PACE
 
 pytestmark = pytest.mark.browser
 
@@ -130,6 +132,38 @@ def test_a_thousand_containers_are_seen_on_one_screen(
     assert (ground < ink) is (scheme == "dark")
     assert abs(ground - ink) > 150
     drawn.close()
+
+
+def test_several_jobs_are_seen_at_a_glance(cockpit: Cockpit, stage: Stage) -> None:
+    """A line for each, of one that runs and of one that isn't there; the summary stands without a click."""
+    jobs = [f"{stage.connection.job_name}/{stage.connection.job_id}", "billing/2"]
+    samza = SamzaClientResource(bootstrap_servers=stage.connection.bootstrap_servers, jobs=jobs)
+    with dg.DagsterInstance.from_config(str(stage.stack.home)) as instance:
+        assert dg.materialize(
+            [fleet_overview()], instance=instance, resources={"samza": samza}
+        ).success
+    cockpit.open_asset("fleet_overview")
+    cockpit.sees("well: 1 of 2 jobs; to look at: billing/2")
+    cockpit.screenshot("fleet-overview")
+    for said in (
+        *jobs,
+        "our coordinator on",
+        "(4 containers)",
+        "can't be read",
+        "moves_7d",
+        "bounced_7d",
+    ):
+        cockpit.reads(said)
+
+
+def test_what_was_tidied_has_names_and_units(cockpit: Cockpit, stage: Stage) -> None:
+    """Bare numbers tell nobody what was dropped."""
+    run_id = stage.stack.runs.launch("tidy_snapshots")
+    assert stage.stack.runs.wait(run_id, timeout_s=120 * PACE) == "SUCCESS"
+    cockpit.open_run(run_id)
+    for name in DATASETS:
+        cockpit.reads(f"{name}_rows_dropped")
+    cockpit.screenshot("run-tidy_snapshots")
 
 
 def _letters(svg: str) -> int:

@@ -166,7 +166,7 @@ def test_a_look_takes_no_longer_at_many_requests_than_at_one(
     monkeypatch.setattr(PlacementClient, "wait", silent)
     monkeypatch.setattr(PlacementClient, "response", lambda *_: None)
     ran = SimpleNamespace(run_id="r", tags={}, parent_run_id=None, root_run_id=None)
-    log = SimpleNamespace(info=lambda _, **__: None, warning=lambda _: None)
+    log = SimpleNamespace(info=lambda _, **__: None, warning=lambda _, **__: None)
     runner = Runner(
         cast("dg.OpExecutionContext", SimpleNamespace(run=ran, log=log)),
         world.client(),

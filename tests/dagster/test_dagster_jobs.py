@@ -166,6 +166,7 @@ def test_metadata_tells_the_map_the_timeline_and_the_seconds(world: SteppedJob, 
     timeline = [(r.data["step"], r.data["status"]) for r in shown["timeline_table"].records]
     steps = ["IN_PROGRESS", "IN_PROGRESS", "SUCCEEDED"]
     assert timeline == [(s, t) for s in ("relocate_standby", "move") for t in steps]
+    assert "STOPPING lasts until the container has checked in" in shown["timeline"]
     assert shown["move_stop_and_start_seconds"] == pytest.approx(0.25)
     assert shown["verified"] == "it was launched and processes"
     requests = [shown["relocate_standby_request"], shown["move_request"]]

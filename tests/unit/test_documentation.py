@@ -221,6 +221,7 @@ OF_OTHERS = re.compile(
     r"Failed to resolve|Connection refused|SASL authentication|SSL handshake|PLAINTEXT broker"
     r"|PKIX path|brokers are down|Timed out|Host |No such file|Read-only file|Permission denied|Not a directory"
     r"|No space left|Extra inputs|No module named|no module kazoo|Version table|than one head|Connect to "
+    r"|Read timed out|Downloaded file size|FileMapInfo"
 )
 """What librdkafka, Java, the kernel, pydantic and SQLAlchemy say; and a library's name."""
 

@@ -32,15 +32,16 @@ WEEK = timedelta(days=7)
 COLUMNS: Mapping[str, str] = {
     "job": "<job.name>/<job.id>",
     "state": "what somebody should look at, else: well",
-    "owner": "who coordinates it",
-    "hosts": "hosts with a container of it, and how many it has",
-    "worst_lag": "records that its furthest standby is behind; empty: not known, or no standby",
-    "standby_debt": "standbys that are missing",
     "now": "actions under way, and bounces, drains and reconciliations with how far they are",
     "waits": "actions that wait, runs in Dagster's queue, and what is paused",
+    "worst_lag": "records that its furthest standby is behind; empty: not known, or no standby",
+    "standby_debt": "standbys that are missing",
     "moves_7d": "requests that ended in the last seven days: succeeded / failed",
     "bounced_7d": "containers that were bounced in the last seven days",
+    "hosts": "hosts with a container of it, and how many it has",
+    "owner": "who coordinates it",
 }
+"""In this order: what has no room on the screen is to the right, and should be what is asked last."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +191,7 @@ def shown(lines: Sequence[Line]) -> dict[str, Any]:
         "jobs": table([_row(line) for line in order], tuple(COLUMNS), COLUMNS),
         "jobs_with_trouble": sum(bool(line.troubles) for line in lines),
         "standby_debt": sum(line.standby_debt or 0 for line in lines),
-        **({"worst_lag": max(known)} if known else {}),
+        **({"worst_lag_records": max(known)} if known else {}),
         "actions": sum(len(line.now) for line in lines),
         "waiting": sum(len(line.waits) for line in lines),
         "dagster/row_count": len(lines),

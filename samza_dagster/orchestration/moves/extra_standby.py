@@ -57,7 +57,8 @@ def remove_standby(
     asked_ms = None
     if asked.response is None:
         context.log.info(
-            f"{context.op.name}: asking that standby {standby} stops, request {asked.uuid}"
+            f"{context.op.name}: asking that standby {standby} stops, request {asked.uuid}",
+            extra={"request": asked.uuid},
         )
         asked_ms = write(client, RequestKind.STOP_STANDBY, standby, uuid=asked.uuid).timestamp
     request = Outcome.of(step, asked, asked.destination or "", asked_ms=asked_ms)
@@ -142,7 +143,10 @@ def _settle_start(
         if not start.ended:
             if plan.if_it_fails != REMOVE:
                 return ""
-            context.log.info(f"request {asked.uuid} is awaited: what it starts is to be removed")
+            context.log.info(
+                f"request {asked.uuid} is awaited: what it starts is to be removed",
+                extra={"request": asked.uuid},
+            )
             start = followed(context, client, plan.processor, start, timeout_s=plan.timeout_s)
     except SamzaDagsterError as error:
         outcome = f"what became of the new standby isn't known: {error}; job reconcile removes it"

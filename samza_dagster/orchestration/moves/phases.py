@@ -183,7 +183,8 @@ class MovePhases:
         if self._context.run.parent_run_id is None:
             return begun
         self._context.log.info(
-            f"{self._op}: request {begun.uuid} of an earlier run has failed: asking anew"
+            f"{self._op}: request {begun.uuid} of an earlier run has failed: asking anew",
+            extra={"request": begun.uuid},
         )
         return None
 
@@ -284,7 +285,8 @@ class MovePhases:
                 outcome = cancelled(self._client, self._root, request.uuid)
                 self._context.log.warning(
                     f"{self._op}: cancelled while request {request.uuid}"
-                    f" (→ {request.destination}) is in flight. {outcome[0].upper()}{outcome[1:]}"
+                    f" (→ {request.destination}) is in flight. {outcome[0].upper()}{outcome[1:]}",
+                    extra={"request": request.uuid},
                 )
             raise
         if result.has_reached(STOPPING):

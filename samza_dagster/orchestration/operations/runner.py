@@ -29,12 +29,7 @@ from samza_dagster.orchestration.operations.progress import (
     progress_text,
     subject,
 )
-from samza_dagster.orchestration.operations.schedule import (
-    NEVER,
-    Next,
-    Position,
-    UnitStatus,
-)
+from samza_dagster.orchestration.operations.schedule import NEVER, Next, Position, UnitStatus
 from samza_dagster.orchestration.plans.conditions import Met, Reported, Wait, WarmUp
 from samza_dagster.orchestration.plans.order import Batch, Schedule
 from samza_dagster.orchestration.plans.units import NEW, Kind, State, Unit, UnitLimits, UnitStep
@@ -172,9 +167,10 @@ class Runner:
         """Ends what was only asked or reserved, and tells the rest."""
         for one in self._running():
             outcome = f"standby {one.standby} runs on" if one.standby else "nothing of it is held"
-            if one.request is not None:
-                outcome = self._chain.cancel(one.request.uuid)
-            self._context.log.warning(f"cancelled: {one.unit.processor}: {outcome}")
+            uuid = one.request.uuid if one.request is not None else None
+            told = outcome if uuid is None else self._chain.cancel(uuid)
+            text = f"cancelled: {one.unit.processor}: {told}"
+            self._context.log.warning(text, extra={"request": uuid})
 
     def _running(self) -> list[Progress]:
         return [one for one in self.progress if one.state is State.RUNNING]

@@ -19,6 +19,9 @@ MOST_OF_MAP = 190_000
 MOST_OF_MAP_TABLE = 35_000
 TO_FIRST_COMMIT = "stop_to_first_commit_seconds"
 """Ends the name of a metadata value: for how long a moved active made no progress."""
+_NO_START = (
+    "STOPPING lasts until the container has checked in: no answer comes when its start begins."
+)
 _OF_A_RECORD = 60  # bytes that Dagster writes around each row
 Scalar = str | int | float | bool | None
 
@@ -76,8 +79,9 @@ def map_shown(
 
 def timeline_shown(moments: Sequence[Moment]) -> dg.MarkdownMetadataValue:
     """A picture of every status that was read."""
-    drawn = timeline_svg([(m.stage, m.status, m.at_ms) for m in moments])
-    return dg.MetadataValue.md(picture(drawn, "timeline"))
+    drawn = picture(timeline_svg([(m.stage, m.status, m.at_ms) for m in moments]), "timeline")
+    stops = any(m.stage == STOPPING for m in moments)
+    return dg.MetadataValue.md(f"{drawn}\n\n{_NO_START}" if stops else drawn)
 
 
 def timeline_table(moments: Sequence[Moment]) -> dg.TableMetadataValue:

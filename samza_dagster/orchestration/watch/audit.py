@@ -135,7 +135,7 @@ def explain_request(
         before = host_map(samza.client.view())
         rules = _verdicts(samza.client, config)
     text = f"{config.action} of {config.processor}, request {config.request}: {config.reason}"
-    context.log.info(text)
+    context.log.info(text, extra={"request": config.request})
     context.add_output_metadata(
         {
             "what": text,

@@ -82,6 +82,6 @@ def demo_command(
     finally:
         with interrupts_deferred():
             demo.close()
-    tell("everything is stopped")
+    tell("all that it started is stopped")
     click.echo(json.dumps(demo.findings.to_json(demo.seconds, time.monotonic() - began)))
     sys.exit(status)

@@ -116,7 +116,7 @@ class Demo:
             self._is_up.set()
         if self._starter.ident is not None:
             self._starter.join()  # a start under way was told to end, with what it spawned last
-        self._sandbox.down()
+        self._sandbox.close()
 
     def _start_dagster(self) -> None:
         """Beside the containers' start: it needs the broker's address and nothing else.

@@ -72,7 +72,7 @@ class TakeoverDemo:
 
     def close(self) -> None:
         """Stops all that the demo started and confirms it."""
-        self._sandbox.down()
+        self._sandbox.close()
 
     def _agreed_without(self, lost: str, tasks: int) -> Mapping[str, Mapping[str, Any]]:
         found: Mapping[str, Mapping[str, Any]] = {}

@@ -88,5 +88,5 @@ def test_a_sentence_says_what_a_person_wants_to_know_first() -> None:
     assert told["summary"] == (
         "well: 1 of 2 jobs; to look at: b/1; standbys missing: 2; under way: 1, waiting: 2"
     )
-    assert "worst_lag" not in told
-    assert shown([Line("a/1", worst_lag=7)])["worst_lag"] == 7
+    assert "worst_lag_records" not in told
+    assert shown([Line("a/1", worst_lag=7)])["worst_lag_records"] == 7

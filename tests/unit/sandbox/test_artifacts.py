@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -94,6 +95,19 @@ def test_refuses_a_jar_that_is_not_the_pinned_one(cache: Path, repository: Repos
     assert not list((cache / "jars").rglob("*.jar"))
 
 
+def test_a_jar_that_was_damaged_since_it_came_is_replaced_where_it_matters(
+    repository: Repository,
+) -> None:
+    """Cut by a full disk, say: a start of containers that can't load a class names no file."""
+    first, second = jar_paths("kafka")
+    second.write_bytes(b"second j")
+    jar_paths("kafka")
+    assert len(repository.asked) == 1
+    jar_paths("kafka", verify=True)
+    assert repository.asked[1:] == [[("org.two", "a", "2")]]
+    assert (first.read_bytes(), second.read_bytes()) == (b"first jar", b"second jar")
+
+
 def test_a_download_that_broke_off_leaves_nothing(cache: Path, repository: Repository) -> None:
     """The next run starts clean, also where a killed one has left half a jar, and ends well."""
     left = ivy.retrieved_path(cache / "stage", "org.one", "a", "1")
@@ -126,6 +140,19 @@ def test_each_tenth_jar_is_told(repository: Repository, monkeypatch: pytest.Monk
     told: list[str] = []
     jar_paths("kafka", tell=told.append)
     assert told == ["10 of 25 jars of kafka", "20 of 25 jars of kafka"]
+
+
+def test_a_server_that_stops_sending_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ivy waited for it for ever: the first start stood still and named nothing."""
+    monkeypatch.setattr(
+        ivy, "_SETTINGS", ivy._SETTINGS.replace('readTimeout="60000"', 'readTimeout="200"')
+    )
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(Unreachable, match="timed out"):
+            ivy.retrieve([("org.one", "a", "1")], tmp_path / "stage", lambda: None)
 
 
 def test_without_pyspark_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.sandbox.dagster_stack import DagsterStack, processes_on
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.process import ProcessRecord
-from samza_dagster.sandbox.registry import Registry
+from samza_dagster.sandbox.registry import Registry, is_locked
 
 pytestmark = pytest.mark.unit
 
@@ -43,6 +43,25 @@ def test_two_commands_at_once_are_refused_with_the_holder(tmp_path: Path) -> Non
         Registry("a", root=tmp_path).exclusive(),
     ):
         pass
+
+
+def test_a_sandbox_without_a_file_keeps_no_directory(tmp_path: Path) -> None:
+    """An up that was refused left it, with its lock. What holds anything stays; so does another's lock."""
+    registry = Registry("a", root=tmp_path)
+    with registry.exclusive():
+        assert registry.is_held
+    assert (registry.is_held, [*tmp_path.iterdir()]) == (False, [])
+    with registry.exclusive():
+        (registry.directory / "log").touch()
+    assert {each.name for each in registry.directory.iterdir()} == {"lock", "log"}
+
+
+def test_a_lock_that_its_holder_has_just_taken_away_holds_nothing(tmp_path: Path) -> None:
+    """Who had opened the file before would be at it together with who makes the next one."""
+    with (tmp_path / "lock").open("a+") as opened:
+        assert is_locked(opened)
+        (tmp_path / "lock").unlink()
+        assert not is_locked(opened)
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "A", "-a", "x" * 33])

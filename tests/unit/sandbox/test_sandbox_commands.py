@@ -8,6 +8,7 @@ import os
 import shlex
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -23,10 +24,12 @@ from samza_dagster.errors import (
 )
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.demo import run as demo_run
-from samza_dagster.sandbox.demo.run import checkout_definitions
+from samza_dagster.sandbox.demo.run import Demo, checkout_definitions
+from samza_dagster.sandbox.demo.takeover import TakeoverDemo
 from samza_dagster.sandbox.lifecycle import Options, Sandbox
 from samza_dagster.sandbox.ports import free_ports
 from samza_dagster.sandbox.process import ProcessRecord
+from samza_dagster.sandbox.progress import Phases
 from samza_dagster.sandbox.registry import Registry
 from samza_dagster.sandbox.runner import COORDINATOR, OwnRunner
 from samza_dagster.sandbox.standalone import StandaloneRunner
@@ -231,6 +234,54 @@ def test_a_second_sandbox_of_a_name_is_refused_with_what_ends_the_first(home: Pa
     assert "sandbox down --name default, or another --name" in document["fix"]
 
 
+@pytest.mark.parametrize("made", [Demo, TakeoverDemo])
+def test_a_demo_that_is_refused_beside_another_leaves_that_one_running(
+    made: type[Demo | TakeoverDemo],
+) -> None:
+    """It ended the first one's broker, containers and Dagster, as if it had started them."""
+    first = process.spawn("broker", ["sleep", "600"], log=Path(os.devnull))
+    try:
+        Registry("demo").add(first)
+        Registry("demo").update(state="up")
+        second = made(Options(name="demo"), print)
+        with pytest.raises(Refused, match="one sandbox named 'demo'"):
+            second.run()
+        second.close()
+        assert Registry("demo").live() == (first,)
+    finally:
+        first.stop(grace_s=0)
+
+
+def test_an_up_without_java_leaves_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its directory stayed, with a lock in it."""
+    monkeypatch.setenv("PATH", str(home))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert "no java program" in run("up").stderr
+    assert [*home.rglob("*")] == [home / "sandboxes"]
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "kept"), [(DeadlineExceeded("come up", seen="-"), 1), (KeyboardInterrupt(), 0)]
+)
+def test_the_logs_of_an_up_that_failed_stay_where_its_error_says(
+    monkeypatch: pytest.MonkeyPatch, ended_by: BaseException, kept: int
+) -> None:
+    """It named a directory that it had emptied. Who interrupts it wants nothing of it."""
+    box = Sandbox("slow")
+    log = box.directory / "hosts/host-1/incarnations/0/container.log"
+
+    def start(*_: object) -> None:
+        for each in (log, box.directory / "load.log", box.dagster_home / "dagster.yaml"):
+            each.parent.mkdir(parents=True, exist_ok=True)
+            each.touch()
+        raise ended_by
+
+    monkeypatch.setattr(Sandbox, "_start", start)
+    with pytest.raises(type(ended_by)):
+        box.up(Options(name="slow"), Phases(print))
+    assert box.directory.exists() == log.exists() == bool(kept)
+
+
 def test_what_a_killed_up_left_behind_is_no_sandbox_that_starts_and_the_next_up_ends_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,6 +325,22 @@ def test_a_machine_that_is_too_slow_is_told_what_is_awaited_and_where_the_logs_a
         Sandbox("default")._wait(lambda: False, lambda: "1 of 4 containers run", 0.0)
     assert str(home / "sandboxes" / "default") in raised.value.fix
     assert raised.value.exit_code == 3
+
+
+def test_a_broker_that_is_too_busy_to_answer_once_ends_no_up() -> None:
+    """At a load of sixty it didn't know a partition of its own for a moment: the up was given up."""
+    answers = iter([Unreachable("the end of a topic", seen="unknown partition"), True])
+
+    def condition() -> bool:
+        answer = next(answers)
+        if isinstance(answer, Unreachable):
+            raise answer
+        return answer
+
+    Sandbox("default")._wait(condition, str, time.monotonic() + 60)
+    answers = iter([Unreachable("the end of a topic", seen="unknown partition")])
+    with pytest.raises(DeadlineExceeded, match=r"1 of 4 run; .*unknown partition"):
+        Sandbox("default")._wait(condition, lambda: "1 of 4 run", 0.0)
 
 
 def test_a_servers_port_isnt_one_that_an_outgoing_connection_is_given() -> None:
