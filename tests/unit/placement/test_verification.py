@@ -193,11 +193,11 @@ def test_the_first_thing_that_is_wrong_is_told(missed: dict[str, str]) -> None:
     part = job.records[1:]
     heads = {name: Head(5, missed.get(name, part[-1].digest)) for name in ("head", "kept")}
     for since_ms in (None, 0):
-        violation = verify(part, **heads, since_ms=since_ms).violation
+        violation = verify(part, heads["head"], kept=heads["kept"], since_ms=since_ms).violation
         assert violation is not None
         assert (violation.number, violation.rule) == (5, Rule.ONE_OWNER)
     (no_first,) = chained([part[0]], 0)
-    violation = verify([no_first], **heads).violation
+    violation = verify([no_first], heads["head"], kept=heads["kept"]).violation
     assert violation is not None
     assert (violation.position, violation.rule) == (1, Rule.NUMBER)
 
