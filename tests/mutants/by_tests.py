@@ -41,6 +41,7 @@ JUDGED_BY_TESTS: dict[str, tuple[str, ...]] = {
     "reading.py": ("test_placement_codec.py", "test_audit_records.py"),
     "condition.py": ("test_condition.py",),
     "explain.py": ("test_explanations.py", "test_scenes.py", "test_stories.py"),
+    "leases.py": ("test_leases.py",),  # what a coordinator grants between its steps
     "left_out.py": ("test_stories.py",),
     "host_limit.py": ("test_turns_at_hosts.py",),  # few histories have so many that choose
     "index.py": ("test_index.py",),

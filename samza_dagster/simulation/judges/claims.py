@@ -35,6 +35,25 @@ def judge_claims(taken: Taken, ask: PlacementAsk, response: cmd.WriteResponse) -
         _judge_way_back(taken, ask, response)
 
 
+def judge_evidence(taken: Taken) -> None:
+    """Of who was seen dead it is recorded how: with which exit status, or why it never ran."""
+    event = taken.event
+    if not isinstance(event, ev.ContainerStopped | ev.StartFailed):
+        return
+    for said in taken.every(cmd.RecordCertificate):
+        end = said.record
+        if end.kind != "end" or end.execution_id != event.execution_id:
+            continue
+        if isinstance(event, ev.StartFailed):
+            fine = event.why in end.evidence
+        elif event.exit_status is None:
+            fine = event.host in end.evidence and "exit status" not in end.evidence
+        else:
+            fine = end.evidence.endswith(f", exit status {event.exit_status}")
+        if not fine:
+            raise taken.broken(TRUE_WORDS, f"{end} doesn't tell what was seen")
+
+
 def _judge_wait(taken: Taken, ask: PlacementAsk, response: cmd.WriteResponse) -> None:
     """It names what its turn waits for."""
     state = taken.before if taken.restarted else taken.after

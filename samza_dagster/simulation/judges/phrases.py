@@ -10,7 +10,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Action, Group, Phase, Stage
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
-from samza_dagster.simulation.judges.claims import judge_claims
+from samza_dagster.simulation.judges.claims import judge_claims, judge_evidence
 from samza_dagster.simulation.judges.legality import (
     displaced_by,
     group_with,
@@ -35,6 +35,7 @@ def judge_words(chronicle: Chronicle, taken: Taken) -> None:
         _judge_response(chronicle, taken, response)
         _judge_why_not_started(taken, response)
         last[response.uuid] = response
+    judge_evidence(taken)
     if isinstance(taken.event, ev.RequestArrived):
         _judge_arrival(taken, taken.event, last)
     for old, new in taken.changed:
