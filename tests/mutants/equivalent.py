@@ -74,6 +74,11 @@ EQUIVALENT: dict[Place, str] = {
         for change in ("operand 1 dropped", "operand 2 dropped")
     },
     (
+        "rules.py",
+        'host = request.allocated_host or request.host or ""',
+        "operand 3 dropped",
+    ): "what has reserved or requested a host has one; the operand is there for the type",
+    (
         "host_limit.py",
         "if action is not None and group_id != but:",
         "operand 1 dropped",
