@@ -237,8 +237,8 @@ def follow(draft: Draft, group_id: str) -> None:
     group = draft.group(group_id)
     if group.action is None or group.action.stage not in ownership.FALLBACK:
         return
-    processor = group.processors.get(group.action.ask.processor_id)
-    if processor is None or processor.phase is Phase.RUNNING:
+    processor = group.processors[group.action.ask.processor_id]
+    if processor.phase is Phase.RUNNING:
         draft.put_action(group_id, None)
         return
     at_source = group.failover is None and (

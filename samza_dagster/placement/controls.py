@@ -68,7 +68,7 @@ def _message(group: Group, action: Action, ask: PlacementAsk) -> str:
     subject = group.processors.get(ownership.subject(action))
     if subject is not None and subject.incarnation is None:
         return texts.given_up_while_down(word, subject.processor_id)
-    if action.standby_id and action.target_host and action.stage is not Stage.RESERVING_STANDBY:
+    if action.target_host is not None and action.stage is not Stage.RESERVING_STANDBY:
         return texts.given_up_after_standby(word, action.standby_id)
     return _word(ask)
 
@@ -79,8 +79,8 @@ def _begun(group: Group, action: Action) -> tuple[str, str]:
     if action.stage in ownership.FALLBACK:
         return f"it has FAILED and {subject} is led back", f"wait until {subject} runs"
     touched = action.standby_id if action.stage is Stage.STOPPING_STANDBY else subject
-    processor = group.processors.get(touched)
-    if processor is None or processor.incarnation is None:
+    processor = group.processors[touched]
+    if processor.incarnation is None:
         seen = f"{touched} has no process that is known of"
     elif processor.phase is Phase.STOPPING:
         seen = f"{touched} was told to stop"

@@ -153,7 +153,7 @@ class Draft:
 
     def put_action(self, group_id: str, action: Action | None) -> None:
         """Sets or ends the action of a group."""
-        self._put_or_drop(self.group(group_id).evolve(action=action))
+        self.put_group(self.group(group_id).evolve(action=action))
 
     def put_failover(self, group_id: str, failover: Failover | None) -> None:
         """Sets or ends the failover of a group."""
@@ -161,7 +161,7 @@ class Draft:
 
     def put_queue(self, group_id: str, queue: tuple[PlacementAsk, ...]) -> None:
         """Replaces the queue of a group."""
-        self._put_or_drop(self.group(group_id).evolve(queue=queue))
+        self.put_group(self.group(group_id).evolve(queue=queue))
 
     def forbidden_hosts(self, group_id: str, processor_id: str) -> set[str]:
         """Every host that a processor of the group may not be on now."""
@@ -287,7 +287,8 @@ class Draft:
         return tuple(self._commands)
 
     def _put_or_drop(self, group: Group) -> None:
-        if group.processors or group.orphans or group.action or group.queue:
+        # Whoever acts or waits in a group is about its active, which is there as long as they are.
+        if group.processors or group.orphans:
             self.put_group(group)
             return
         self._changed[group.group_id] = None

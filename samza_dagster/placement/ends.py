@@ -88,8 +88,7 @@ def _subject_ended(
             spin_up.stopped(draft, group_id, action)
         case _:
             failing_over = draft.group(group_id).failover
-            led = failing_over is not None and failing_over.active_id == before.processor_id
-            if led and action.stage is Stage.STARTING:
+            if failing_over is not None and failing_over.active_id == before.processor_id:
                 draft.put_failover(group_id, None)
             actions.ended(draft, group_id, action, before)
 
@@ -117,7 +116,8 @@ def stop_failed(draft: Draft, group: Group, processor_id: str) -> None:
         actions.stop_failed(draft, group_id, action)
     elif displacing is not None:
         swaps.standby_stop_failed(draft, group_id, displacing)
-    elif group.failover is not None and failover.waits_for(group, group.processors[processor_id]):
+    elif failover.waits_for(group, group.processors[processor_id]):
+        assert group.failover is not None
         host = group.failover.host
         containers.lives_on(draft, group_id, processor_id)
         asked = ownership.owner(group, group.failover.active_id, Stage.STARTING)

@@ -87,15 +87,15 @@ def group_with(state: JobState, processor_id: str) -> Group | None:
 
 
 def refusal_of_ask(
-    hosts: Mapping[str, Host], limits: Limits, group: Group | None, ask: PlacementAsk
+    hosts: Mapping[str, Host], limits: Limits, group: Group, ask: PlacementAsk
 ) -> str | None:
-    """Why a request can never be taken as it is, whatever else goes on; None when it can."""
-    processor = None if group is None else group.processors.get(ask.processor_id)
-    if group is None or processor is None or not processor.wanted:
-        return texts.UNKNOWN_PROCESSOR
+    """Why a request can never be taken as it is, whatever else goes on; None when it can.
+
+    `group` is that of its processor.
+    """
     return (
         _refusal_of_expiry(ask)
-        or _refusal_of_kind(limits, group, processor.role, ask)
+        or _refusal_of_kind(limits, group, ask)
         or _refusal_of_destination(hosts, ask)
     )
 
@@ -127,8 +127,9 @@ def _refusal_of_expiry(ask: PlacementAsk) -> str | None:
     return texts.refusal("longest-expiry", seen, f"{change}, a day")
 
 
-def _refusal_of_kind(limits: Limits, group: Group, role: Role, ask: PlacementAsk) -> str | None:
+def _refusal_of_kind(limits: Limits, group: Group, ask: PlacementAsk) -> str | None:
     pid = ask.processor_id
+    role = group.processors[pid].role
     standbys = [p for p in group.processors.values() if p.role is Role.STANDBY and p.wanted]
     takes_place = ask.kind is RequestKind.FAIL_OVER or ask.destination_host == naming.STANDBY
     if ask.kind is RequestKind.STOP_STANDBY:

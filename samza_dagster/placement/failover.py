@@ -150,7 +150,6 @@ def look_again(draft: Draft, group_id: str) -> None:
         ready = [pid for pid in candidates(draft, group, active_id) if pid not in tried]
         if ready:
             draft.emit(ReleaseResource(request.request_id))
-            draft.put_processor(group_id, active.evolve(request=None))
             begin(draft, group_id, active_id, f"it was ready before {active_id} started", tried)
         return
 
@@ -167,10 +166,9 @@ def abandon(draft: Draft, group_id: str, why: str) -> None:
     failover = draft.group(group_id).failover
     assert failover is not None
     draft.put_failover(group_id, None)
-    active = draft.processor(group_id, failover.active_id)
-    if active.request is not None:
-        draft.emit(ReleaseResource(active.request.request_id))
-        draft.put_processor(group_id, active.evolve(request=None))
+    request = draft.processor(group_id, failover.active_id).request
+    assert request is not None
+    draft.emit(ReleaseResource(request.request_id))
     next_rung(draft, group_id, failover.active_id, why, failover.tried)
     group = draft.group(group_id)
     action = ownership.owner(group, failover.active_id, Stage.STARTING)
@@ -185,18 +183,16 @@ def waits_for(group: Group, standby: Processor) -> bool:
     if failing_over is None or failing_over.standby_id != standby.processor_id:
         return False
     gives_way = standby.incarnation is not None and standby.incarnation.host == failing_over.host
-    active = group.processors.get(failing_over.active_id)
-    return gives_way and active is not None and active.incarnation is None
+    return gives_way and group.processors[failing_over.active_id].incarnation is None
 
 
 def call_off(draft: Draft, group_id: str) -> None:
     """The active runs where it was: its standby may have its place again."""
     failover = draft.group(group_id).failover
-    if failover is None:
-        return
+    assert failover is not None
     draft.put_failover(group_id, None)
-    standby = draft.group(group_id).processors.get(failover.standby_id)
-    if standby is not None and standby.last_seen_host is None:
+    standby = draft.processor(group_id, failover.standby_id)
+    if standby.last_seen_host is None:
         draft.put_processor(group_id, standby.evolve(last_seen_host=failover.host))
 
 

@@ -32,9 +32,7 @@ def registered(draft: Draft, event: HostRegistered, died: Died) -> None:
     )
     current: set[str] = set()
     for group_id in draft.index.groups_on(host):
-        group = draft.find_group(group_id)
-        if group is None:
-            continue
+        group = draft.group(group_id)
         _ask_for_what_is_held(draft, group, host)
         current |= orphans.back(draft, group, host, event.execution_ids)
         group = draft.find_group(group_id)  # the last of its orphans may be gone, and it with it
@@ -87,8 +85,8 @@ def unregistered_too_long(draft: Draft, names: Iterable[str]) -> None:
     """
     silent: list[Host] = []
     for name in names:
-        known = draft.hosts.get(name)
-        if known is None or known.registered or not known.alive:
+        known = draft.hosts[name]
+        if known.registered:
             continue
         if known.silent_since_ms + draft.limits.host_timeout_ms <= draft.now_ms:
             draft.put_host(known.evolve(alive=False))
@@ -123,8 +121,7 @@ def _ask_for_what_is_held(draft: Draft, group: Group, host: str) -> None:
 
 def _what_is_held_is_lost(draft: Draft, group_id: str, host: str) -> None:
     """Nothing is stopped for a reservation that nobody answers for any more."""
-    group = draft.find_group(group_id)
-    action = None if group is None else group.action
+    action = draft.group(group_id).action
     if action is None or action.stage is not Stage.HELD:
         return
     assert action.reservation is not None

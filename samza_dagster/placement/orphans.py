@@ -127,7 +127,7 @@ def alive(draft: Draft, group: Group, orphan: Orphan, *, checked_in: bool) -> No
     orphan = _entered(draft, group.group_id, orphan)
     host = orphan.incarnation.host
     known = draft.hosts.get(host)
-    back = known is not None and known.alive and known.registered
+    back = known is not None and known.registered
     if not (back and _may_be_taken_back(draft, group, orphan)):
         draft.emit(StopContainer(orphan.incarnation.execution_id, host))
         return
@@ -210,8 +210,6 @@ def _replaced(draft: Draft, group_id: str, orphan: Orphan) -> None:
 def _entered(draft: Draft, group_id: str, orphan: Orphan) -> Orphan:
     """It stands in the journal of its host as it is now."""
     incarnation = journal.entered(draft.hosts, orphan.incarnation)
-    if incarnation is orphan.incarnation and not orphan.elsewhere:
-        return orphan
     orphan = orphan.evolve(incarnation=incarnation, elsewhere=False)
     _put_orphan(draft, group_id, orphan)
     return orphan

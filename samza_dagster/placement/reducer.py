@@ -278,7 +278,7 @@ def _alive(draft: Draft, event: ContainerLaunched | ContainerCheckedIn) -> None:
             continue
         if checked_in and processor.phase is Phase.STARTING:
             _checked_in(draft, group, processor.processor_id)
-        elif checked_in and processor.phase is Phase.STOPPING:
+        elif checked_in:
             containers.checked_in_too_late(draft, group.group_id, processor.processor_id)
         return
 
@@ -325,9 +325,11 @@ def _bury(draft: Draft, group_id: str, processor_id: str, evidence: str) -> None
 
 def _stop_failed(draft: Draft, execution_id: str) -> None:
     group = draft.group_of_id(execution_id)
-    for processor in () if group is None else group.processors.values():
+    if group is None:
+        return
+    for processor in group.processors.values():
         incarnation = processor.incarnation
         if incarnation is not None and incarnation.execution_id == execution_id:
-            if group is not None and processor.phase is Phase.STOPPING:
+            if processor.phase is Phase.STOPPING:
                 ends.stop_failed(draft, group, processor.processor_id)
             return

@@ -38,10 +38,11 @@ def arrived(draft: Draft, ask: PlacementAsk, no_start_because: str = "") -> None
         controls.carry_out(draft, ask)
         return
     group = draft.group_with(ask.processor_id)
+    if group is None:
+        _refuse(draft, ask, texts.unknown_processor(ask.processor_id, _known(draft)))
+        return
     refusal = refusal_of_ask(draft.hosts, draft.limits, group, ask)
-    if group is None or refusal is not None:
-        if group is None or refusal is None or refusal == texts.UNKNOWN_PROCESSOR:
-            refusal = texts.unknown_processor(ask.processor_id, _known(draft))
+    if refusal is not None:
         _refuse(draft, ask, refusal)
         return
     if group.processors[ask.processor_id].incarnation is not None:

@@ -18,9 +18,7 @@ def time_passed(draft: Draft, *, expired: Expired) -> None:
     groups, silent = draft.index.take_overdue(draft.now_ms)
     hosts.unregistered_too_long(draft, silent)
     for group_id in groups:
-        group = draft.find_group(group_id)
-        if group is not None:
-            _group_due(draft, group, expired)
+        _group_due(draft, draft.group(group_id), expired)
     for group_id in groups:
         draft.index.keep_deadline(group_id)
 
@@ -32,16 +30,17 @@ def _group_due(draft: Draft, group: Group, expired: Expired) -> None:
         if request.deadline_ms <= now_ms:
             expired(draft, request.request_id, NO_ANSWER)
     action = (draft.find_group(group_id) or group).action
-    held = action.reservation if action is not None and action.stage is Stage.HELD else None
-    if action is not None and held is not None and held.deadline_ms <= now_ms:
-        actions.hold_expired(draft, group_id, action)
+    if action is not None and action.stage is Stage.HELD:
+        assert action.reservation is not None
+        if action.reservation.deadline_ms <= now_ms:
+            actions.hold_expired(draft, group_id, action)
     for processor_id in group.processors:
-        processor = draft.group(group_id).processors.get(processor_id)
-        if processor is None or processor.deadline_ms is None or processor.deadline_ms > now_ms:
+        processor = draft.processor(group_id, processor_id)
+        if processor.deadline_ms is None or processor.deadline_ms > now_ms:
             continue
         if processor.phase is Phase.STARTING:
             containers.start_overdue(draft, group_id, processor_id)
-        elif processor.phase is Phase.STOPPING:
+        else:
             containers.stop(draft, group_id, processor_id)
 
 
