@@ -29,6 +29,7 @@ from samza_dagster.simulation.judges.violation import ON_TIME
 
 _MARGIN_MS = 1_000
 _STOP_AGAIN_MS = 30_000
+_LONGEST_PAUSE_MS = 30_000
 
 
 def judge_timing(chronicle: Chronicle, taken: Taken) -> None:
@@ -306,6 +307,8 @@ def judge_take_over(taken: Taken) -> None:
         _judge_requests(taken, None, group)
         for pid, processor in group.processors.items():
             _judge_processor(taken, Both(pid, None, processor, None, group))
+            if processor.not_before_ms > taken.now_ms + _LONGEST_PAUSE_MS:
+                raise taken.broken(ON_TIME, f"{processor} waits by an earlier leader's clock")
         action = group.action
         held = None if action is None else action.reservation
         if held is not None and held.confirmed == (held.allocated_host is not None):
