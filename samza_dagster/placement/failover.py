@@ -92,7 +92,7 @@ def begin(
     group = draft.group(group_id)
     ranked = places.ranked(group, _seen(draft), active_id)
     standby_id = next((pid for pid in ranked if pid not in tried), None)
-    if group.failover is not None or standby_id is None:
+    if standby_id is None:
         return False
     action = group.action
     if action is not None and ownership.acts_on(action, standby_id, *_TAKEN_FROM):
@@ -156,8 +156,6 @@ def look_again(draft: Draft, group_id: str) -> None:
 
 def candidates(draft: Draft, group: Group, active_id: str) -> list[str]:
     """Standbys that run on hosts where the active may be, the one soonest ready first."""
-    if group.failover is not None:
-        return []
     return places.ready(group, _seen(draft), active_id)
 
 

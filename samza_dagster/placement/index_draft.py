@@ -114,8 +114,7 @@ class IndexDraft:
         while self.asks is not None:
             entry: Any = self.asks.entry
             self.asks = pop(self.asks)
-            summary = self.summaries.get(entry[2])
-            if summary is not None and summary.ask == entry:
+            if self.summaries.get(entry[2], NOTHING).ask == entry:
                 return entry
         return None
 
@@ -159,12 +158,10 @@ class IndexDraft:
                 self.turns = push(self.turns, (*entry[1:], entry[0]))
 
     def _deadline_of(self, group_id: str) -> int | None:
-        summary = self.summaries.get(group_id)
-        return None if summary is None else summary.deadline_ms
+        return self.summaries.get(group_id, NOTHING).deadline_ms
 
     def _waits(self, entry: tuple[Any, ...]) -> bool:
-        summary = self.summaries.get(entry[-2])
-        return summary is not None and entry in summary.pauses
+        return entry in self.summaries.get(entry[-2], NOTHING).pauses
 
     def _replace(self, group_id: str, old: Summary, new: Summary) -> None:
         was_due_ms, old_pauses, old_ask, were_starting, was_acting, old_hosts, old_ids, were = old

@@ -29,9 +29,10 @@ def judge_expected(taken: Taken) -> None:
 def _judge_expiry(taken: Taken, event: ev.RequestExpired) -> None:
     """What is open is given up; what is held stays so, unless it had to be found again."""
     for group in taken.before.groups.values():
-        for _, request in requests_of(group):
+        for pid, request in requests_of(group):
             if request.request_id != event.request_id:
                 continue
+            _judge_expiry_counted(taken, group, pid, request)
             action = group.action
             held = action is not None and action.reservation is request
             if held and action is not None and _taken_from(taken, action):
@@ -41,6 +42,19 @@ def _judge_expiry(taken: Taken, event: ev.RequestExpired) -> None:
             now = taken.after.groups.get(group.group_id)
             if (event.request_id in request_ids(now)) == lost:
                 raise taken.broken(JOURNAL_BALANCES, f"{request} has expired, given up: {not lost}")
+
+
+def _judge_expiry_counted(
+    taken: Taken, group: Group, processor_id: str, request: ResourceRequest
+) -> None:
+    """By whether a host was named; an action's own isn't counted."""
+    it = group.processors.get(processor_id)
+    own = it is not None and it.request is request and request.allocated_host is None
+    own = own and not starts_by_action(group, processor_id)
+    for kind, named in (("any-host", False), ("preferred-host", True)):
+        counts = own and (request.host is not None) == named
+        if taken.counted(f"expired-{kind}-requests") != counts:
+            raise taken.broken(JOURNAL_BALANCES, f"{request} has expired, counted: {not counts}")
 
 
 def _taken_from(taken: Taken, action: Action) -> bool:
@@ -105,7 +119,7 @@ def _judge_allocated(
             if action.ask.uuid == old.action.ask.uuid and action.chosen_hosts != chosen:
                 raise taken.broken(JOURNAL_BALANCES, f"{action} has chosen {chosen}")
     elif given_back and old.failover is None and not starts_by_action(old, processor_id):
-        _judge_counted(taken, was)
+        _judge_refused(taken, group, processor_id, was)
 
 
 def _judge_asked_again(
@@ -126,7 +140,12 @@ def _judge_asked_again(
         raise taken.broken(JOURNAL_BALANCES, f"{was} is asked for anew: {anew}, now {action}")
 
 
-def _judge_counted(taken: Taken, was: ResourceRequest) -> None:
-    """Nobody but the deployment asked for it, and it wasn't legal any more."""
+def _judge_refused(
+    taken: Taken, group: Group | None, processor_id: str, was: ResourceRequest
+) -> None:
+    """Nobody but the deployment asked for it: that is counted, and it may go anywhere else at once."""
     if not taken.counted("failed-standby-allocations"):
         raise taken.broken(JOURNAL_BALANCES, f"{was} wasn't legal, uncounted")
+    it = None if group is None else group.processors.get(processor_id)
+    if it is not None and (it.request is None or it.request.host is not None):
+        raise taken.broken(JOURNAL_BALANCES, f"{was} wasn't legal, and {it} doesn't go anywhere")

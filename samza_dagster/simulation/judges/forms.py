@@ -34,6 +34,7 @@ def judge_forms(chronicle: Chronicle, taken: Taken) -> None:
             _judge_processor(chronicle, taken, processor)
         if new.action is not None:
             _judge_action(chronicle, taken, new, new.action)
+        _judge_begun(taken, old, new)
         _judge_way_back(taken, old, new)
         _judge_failover(taken, new)
         if old is not None and old.failover is not None and old.failover != new.failover:
@@ -83,6 +84,16 @@ def _judge_action(chronicle: Chronicle, taken: Taken, group: Group, action: Acti
     }
     for name in (name for name, is_fine in fine.items() if not is_fine):
         raise taken.broken(JOURNAL_BALANCES, f"{name} of {action}")
+
+
+def _judge_begun(taken: Taken, old: Group | None, new: Group) -> None:
+    """Its container is told to stop only while its destination is known to be held."""
+    was, now = (None if group is None else group.action for group in (old, new))
+    if now is None or now.stage is not Stage.STOPPING or now.reservation is None:
+        return
+    begins = was is None or was.stage is not Stage.STOPPING
+    if begins and not now.reservation.confirmed:
+        raise taken.broken(JOURNAL_BALANCES, f"{now} stops before its place is held again")
 
 
 def _judge_way_back(taken: Taken, old: Group | None, new: Group) -> None:

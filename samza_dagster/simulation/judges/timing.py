@@ -13,6 +13,7 @@ from samza_dagster.placement.state import (
     Group,
     JobState,
     Phase,
+    Processor,
     ResourceRequest,
     Stage,
 )
@@ -73,6 +74,7 @@ def _judge_processor(taken: Taken, both: Both) -> None:
     was, now = both.was, both.now
     if now is None or now is was or now.deadline_ms is None:
         return
+    _judge_start_deadline(taken, both, now)
     limits, now_ms = taken.after.limits, taken.now_ms
     fresh = was is None or was.phase is not now.phase or both.begun is not None or taken.restarted
     if now.phase is Phase.STARTING:
@@ -90,6 +92,18 @@ def _judge_processor(taken: Taken, both: Both) -> None:
             expected = expected if due else was.deadline_ms
     if now.deadline_ms != expected:
         raise taken.broken(ON_TIME, f"{now} has until {expected}")
+
+
+def _judge_start_deadline(taken: Taken, both: Both, now: Processor) -> None:
+    """One that is stopped before it has checked in keeps the time that it had for that."""
+    was = both.was
+    if now.start_deadline_ms is None:
+        return
+    expected = taken.now_ms + taken.after.limits.start_timeout_ms
+    if not taken.restarted and was is not None and both.begun is None:
+        expected = was.deadline_ms if was.phase is Phase.STARTING else was.start_deadline_ms
+    if now.start_deadline_ms != expected:
+        raise taken.broken(ON_TIME, f"{now} had until {expected} to check in")
 
 
 def _judge_requests(taken: Taken, old: Group | None, new: Group) -> None:
