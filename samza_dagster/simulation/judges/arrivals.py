@@ -21,6 +21,8 @@ def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:
         _judge_journal(taken, event)
     if isinstance(event, ev.ContainerLaunched | ev.ContainerCheckedIn):
         _judge_word_of_orphan(taken, event)
+    if isinstance(event, ev.PrincipalFenced):
+        _judge_fenced(taken, event)
     if taken.redeployed:
         _judge_outlived(taken)
     _judge_lags(taken)
@@ -42,6 +44,8 @@ def _judge_journal(taken: Taken, event: ev.HostRegistered) -> None:
     if known is None or not (known.alive and known.registered):
         raise taken.broken(JOURNAL_BALANCES, f"{host} has registered: {known}")
     stopped = {c.execution_id for c in taken.every(cmd.StopContainer) if c.host == host}
+    if not journal - stopped <= _known(taken, host):
+        raise taken.broken(JOURNAL_BALANCES, f"what is nobody's isn't stopped: {taken.event}")
     started = {c.execution_id for c in taken.every(cmd.StartContainer)}
     asked = {c.request_id for c in taken.every(cmd.RequestResource)}
     for group in taken.before.groups.values():
@@ -78,6 +82,16 @@ def _judge_journal(taken: Taken, event: ev.HostRegistered) -> None:
             now is None or now.action is None or now.action.reservation is not None
         ):
             raise taken.broken(JOURNAL_BALANCES, f"{host} may have lost {held}")
+
+
+def _known(taken: Taken, host: str) -> set[str]:
+    """What the state had on this host."""
+    groups = taken.before.groups.values()
+    there = [orphan.incarnation for group in groups for orphan in group.orphans]
+    there += [
+        it.incarnation for group in groups for it in group.processors.values() if it.incarnation
+    ]
+    return {incarnation.execution_id for incarnation in there if incarnation.host == host}
 
 
 def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -> None:
@@ -153,7 +167,10 @@ def _judge_lease_that_runs_anew(
 def _judge_word_of_orphan(
     taken: Taken, event: ev.ContainerLaunched | ev.ContainerCheckedIn
 ) -> None:
-    """One that may be taken back is so once it has checked in; any other is stopped."""
+    """One that may be taken back is so once it has checked in; any other, or a stranger, is stopped."""
+    stop = cmd.StopContainer(event.execution_id, event.host)
+    if event.execution_id not in _known(taken, event.host) and stop not in taken.commands:
+        raise taken.broken(JOURNAL_BALANCES, f"{event.execution_id} is nobody's, and lives on")
     for group in taken.before.groups.values():
         for orphan in group.orphans:
             if orphan.incarnation.execution_id == event.execution_id:
@@ -177,6 +194,18 @@ def _judge_said_alive(
     runs = process is not None and process.execution_id == incarnation.execution_id
     if stopped != (not may) or runs != (may and isinstance(event, ev.ContainerCheckedIn)):
         raise taken.broken(JOURNAL_BALANCES, f"{orphan} may be taken back: {may}, it is {now}")
+
+
+def _judge_fenced(taken: Taken, event: ev.PrincipalFenced) -> None:
+    """It owns nothing any more, if it was lost and its fence is waited for."""
+    for group in taken.before.groups.values():
+        for was in group.orphans:
+            if was.incarnation.execution_id != event.execution_id:
+                continue
+            ended = Ended.FENCED if was.fencing and was.ended is None else was.ended
+            left = taken.after.groups[group.group_id].orphans
+            if not any((it.incarnation, it.ended) == (was.incarnation, ended) for it in left):
+                raise taken.broken(JOURNAL_BALANCES, f"{was} is fenced: {left}")
 
 
 def _judge_outlived(taken: Taken) -> None:

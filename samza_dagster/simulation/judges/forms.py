@@ -126,7 +126,8 @@ def _judge_failover(taken: Taken, group: Group) -> None:
     active = group.processors[failover.active_id]
     request, process = active.request, active.incarnation
     host = request.host if request is not None else process.host if process is not None else None
-    if host != failover.host or failover.tried[-1:] != (failover.standby_id,):
+    over = active.phase is Phase.RUNNING
+    if over or host != failover.host or failover.tried[-1:] != (failover.standby_id,):
         raise taken.broken(JOURNAL_BALANCES, f"{failover} of {active}")
 
 
