@@ -22,7 +22,6 @@ START_FAILED = "start-failed"
 ONE_ACTION = "one-action"
 
 _ORDER = (Phase.RUNNING, Phase.STARTING, Phase.STOPPING)
-_TAKEN_FROM = (*ownership.REVOCABLE, Stage.STOPPING, Stage.STARTING)
 _DISPLACING = (*ownership.REVOCABLE, Stage.STOPPING_STANDBY)
 
 
@@ -158,7 +157,7 @@ def _busy(group: Group, standby: Processor) -> str | None:
         return f"action {action.ask.uuid} takes its place"
     if ownership.subject(action) != standby_id:
         return None
-    moves = action.ask.kind is RequestKind.PLACE and action.stage in _TAKEN_FROM
+    moves = action.ask.kind is RequestKind.PLACE
     return None if moves else f"action {action.ask.uuid} is about it"
 
 
