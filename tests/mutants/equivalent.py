@@ -10,19 +10,27 @@ from __future__ import annotations
 Place = tuple[str, str, str]
 
 EQUIVALENT: dict[Place, str] = {
-    ("ends.py", "elif group.failover is not None and failover.waits_for(", "operand 1 dropped"): (
-        "`waits_for` is False without a failover; the operand is there for the type"
-    ),
-    (
-        "failover.py",
-        "return gives_way and active is not None and active.incarnation is None",
-        "operand 2 dropped",
-    ): "a failover's active is a member of its group; the operand is there for the type",
     (
         "timeouts.py",
         "if processor.request is not None and processor.request.allocated_host is None:",
         "operand 2 dropped",
     ): "what takes an expired request leaves one alone that has its host",
+    **{
+        ("journal.py", line, "operand 1 dropped"): (
+            "nothing starts but on a host that has registered, and none is dropped; the operand"
+            " is there for the type"
+        )
+        for line in ("known is not None", "if known is None or (incarnation.journal,")
+    },
+    ("record.py", "if TYPE_CHECKING:", "condition negated"): (
+        "each record's own `evolve` stands before that of `Evolving`"
+    ),
+    **{
+        ("places.py", "return soonness(None, None, 0)", change): (
+            "of a standby without a sample no age tells anything"
+        )
+        for change in ("0 → -1", "0 → 1")
+    },
     ("audit_form.py", "super().__init__(rule, seen)", "statement removed"): (
         "`BaseException.__new__` has kept the arguments by then"
     ),
@@ -31,14 +39,6 @@ EQUIVALENT: dict[Place, str] = {
         "if action.stage is Stage.HELD and action.reservation and action.reservation.confirmed:",
         "operand 2 dropped",
     ): "what is held has a reservation; the operand is there for the type",
-    ("explain.py", "return texts.UNKNOWN_PROCESSOR", "returns None"): (
-        "its one caller finds groups by whom they want; where it finds none it refuses anyway"
-    ),
-    (
-        "orphans.py",
-        "back = known is not None and known.alive and known.registered",
-        "operand 2 dropped",
-    ): "a host that is lost isn't registered from the same step on; who registers lives",
     (
         "state.py",
         "index: Index = field(default=EMPTY, compare=False, repr=False)",
@@ -64,15 +64,6 @@ EQUIVALENT: dict[Place, str] = {
     ("ends.py", "pause_ms = failover.ACTIVE_FIRST_MS if gave_way else 0", "0 → -1"): (
         "`by_itself` takes the longer of it and the pause for tries, which is 0 at least"
     ),
-    ("requests.py", "if group is None or refusal is not None:", "operand 1 dropped"): (
-        "`refusal_of_ask` refuses where there is no group; the operand is there for the type"
-    ),
-    **{
-        ("requests.py", "if group is None or refusal is None or refusal ==", change): (
-            "where there is no group the refusal is that of an unknown processor"
-        )
-        for change in ("operand 1 dropped", "operand 2 dropped")
-    },
     (
         "rules.py",
         'host = request.allocated_host or request.host or ""',
@@ -86,13 +77,6 @@ EQUIVALENT: dict[Place, str] = {
     ("index.py", "if other.entry < one.entry:", "Lt → LtE"): (
         "entries that are equal are the same entry, whichever of them is on top"
     ),
-    **{
-        ("failover.py", "draft.put_processor(group_id, active.evolve(request=None))", change): (
-            "the next fallback always puts another request in its place, and its own never counts"
-            " against it"
-        )
-        for change in ("evolves without request", "statement removed")
-    },
     ("index_draft.py", "GROUP, HOST = 0, 1", "0 → -1"): (
         "two numbers that tell kinds apart; at the same time the group is still first"
     ),

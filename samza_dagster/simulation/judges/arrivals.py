@@ -6,7 +6,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.index_draft import rebuilt
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.state import Incarnation, Orphan, Phase
+from samza_dagster.placement.state import Ended, Group, Incarnation, Orphan, Phase, Processor
 from samza_dagster.simulation.judges import origins
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import group_with
@@ -19,6 +19,10 @@ def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:
     event = taken.event
     if isinstance(event, ev.HostRegistered):
         _judge_journal(taken, event)
+    if isinstance(event, ev.ContainerLaunched | ev.ContainerCheckedIn):
+        _judge_word_of_orphan(taken, event)
+    if isinstance(event, ev.PrincipalFenced):
+        _judge_fenced(taken, event)
     if taken.redeployed:
         _judge_outlived(taken)
     _judge_lags(taken)
@@ -40,6 +44,8 @@ def _judge_journal(taken: Taken, event: ev.HostRegistered) -> None:
     if known is None or not (known.alive and known.registered):
         raise taken.broken(JOURNAL_BALANCES, f"{host} has registered: {known}")
     stopped = {c.execution_id for c in taken.every(cmd.StopContainer) if c.host == host}
+    if not journal - stopped <= _known(taken, host):
+        raise taken.broken(JOURNAL_BALANCES, f"what is nobody's isn't stopped: {taken.event}")
     started = {c.execution_id for c in taken.every(cmd.StartContainer)}
     asked = {c.request_id for c in taken.every(cmd.RequestResource)}
     for group in taken.before.groups.values():
@@ -78,6 +84,16 @@ def _judge_journal(taken: Taken, event: ev.HostRegistered) -> None:
             raise taken.broken(JOURNAL_BALANCES, f"{host} may have lost {held}")
 
 
+def _known(taken: Taken, host: str) -> set[str]:
+    """What the state had on this host."""
+    groups = taken.before.groups.values()
+    there = [orphan.incarnation for group in groups for orphan in group.orphans]
+    there += [
+        it.incarnation for group in groups for it in group.processors.values() if it.incarnation
+    ]
+    return {incarnation.execution_id for incarnation in there if incarnation.host == host}
+
+
 def _judge_stray(taken: Taken, incarnation: Incarnation, *, still_there: bool) -> None:
     """Started in another journal: nobody here is told of it, and an orphan of it stays as it was."""
     name = incarnation.execution_id
@@ -100,18 +116,7 @@ def _judge_orphan(
     name = orphan.incarnation.execution_id
     before = next(group for group in taken.before.groups.values() if orphan in group.orphans)
     was = before.processors.get(orphan.processor_id)
-    in_time = orphan.lease_ends_ms is None or taken.now_ms < orphan.lease_ends_ms
-    may = (
-        name in event.execution_ids
-        and orphan.ran
-        and not orphan.fencing
-        and orphan.ended is None
-        and (orphan.end is None or orphan.end.epoch < orphan.incarnation.epoch)
-        and in_time
-        and was is not None
-        and was.wanted
-        and was.incarnation is None
-    )
+    may = name in event.execution_ids and _may_be_taken_back(taken, orphan, was)
     group = taken.after.groups.get(before.group_id)
     now = None if group is None else group.processors.get(orphan.processor_id)
     back = now is not None and now.incarnation == origins.as_known(event, orphan.incarnation)
@@ -120,8 +125,87 @@ def _judge_orphan(
     if not back and name not in stopped:
         raise taken.broken(JOURNAL_BALANCES, f"{orphan} isn't stopped")
     left = [] if group is None else [g for g in group.orphans if g.incarnation.execution_id == name]
-    if any(orphan.elsewhere for orphan in left):
+    known = origins.as_known(event, orphan.incarnation)
+    if any(orphan.elsewhere or orphan.incarnation != known for orphan in left):
         raise taken.broken(JOURNAL_BALANCES, f"{left} is in the journal of {taken.event}")
+    for it in left:
+        _judge_lease_that_runs_anew(taken, orphan, it, now)
+
+
+def _may_be_taken_back(taken: Taken, orphan: Orphan, processor: Processor | None) -> bool:
+    """It ran, still owns its tasks, and nothing was started in its stead."""
+    return (
+        orphan.ran
+        and not orphan.fencing
+        and orphan.ended is None
+        and (orphan.end is None or orphan.end.epoch < orphan.incarnation.epoch)
+        and (orphan.lease_ends_ms is None or taken.now_ms < orphan.lease_ends_ms)
+        and processor is not None
+        and processor.wanted
+        and processor.incarnation is None
+    )
+
+
+def _judge_lease_that_runs_anew(
+    taken: Taken, was: Orphan, now: Orphan, processor: Processor | None
+) -> None:
+    """Whose lease was over has one again: its end doesn't count, unless a successor has begun."""
+    owners = [
+        one
+        for group in taken.before.groups.values()
+        for one in group.orphans
+        if one.processor_id == was.processor_id and one.ended is None
+    ]
+    begun = processor is not None and processor.incarnation is not None
+    if now.lease_ends_ms is None and was.ended is Ended.LEASE and not owners:
+        if (now.ended is None) == begun:
+            raise taken.broken(JOURNAL_BALANCES, f"{now} has a lease again, beside {processor}")
+    elif now.lease_ends_ms is None and now.ended is not was.ended:
+        raise taken.broken(JOURNAL_BALANCES, f"{was} is {now}, another owns its tasks")
+
+
+def _judge_word_of_orphan(
+    taken: Taken, event: ev.ContainerLaunched | ev.ContainerCheckedIn
+) -> None:
+    """One that may be taken back is so once it has checked in; any other, or a stranger, is stopped."""
+    stop = cmd.StopContainer(event.execution_id, event.host)
+    if event.execution_id not in _known(taken, event.host) and stop not in taken.commands:
+        raise taken.broken(JOURNAL_BALANCES, f"{event.execution_id} is nobody's, and lives on")
+    for group in taken.before.groups.values():
+        for orphan in group.orphans:
+            if orphan.incarnation.execution_id == event.execution_id:
+                _judge_said_alive(taken, event, group, orphan)
+
+
+def _judge_said_alive(
+    taken: Taken,
+    event: ev.ContainerLaunched | ev.ContainerCheckedIn,
+    before: Group,
+    orphan: Orphan,
+) -> None:
+    incarnation = orphan.incarnation
+    host = taken.before.hosts.get(incarnation.host)
+    back = host is not None and host.registered
+    may = back and _may_be_taken_back(taken, orphan, before.processors.get(orphan.processor_id))
+    stopped = cmd.StopContainer(incarnation.execution_id, incarnation.host) in taken.commands
+    group = taken.after.groups.get(before.group_id)
+    now = None if group is None else group.processors.get(orphan.processor_id)
+    process = None if now is None else now.incarnation
+    runs = process is not None and process.execution_id == incarnation.execution_id
+    if stopped != (not may) or runs != (may and isinstance(event, ev.ContainerCheckedIn)):
+        raise taken.broken(JOURNAL_BALANCES, f"{orphan} may be taken back: {may}, it is {now}")
+
+
+def _judge_fenced(taken: Taken, event: ev.PrincipalFenced) -> None:
+    """It owns nothing any more, if it was lost and its fence is waited for."""
+    for group in taken.before.groups.values():
+        for was in group.orphans:
+            if was.incarnation.execution_id != event.execution_id:
+                continue
+            ended = Ended.FENCED if was.fencing and was.ended is None else was.ended
+            left = taken.after.groups[group.group_id].orphans
+            if not any((it.incarnation, it.ended) == (was.incarnation, ended) for it in left):
+                raise taken.broken(JOURNAL_BALANCES, f"{was} is fenced: {left}")
 
 
 def _judge_outlived(taken: Taken) -> None:
@@ -181,7 +265,7 @@ def _judge_refused(chronicle: Chronicle, taken: Taken) -> None:
 
 
 def _judge_places(taken: Taken) -> None:
-    """Whoever checks in has its locality written in the same commit."""
+    """Whoever checks in has its locality written in the same commit; who gave way has none."""
     said = {c.processor_id: c.host for c in taken.every(cmd.WriteLocality)}
     for both in taken.both:
         was, now = both.was, both.now
@@ -190,3 +274,8 @@ def _judge_places(taken: Taken) -> None:
         ran = was is not None and was.phase is Phase.RUNNING
         if not ran and said.get(both.processor_id) != now.incarnation.host:
             raise taken.broken(JOURNAL_BALANCES, f"{now} checked in, its locality isn't written")
+    for gone in taken.every(cmd.DeleteLocality):
+        group = group_with(taken.after, gone.processor_id)
+        it = None if group is None else group.processors[gone.processor_id]
+        if it is not None and it.processor_id not in said and it.last_seen_host is not None:
+            raise taken.broken(JOURNAL_BALANCES, f"{it} has its place still")

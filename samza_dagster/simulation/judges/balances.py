@@ -8,17 +8,11 @@ from __future__ import annotations
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import (
-    Action,
-    Fencing,
-    Group,
-    JobState,
-    Phase,
-    Stage,
-)
+from samza_dagster.placement.state import Fencing, JobState, Phase
 from samza_dagster.simulation.judges import origins
+from samza_dagster.simulation.judges.allocations import judge_expected
 from samza_dagster.simulation.judges.chronicle import Chronicle
-from samza_dagster.simulation.judges.legality import group_with, requests_of, subject_of
+from samza_dagster.simulation.judges.legality import group_with, requests_of
 from samza_dagster.simulation.judges.taken import Taken, request_ids
 from samza_dagster.simulation.judges.violation import JOURNAL_BALANCES
 
@@ -108,53 +102,6 @@ def _judge_releases(taken: Taken, known: set[str], kept: set[str]) -> None:
     for request_id in released & used:
         if not isinstance(event, ev.ResourceAllocated) or event.request_id != request_id:
             raise taken.broken(JOURNAL_BALANCES, f"{request_id} is given back and used")
-
-
-def judge_expected(taken: Taken) -> None:
-    """What the cluster says of a request is taken up."""
-    event = taken.event
-    if isinstance(event, ev.RequestExpired):
-        _judge_expiry(taken, event)
-    if isinstance(event, ev.ResourceAllocated):
-        for group in taken.before.groups.values():
-            if event.request_id in request_ids(group):
-                _judge_allocated(taken, event, group)
-
-
-def _judge_expiry(taken: Taken, event: ev.RequestExpired) -> None:
-    """What is open is given up; what is held stays so, unless it had to be found again."""
-    for group in taken.before.groups.values():
-        for _, request in requests_of(group):
-            if request.request_id != event.request_id:
-                continue
-            action = group.action
-            held = action is not None and action.reservation is request
-            if held and action is not None and _taken_from(taken, action):
-                continue
-            again = held and action is not None and action.stage is Stage.HELD
-            lost = request.allocated_host is None or (again and not request.confirmed)
-            now = taken.after.groups.get(group.group_id)
-            if (event.request_id in request_ids(now)) == lost:
-                raise taken.broken(JOURNAL_BALANCES, f"{request} has expired, given up: {not lost}")
-
-
-def _taken_from(taken: Taken, action: Action) -> bool:
-    """In the same step its active turned to the standby that it moves: it is over for that."""
-    return any(f.standby_id == subject_of(action) for _, _, f in taken.failovers_begun)
-
-
-def _judge_allocated(taken: Taken, event: ev.ResourceAllocated, old: Group) -> None:
-    """What is held is counted upon, there and from now on; else it was given back."""
-    group = taken.after.groups.get(old.group_id)
-    for _, request in requests_of(group) if group is not None else ():
-        if request.request_id != event.request_id:
-            continue
-        was = next(r for _, r in requests_of(old) if r.request_id == event.request_id)
-        host = event.host if was.allocated_host is None else was.allocated_host
-        action = None if group is None else group.action
-        ours = action is not None and action.reservation is request
-        if request.allocated_host != host or (ours and not request.confirmed):
-            raise taken.broken(JOURNAL_BALANCES, f"{request} is held on {host}")
 
 
 def _judge_starts(taken: Taken) -> None:

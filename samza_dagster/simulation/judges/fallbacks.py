@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement.state import (
     Group,
-    JobState,
     Phase,
     ResourceRequest,
     Role,
@@ -28,7 +25,7 @@ from samza_dagster.simulation.judges.standby_places import (
     was_so,
 )
 from samza_dagster.simulation.judges.taken import Both, Taken, request_ids
-from samza_dagster.simulation.judges.turns import touched_by
+from samza_dagster.simulation.judges.turns import without_a_turn
 from samza_dagster.simulation.judges.violation import RIGHT_PLACE
 
 
@@ -71,7 +68,7 @@ def _judge_excluded(
             expected.add(action.source_host)
         if any(_acts_otherwise(*both) for both in taken.changed if both[0] is not old):
             return  # it may have had a turn at a host before this request, or after it
-        expected |= _without_a_turn(state, group) - here
+        expected |= without_a_turn(state, group) - here
     elif processor is not None:
         expected |= set(processor.avoid_hosts)
     if list(request.excluded_hosts) != sorted(expected):
@@ -95,13 +92,6 @@ def _is_as_it_asked(
 
 def _acts_otherwise(was: Group | None, now: Group | None) -> bool:
     return (None if was is None else was.action) != (None if now is None else now.action)
-
-
-def _without_a_turn(state: JobState, group: Group) -> set[str]:
-    """Hosts that other groups' actions leave no turn at."""
-    others = (other for other in state.groups.values() if other.group_id != group.group_id)
-    counts = Counter(host for other in others for host in touched_by(other))
-    return {host for host, count in counts.items() if count >= state.limits.max_actions_per_host}
 
 
 def _judge_fallback(taken: Taken, both: Both) -> None:

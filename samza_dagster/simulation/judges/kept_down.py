@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Group, Phase, ResourceRequest, Stage
 from samza_dagster.simulation.judges.chronicle import Chronicle
@@ -44,6 +45,8 @@ def judge_kept_down(chronicle: Chronicle, taken: Taken) -> None:
     for old, new in taken.changed:
         if old is not None and new is not None:
             _judge_what_goes_on(taken, old, new)
+    if isinstance(taken.event, ev.StopFailed):
+        _judge_what_lives_on(taken, taken.event)
     if taken.lost_now:
         _judge_what_is_held(taken)
         _judge_what_is_left(taken)
@@ -83,6 +86,27 @@ def _running(group: Group, processor_id: str) -> str | None:
     if processor is None or processor.phase is not Phase.RUNNING:
         return None
     return None if processor.incarnation is None else processor.incarnation.execution_id
+
+
+def _judge_what_lives_on(taken: Taken, event: ev.StopFailed) -> None:
+    """Who outlives the stop that an action asked for is what it was, and the action has failed."""
+    for old in taken.before.groups.values():
+        action = old.action
+        if action is None or action.stage not in (Stage.STOPPING, Stage.STOPPING_STANDBY):
+            continue
+        mover = subject_of(action) if action.stage is Stage.STOPPING else displaced_by(action)
+        was = old.processors[mover]
+        if was.incarnation is None or was.incarnation.execution_id != event.execution_id:
+            continue
+        new = taken.after.groups[old.group_id]
+        failed = any(
+            said.uuid == action.ask.uuid and said.status == "FAILED"
+            for said in taken.every(cmd.WriteResponse)
+        )
+        again = cmd.StopContainer(event.execution_id, event.host) in taken.commands
+        still = new.processors[mover].phase is Phase.STOPPING and not action.stopping_already
+        if not failed or (still and not again):
+            raise taken.broken(NOT_KEPT_DOWN, f"{was} lives on, and {new.action} waits for it")
 
 
 def _judge_what_is_held(taken: Taken) -> None:

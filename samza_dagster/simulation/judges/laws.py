@@ -14,6 +14,7 @@ from samza_dagster.simulation.judges.arrivals import judge_arrivals, judge_same_
 from samza_dagster.simulation.judges.balances import judge_expected, judge_journal, judge_sums
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.fallbacks import judge_places
+from samza_dagster.simulation.judges.forms import judge_forms
 from samza_dagster.simulation.judges.kept_down import judge_kept_down
 from samza_dagster.simulation.judges.phrases import judge_words
 from samza_dagster.simulation.judges.stalls import judge_stalls
@@ -53,6 +54,7 @@ def judge_step(chronicle: Chronicle, taken: Taken) -> None:
     judge_timing(chronicle, taken)
     judge_turns(chronicle, taken)
     judge_arrivals(chronicle, taken)
+    judge_forms(chronicle, taken)
 
 
 def judge_end(chronicle: Chronicle, state: JobState) -> None:

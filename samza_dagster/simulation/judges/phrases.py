@@ -88,11 +88,13 @@ def _judge_why_not_started(taken: Taken, response: cmd.WriteResponse) -> None:
         or "does not meet standby constraints now" not in response.message
     ):
         return
+    event = taken.event
+    given = event.host if isinstance(event, ev.ResourceAllocated) else ""
     for both in taken.both:
         request = None if both.was is None else both.was.request
         if both.processor_id != response.processor_id or request is None or both.old is None:
             continue
-        host = request.allocated_host or ""
+        host = request.allocated_host or given
         found = {
             reason.rule
             for state, group in ((taken.before, both.old), (taken.after, both.group))

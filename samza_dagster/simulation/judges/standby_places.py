@@ -7,7 +7,7 @@ from dataclasses import replace
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Group, JobState, Phase, Processor, Role, Stage
+from samza_dagster.placement.state import Failover, Group, JobState, Phase, Processor, Role, Stage
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import (
     Reason,
@@ -18,6 +18,7 @@ from samza_dagster.simulation.judges.legality import (
 from samza_dagster.simulation.judges.taken import Both, Taken
 from samza_dagster.simulation.judges.violation import RIGHT_PLACE
 
+_WITHOUT_PROCESS = (Phase.WAITING, Phase.REQUESTING, Phase.RESERVED)
 _REVOCABLE = (Stage.RESERVING_STANDBY, Stage.RESERVING, Stage.HELD)
 
 
@@ -136,6 +137,8 @@ def judge_failovers(taken: Taken) -> None:
         if standby.last_seen_host is not None:
             raise taken.broken(RIGHT_PLACE, f"{failover}, and {standby} has its place still")
         ran = was is not None and was.phase is Phase.RUNNING
+        _judge_cause(taken, old, failover)
+        _judge_why(taken, was, standby, failover)
         if (
             not ran
             or standby.phase is not Phase.STOPPING
@@ -152,6 +155,38 @@ def judge_failovers(taken: Taken) -> None:
         ]
         if better:
             raise taken.broken(RIGHT_PLACE, f"{failover}, {better} would be ready sooner")
+
+
+def _judge_cause(taken: Taken, old: Group | None, failover: Failover) -> None:
+    """Of an active that ran it is on record how it came to be down."""
+    active = None if old is None else old.processors.get(failover.active_id)
+    if old is None or old.action is not None or active is None or active.incarnation is None:
+        return
+    if active.phase is not Phase.RUNNING:
+        return
+    cause = "its process ended by itself"
+    if active.incarnation.host in taken.lost_now:
+        cause = "its host fell silent"
+    if cause not in failover.why:
+        raise taken.broken(RIGHT_PLACE, f"{failover}: {cause}")
+
+
+def _judge_why(taken: Taken, was: Processor | None, standby: Processor, failover: Failover) -> None:
+    """Of a place whose standby doesn't run it is on record what that was, and how far behind."""
+    if was is None or was.incarnation != standby.incarnation:
+        return
+    if was.phase is Phase.RUNNING:
+        if standby.phase is Phase.STOPPING and "; it was" in failover.why:
+            raise taken.broken(RIGHT_PLACE, f"{failover}: {standby} ran")
+        return
+    if isinstance(taken.event, ev.ContainerCheckedIn | ev.StopFailed):
+        return  # it may have been this one's: then it ran
+    lag = taken.before.lags.get(was.processor_id)
+    behind = "unknown" if lag is None or lag.records is None else f"{lag.records} records behind"
+    phases = _WITHOUT_PROCESS if was.incarnation is None else (was.phase, standby.phase)
+    told = any(f"; it was {phase}, " in failover.why for phase in phases)
+    if not told or behind not in failover.why:
+        raise taken.broken(RIGHT_PLACE, f"{failover}: {was}, {behind}")
 
 
 def _judge_outlived(taken: Taken) -> None:

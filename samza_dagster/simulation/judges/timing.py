@@ -13,6 +13,7 @@ from samza_dagster.placement.state import (
     Group,
     JobState,
     Phase,
+    Processor,
     ResourceRequest,
     Stage,
 )
@@ -29,6 +30,7 @@ from samza_dagster.simulation.judges.violation import ON_TIME
 
 _MARGIN_MS = 1_000
 _STOP_AGAIN_MS = 30_000
+_LONGEST_PAUSE_MS = 30_000
 
 
 def judge_timing(chronicle: Chronicle, taken: Taken) -> None:
@@ -72,6 +74,7 @@ def _judge_processor(taken: Taken, both: Both) -> None:
     was, now = both.was, both.now
     if now is None or now is was or now.deadline_ms is None:
         return
+    _judge_start_deadline(taken, both, now)
     limits, now_ms = taken.after.limits, taken.now_ms
     fresh = was is None or was.phase is not now.phase or both.begun is not None or taken.restarted
     if now.phase is Phase.STARTING:
@@ -89,6 +92,18 @@ def _judge_processor(taken: Taken, both: Both) -> None:
             expected = expected if due else was.deadline_ms
     if now.deadline_ms != expected:
         raise taken.broken(ON_TIME, f"{now} has until {expected}")
+
+
+def _judge_start_deadline(taken: Taken, both: Both, now: Processor) -> None:
+    """One that is stopped before it has checked in keeps the time that it had for that."""
+    was = both.was
+    if now.start_deadline_ms is None:
+        return
+    expected = taken.now_ms + taken.after.limits.start_timeout_ms
+    if not taken.restarted and was is not None and both.begun is None:
+        expected = was.deadline_ms if was.phase is Phase.STARTING else was.start_deadline_ms
+    if now.start_deadline_ms != expected:
+        raise taken.broken(ON_TIME, f"{now} had until {expected} to check in")
 
 
 def _judge_requests(taken: Taken, old: Group | None, new: Group) -> None:
@@ -306,6 +321,8 @@ def judge_take_over(taken: Taken) -> None:
         _judge_requests(taken, None, group)
         for pid, processor in group.processors.items():
             _judge_processor(taken, Both(pid, None, processor, None, group))
+            if processor.not_before_ms > taken.now_ms + _LONGEST_PAUSE_MS:
+                raise taken.broken(ON_TIME, f"{processor} waits by an earlier leader's clock")
         action = group.action
         held = None if action is None else action.reservation
         if held is not None and held.confirmed == (held.allocated_host is not None):

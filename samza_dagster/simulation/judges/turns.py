@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from samza_dagster.model import naming
@@ -9,6 +10,7 @@ from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import (
+    Action,
     Group,
     JobState,
     Phase,
@@ -23,6 +25,7 @@ from samza_dagster.simulation.judges.legality import (
     group_with,
     is_down,
     reasons,
+    requests_of,
     subject_of,
 )
 from samza_dagster.simulation.judges.taken import Taken
@@ -142,7 +145,10 @@ def _judge_choices(taken: Taken) -> None:
     most = taken.after.limits.max_actions_per_host
     for old, new in taken.changed:
         was, now = (None if group is None else group.action for group in (old, new))
-        if old is None or was is None or now is None or was.ask.uuid != now.ask.uuid:
+        if new is not None and now is not None and (was is None or was.ask.uuid != now.ask.uuid):
+            _judge_first_choice(taken, new, now)
+            continue
+        if old is None or was is None or now is None:
             continue
         if is_down(old, subject_of(now)):
             continue
@@ -153,6 +159,21 @@ def _judge_choices(taken: Taken) -> None:
             ]
             if min(others) >= most:
                 raise taken.broken(FAIR_TURNS, f"{now} chooses {host}, touched by {others}")
+
+
+def _judge_first_choice(taken: Taken, group: Group, action: Action) -> None:
+    """It begins once a host that it may choose has a turn left."""
+    state = taken.after
+    full = without_a_turn(taken.before, group) & without_a_turn(state, group)
+    for mover, request in requests_of(group):
+        if request not in (action.reservation, action.standby_reservation) or request.host:
+            continue
+        processor = group.processors.get(mover)
+        here = None if processor is None else processor.incarnation
+        legal = {host for host in state.hosts if not reasons(state, group, mover, host)}
+        legal -= set() if here is None else {here.host}
+        if legal and legal <= full:
+            raise taken.broken(FAIR_TURNS, f"{action} begins, and each of {legal} is full")
 
 
 def _before_starts(taken: Taken, group: Group) -> Group:
@@ -249,3 +270,10 @@ def touched_by(group: Group) -> set[str]:
     hosts = (action.source_host, action.target_host, action.ask.destination_host)
     named = {host for host in (*hosts, *action.chosen_hosts) if host}
     return named - naming.DESTINATION_WORDS
+
+
+def without_a_turn(state: JobState, group: Group) -> set[str]:
+    """Hosts that other groups' actions leave no turn at."""
+    others = (other for other in state.groups.values() if other.group_id != group.group_id)
+    counts = Counter(host for other in others for host in touched_by(other))
+    return {host for host, count in counts.items() if count >= state.limits.max_actions_per_host}

@@ -190,3 +190,10 @@ def test_an_unknown_phase_is_refused() -> None:
     group["processors"]["0"]["phase"] = "hovering"
     with pytest.raises(MalformedRecord, match="phase: 'hovering'"):
         codec.group_from_json(group)
+
+
+@pytest.mark.parametrize("value", [None, 7, [], "job"])
+def test_what_is_no_object_is_no_job(value: Any) -> None:
+    """Whatever a topic has under the job's key."""
+    with pytest.raises(MalformedRecord, match="field job:"):
+        codec.job_from_json(value)

@@ -15,7 +15,6 @@ from samza_dagster.placement.events import (
     RequestArrived,
 )
 from samza_dagster.placement.reducer import step
-from samza_dagster.placement.responses import LONGEST_MESSAGE
 from samza_dagster.placement.state import (
     JobState,
     Limits,
@@ -42,6 +41,8 @@ def test_a_request_is_refused_while_no_container_could_start() -> None:
     assert after.state.groups["0"].queue == ()
 
 
+LONGEST_MESSAGE = 16_000
+"""Characters: what brokers take of any record."""
 LONG = "a key that is no JSON array; " * 100_000
 
 

@@ -86,6 +86,10 @@ def test_an_active_may_take_the_place_of_each_standby_that_is_fit() -> None:
             broken = places.violation(group, state.hosts, active, standby)
             assert (broken is None) == (standby.processor_id in running)
             assert broken is None or (broken in refused and broken.seen and broken.change)
+            if broken is not None and standby.phase is not Phase.RUNNING:
+                runs, last = standby.incarnation, standby.last_seen_host
+                assert broken.host == (runs.host if runs is not None else last or "")
+                assert broken.host in broken.seen
 
 
 def test_the_first_request_that_is_ready_has_its_turn() -> None:
