@@ -46,13 +46,15 @@ def _events(storage: events_in_memory.InMemoryEventLogStorage) -> Iterator[Conne
 
 @pytest.fixture(scope="session", autouse=True)
 def kept_connections() -> Iterator[None]:
-    """An instance in memory has one connection a thread.
+    """An instance in memory has one connection a thread, and no version of its tables.
 
-    Dagster's opens and sets up another one for each statement: a fifth of what a run took.
+    Dagster's opens and sets up another one for each statement: a fifth of what a run took. To
+    look up the version was most of what an instance took; it is for who migrates.
     """
     with pytest.MonkeyPatch.context() as patch:
         for module in (runs_in_memory, events_in_memory):
             patch.setattr(module, "create_engine", _engine)
+            patch.setattr(module, "stamp_alembic_rev", lambda *_: None)
         patch.setattr(runs_in_memory.InMemoryRunStorage, "connect", _runs)
         patch.setattr(events_in_memory.InMemoryEventLogStorage, "_connect", _events)
         yield
