@@ -21,6 +21,8 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import SingletonThreadPool
 
 from samza_dagster.orchestration.deploy.instance import write_instance
+from samza_dagster.orchestration.operations import loop, runner
+from samza_dagster.orchestration.requests import heartbeat
 from tests.rig.stepped_job import SteppedJob
 
 
@@ -89,10 +91,17 @@ def world(request: pytest.FixtureRequest) -> Iterator[SteppedJob]:
     WORLDS.clear()
 
 
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits looks again after ten milliseconds, also at lags: what is awaited is played, and there."""
+    monkeypatch.setattr(loop, "POLL_S", 0.01)
+    monkeypatch.setattr(heartbeat, "POLL_S", 0.01)
+    monkeypatch.setattr(runner, "LAG_EVERY_MS", 10)
+
+
 @pytest.fixture
-def full_host(world: SteppedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def full_host(world: SteppedJob) -> None:
     """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
-    monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
     full = drained_world()
     world.hosts, world.at, world.lag_now = full.hosts, full.at, full.lag_now
     world.container_memory_mb = full.container_memory_mb

@@ -34,8 +34,6 @@ def opened(samza: SamzaClientResource) -> PlacementClient:
 @pytest.fixture
 def job(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> StandaloneJob:
     monkeypatch.setattr(SamzaClientResource, "open_client", opened)
-    monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
-    monkeypatch.setattr("samza_dagster.orchestration.requests.heartbeat.POLL_S", 0.01)
     made = JOBS["zk:2181"] = StandaloneJob()
     return made
 
