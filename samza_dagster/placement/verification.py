@@ -178,10 +178,12 @@ def _head_missed(last: AuditRecord, head: Head, records: int) -> AuditViolation 
 def _kept_missed(records: Sequence[AuditRecord], kept: Head) -> AuditViolation | None:
     """Called for records that are numbered without a gap."""
     last = records[-1].number if records else 0
-    place = kept.number - records[0].number if records else 0
     if kept.number > last:
         seen = f"it ends with record {last}, an earlier check saw record {kept.number}"
         return AuditViolation(len(records), last, Rule.HEAD, seen)
+    if not records:
+        return None  # there was none either
+    place = kept.number - records[0].number
     if place == -1 and records[0].previous_hash != kept.digest:
         seen = f"follows {records[0].previous_hash:.12}, an earlier check saw {kept.digest:.12}"
         return AuditViolation(1, records[0].number, Rule.HEAD, seen)

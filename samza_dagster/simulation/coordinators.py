@@ -31,7 +31,7 @@ class Notice(StrEnum):
 
 
 @dataclass(slots=True)
-class Book:
+class KnownHost:
     """What a coordinator knows of a host. Times are its own clock.
 
     `agent` is the directory and the boot of the agent that registered last.
@@ -80,7 +80,7 @@ class Coordinator:
     heeds_domains: bool = True
     standing: ProcessState = ProcessState.LEADING
     last_commit_ms: int = 0
-    books: dict[str, Book] = field(default_factory=dict[str, Book])
+    known_hosts: dict[str, KnownHost] = field(default_factory=dict[str, KnownHost])
     requests: Requests = field(default_factory=Requests)
     notices: list[tuple[Notice, str]] = field(default_factory=list[tuple[Notice, str]])
     unread: list[str] = field(default_factory=list[str])
@@ -90,8 +90,10 @@ class Coordinator:
 
     def copy(self) -> Coordinator:
         """An independent one."""
-        books = {name: copied(book) for name, book in self.books.items()}
-        return copied(self, clock=copied(self.clock), books=books, requests=self.requests.copy())
+        known = {name: copied(host) for name, host in self.known_hosts.items()}
+        return copied(
+            self, clock=copied(self.clock), known_hosts=known, requests=self.requests.copy()
+        )
 
     @property
     def answers(self) -> bool:

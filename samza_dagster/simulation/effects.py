@@ -44,8 +44,8 @@ def carry_out(world: WorldState, leader: Coordinator, effect: cmd.Effect) -> Non
                 world.brokers.fencers.add(leader.epoch)
                 if effect.execution_id not in leader.left_out:
                     world.brokers.logins.add(effect.execution_id)
-            book = leader.books.get(effect.host)
-            if book is None or not book.talks:
+            known = leader.known_hosts.get(effect.host)
+            if known is None or not known.talks:
                 return  # as `cluster/local.py`: said again when the host registers, if still wanted
             requests.used_by[effect.execution_id] = effect.request_id
             send(effect.host, effect)
@@ -102,7 +102,7 @@ def reconcile(world: WorldState, leader: Coordinator, host: VirtualHost) -> None
 
 def _registered(world: WorldState, leader: Coordinator) -> list[VirtualHost]:
     """Hosts that registered with it and aren't lost."""
-    return [world.hosts[name] for name, book in leader.books.items() if book.talks]
+    return [world.hosts[name] for name, known in leader.known_hosts.items() if known.talks]
 
 
 def forget_lost(world: WorldState, leader: Coordinator, before: JobState) -> None:

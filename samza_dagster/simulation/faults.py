@@ -128,7 +128,7 @@ def _late_grant(world: WorldState, host: VirtualHost) -> bool:
     now = world.now_ms
     own = world.own_limits(leader)
     lease_ms = grant_ms(own, now, leader.last_commit_ms)
-    leader.books[host.name].heard_ms = leader.books[host.name].granted_ms = now
+    leader.known_hosts[host.name].heard_ms = leader.known_hosts[host.name].granted_ms = now
     host.late_grant = host.clock.asked(world.true_ms, leader.epoch, lease_ms)
     held, beat = host.grant, beat_every_ms(own)
     if held is not None:

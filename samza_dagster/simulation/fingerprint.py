@@ -170,7 +170,7 @@ def canonical(world: WorldState) -> Canonical:
     groups = tuple((gid, of(state.groups[gid])) for gid in sorted(state.groups))
     hosts: list[Any] = []
     for name, host in world.hosts.items():
-        book = leader.books.get(name)
+        known = leader.known_hosts.get(name)
         hosts.append(
             (
                 host.agent_up,
@@ -195,8 +195,13 @@ def canonical(world: WorldState) -> Canonical:
                 of(host.reports),
                 of(host.late),
                 None
-                if book is None
-                else (book.registered, book.lost, rename.now_ms - book.heard_ms, of(book.agent)),
+                if known is None
+                else (
+                    known.registered,
+                    known.lost,
+                    rename.now_ms - known.heard_ms,
+                    of(known.agent),
+                ),
                 of(state.hosts.get(name)),
             )
         )

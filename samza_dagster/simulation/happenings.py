@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.simulation.coordinators import Book, Notice, ProcessState
+from samza_dagster.simulation.coordinators import KnownHost, Notice, ProcessState
 from samza_dagster.simulation.effects import carry_out
 from samza_dagster.simulation.effects import place as place_all
 from samza_dagster.simulation.host_messages import Report, Reserve, Saying
@@ -102,7 +102,7 @@ def _register(world: WorldState, host: VirtualHost) -> bool:
     if not world.led():
         return False
     stir(world, host)
-    now, book = world.now_ms, leader.books.setdefault(name, Book())
+    now, known = world.now_ms, leader.known_hosts.setdefault(name, KnownHost())
     if host.epoch != leader.epoch:
         host.reports.clear()
         host.late.clear()
@@ -112,15 +112,15 @@ def _register(world: WorldState, host: VirtualHost) -> bool:
     host.restarted = False
     journal = "" if host.older_release else f"{world.job}-directory-{host.directory}"
     agent = (journal, f"{world.job}-boot-{host.boot}")
-    if book.agent not in (None, agent):
+    if known.agent not in (None, agent):
         leader.requests.host_replaced(name)
         host.commands = [
             (epoch, command)
             for epoch, command in host.commands
             if not isinstance(command, Reserve | cmd.StartContainer)
         ]
-    book.agent = agent
-    book.registered, book.lost, book.heard_ms, book.granted_ms = True, False, now, now
+    known.agent = agent
+    known.registered, known.lost, known.heard_ms, known.granted_ms = True, False, now, now
     grant_now(world, leader, host)
     host.tell_all()
     world.touched()

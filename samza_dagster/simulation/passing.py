@@ -65,11 +65,11 @@ def _renew(world: WorldState) -> None:
             leader.last_commit_ms = now
             if leader.own is not None and now > over_ms(world.committed.limits, leader.began_ms):
                 world.brokers.lease_ms = leader.own.lease_ms  # no earlier leader's runs any more
-        for name, book in leader.books.items():
+        for name, known in leader.known_hosts.items():
             host = world.hosts[name]
-            if book.talks and host.speaks and not host.restarted:
+            if known.talks and host.speaks and not host.restarted:
                 stir(world, host)
-                book.heard_ms = book.granted_ms = now
+                known.heard_ms = known.granted_ms = now
                 reconcile(world, leader, host)
                 if not host.cut_in:
                     grant_now(world, leader, host)
@@ -107,10 +107,10 @@ def _due_times(world: WorldState, *, busy: bool) -> Iterator[int]:
     if deadline is not None:
         yield clock.when(deadline)
     timeout = world.committed.limits.host_timeout_ms
-    for name, book in leader.books.items():
+    for name, known in leader.known_hosts.items():
         host = world.hosts[name]
-        if book.talks and (not host.speaks or host.restarted):
-            yield clock.when(book.heard_ms + timeout + 1)
+        if known.talks and (not host.speaks or host.restarted):
+            yield clock.when(known.heard_ms + timeout + 1)
 
 
 def _look_at_deadlines(world: WorldState) -> None:
@@ -124,11 +124,11 @@ def _look_at_deadlines(world: WorldState) -> None:
             if not world.led():
                 return
         place(world, leader)
-    for name, book in leader.books.items():
-        if book.talks and now - book.heard_ms > limits.host_timeout_ms:
-            book.lost = True
+    for name, known in leader.known_hosts.items():
+        if known.talks and now - known.heard_ms > limits.host_timeout_ms:
+            known.lost = True
             requests.host_lost(name)
-            handle(world, ev.HostLost(now, name, book.granted_ms))
+            handle(world, ev.HostLost(now, name, known.granted_ms))
             if not world.led():
                 return
             place(world, leader)

@@ -96,8 +96,8 @@ class WorldState:
 
     def talks(self, host: VirtualHost) -> bool:
         """Whether the host has registered with the leader, so that its reports are taken."""
-        book = self.leader.books.get(host.name)
-        return book is not None and book.talks and not host.restarted
+        known = self.leader.known_hosts.get(host.name)
+        return known is not None and known.talks and not host.restarted
 
     def own_limits(self, leader: Coordinator) -> Limits:
         """The settings that a coordinator was started with."""

@@ -51,6 +51,16 @@ EQUIVALENT: dict[Place, str] = {
         for kept in ("self._uuids", "self._refused")
         for change in ("0 → -1", "0 → 1")
     },
+    (
+        "verification.py",
+        "if first.number == 1 or at_ms is None or since_ms is None or at_ms < since_ms:",
+        "operand 1 dropped",
+    ): "a first record that follows another has broken the chain before, and nothing else is told",
+    (
+        "audit_rules.py",
+        "return bool(self.ends) and self.ends[-1].how == Ended.DEAD",
+        "operand 1 dropped",
+    ): "who asks has just added an end",
     ("ends.py", "pause_ms = failover.ACTIVE_FIRST_MS if gave_way else 0", "0 → -1"): (
         "`by_itself` takes the longer of it and the pause for tries, which is 0 at least"
     ),
@@ -63,6 +73,16 @@ EQUIVALENT: dict[Place, str] = {
         )
         for change in ("operand 1 dropped", "operand 2 dropped")
     },
+    (
+        "rules.py",
+        'host = request.allocated_host or request.host or ""',
+        "operand 3 dropped",
+    ): "what has reserved or requested a host has one; the operand is there for the type",
+    (
+        "host_limit.py",
+        "if action is not None and group_id != but:",
+        "operand 1 dropped",
+    ): "who is in the index of those that act has an action; the operand is there for the type",
     ("index.py", "if other.entry < one.entry:", "Lt → LtE"): (
         "entries that are equal are the same entry, whichever of them is on top"
     ),

@@ -19,6 +19,8 @@ def judge_arrivals(chronicle: Chronicle, taken: Taken) -> None:
     event = taken.event
     if isinstance(event, ev.HostRegistered):
         _judge_journal(taken, event)
+    if taken.redeployed:
+        _judge_outlived(taken)
     _judge_lags(taken)
     _judge_memory(chronicle, taken)
     _judge_places(taken)
@@ -117,6 +119,16 @@ def _judge_orphan(
         raise taken.broken(JOURNAL_BALANCES, f"{orphan} may be taken back: {may}, is: {back}")
     if not back and name not in stopped:
         raise taken.broken(JOURNAL_BALANCES, f"{orphan} isn't stopped")
+    left = [] if group is None else [g for g in group.orphans if g.incarnation.execution_id == name]
+    if any(orphan.elsewhere for orphan in left):
+        raise taken.broken(JOURNAL_BALANCES, f"{left} is in the journal of {taken.event}")
+
+
+def _judge_outlived(taken: Taken) -> None:
+    """What a deployment has replaced counts no more as what ran, and isn't taken back."""
+    for group in taken.after.groups.values():
+        if any(orphan.ran for orphan in group.orphans):
+            raise taken.broken(JOURNAL_BALANCES, f"{group.orphans} are of another deployment")
 
 
 def _judge_lags(taken: Taken) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from samza_dagster.placement import events as ev
-from samza_dagster.placement.state import Group, ResourceRequest, Stage
+from samza_dagster.placement.state import Group, Phase, ResourceRequest, Stage
 from samza_dagster.simulation.judges.chronicle import Chronicle
 from samza_dagster.simulation.judges.legality import (
     awaits_its_place,
@@ -19,6 +19,7 @@ from samza_dagster.simulation.judges.violation import NOT_KEPT_DOWN
 
 _MARGIN_MS = 1_000
 _GIVING_WAY = (Stage.RESERVING_STANDBY, Stage.STOPPING_STANDBY)
+_BEFORE_THE_STOP = (Stage.RESERVING, Stage.HELD)
 _FALLBACK = (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY)
 
 
@@ -40,6 +41,9 @@ def judge_kept_down(chronicle: Chronicle, taken: Taken) -> None:
             _judge(chronicle, taken, key, request)
         for key in known:
             del since[key]
+    for old, new in taken.changed:
+        if old is not None and new is not None:
+            _judge_what_goes_on(taken, old, new)
     if taken.lost_now:
         _judge_what_is_held(taken)
         _judge_what_is_left(taken)
@@ -56,6 +60,29 @@ def _judge(
     since_ms = chronicle.kept_down.setdefault(key, taken.now_ms)
     if request.deadline_ms > _latest_ms(taken, since_ms):
         raise taken.broken(NOT_KEPT_DOWN, f"{key}, down since {since_ms}, waits for {request}")
+
+
+def _judge_what_goes_on(taken: Taken, old: Group, new: Group) -> None:
+    """Of a container that ended by itself the action goes on, unless it waits for a commit."""
+    was, now = old.action, new.action
+    if now is not None and now.ask.hold and now.stage in _BEFORE_THE_STOP:
+        if is_down(new, subject_of(now)):
+            raise taken.broken(NOT_KEPT_DOWN, f"{now} waits for a commit")
+        return
+    if was is None or was.ask.hold or not isinstance(taken.event, ev.ContainerStopped):
+        return
+    goes_on = now is not None and now.ask.uuid == was.ask.uuid and now.stage is was.stage
+    by_itself = taken.event.execution_id == _running(old, subject_of(was))
+    if by_itself and was.stage is Stage.RESERVING and not goes_on:
+        raise taken.broken(NOT_KEPT_DOWN, f"{was} had asked for its place, and is {now}")
+
+
+def _running(group: Group, processor_id: str) -> str | None:
+    """Its execution id; None of one that doesn't run or is no member yet."""
+    processor = group.processors.get(processor_id)
+    if processor is None or processor.phase is not Phase.RUNNING:
+        return None
+    return None if processor.incarnation is None else processor.incarnation.execution_id
 
 
 def _judge_what_is_held(taken: Taken) -> None:

@@ -10,6 +10,7 @@ from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
 from samza_dagster.placement.state import Action, Group, Phase, Stage
 from samza_dagster.simulation.judges.chronicle import CONTROLS, TERMINAL, Chronicle, SeenRequest
+from samza_dagster.simulation.judges.claims import judge_claims, judge_evidence
 from samza_dagster.simulation.judges.legality import (
     displaced_by,
     group_with,
@@ -22,6 +23,7 @@ from samza_dagster.simulation.judges.taken import Taken
 from samza_dagster.simulation.judges.violation import TRUE_WORDS
 
 _STOPPING = (Stage.STOPPING, Stage.STOPPING_STANDBY)
+_WORDS = {RequestKind.RELEASE: "released", RequestKind.CANCEL: "cancelled"}
 Last = dict[str, cmd.WriteResponse]
 
 
@@ -33,6 +35,7 @@ def judge_words(chronicle: Chronicle, taken: Taken) -> None:
         _judge_response(chronicle, taken, response)
         _judge_why_not_started(taken, response)
         last[response.uuid] = response
+    judge_evidence(taken)
     if isinstance(taken.event, ev.RequestArrived):
         _judge_arrival(taken, taken.event, last)
     for old, new in taken.changed:
@@ -49,9 +52,10 @@ def _judge_response(chronicle: Chronicle, taken: Taken, response: cmd.WriteRespo
     stands = {"ACCEPTED": ["queued"], "IN_PROGRESS": list(Stage)}.get(response.status, [""])
     if response.stage not in stands:
         raise taken.broken(TRUE_WORDS, f"{response} is none of {stands}")
-    if "None" in response.message:
+    if "None" in response.message or "  " in f"{response.message} ":
         raise taken.broken(TRUE_WORDS, f"{response} has no word for something")
     _judge_started(taken, asked, response)
+    judge_claims(taken, ask, response)
 
 
 def _judge_started(taken: Taken, asked: SeenRequest, response: cmd.WriteResponse) -> None:
@@ -118,6 +122,20 @@ def _judge_arrival(taken: Taken, event: ev.RequestArrived, last: Last) -> None:
         raise taken.broken(TRUE_WORDS, f"{ask.uuid} is {said.status}, to be refused for {words}")
     if words is not None and not all(word in said.message for word in words):
         raise taken.broken(TRUE_WORDS, f"{said.message!r} doesn't name {words}")
+    if said.status == "SUCCEEDED" and ask.kind in _WORDS:
+        _judge_given_up(taken, said, last.get(ask.refers_to), _WORDS[ask.kind])
+
+
+def _judge_given_up(
+    taken: Taken, said: cmd.WriteResponse, told: cmd.WriteResponse | None, word: str
+) -> None:
+    """Both requests are told by which word the one was given up."""
+    if told is None or any(
+        (other in response.message) != (other == word)
+        for response in (said, told)
+        for other in _WORDS.values()
+    ):
+        raise taken.broken(TRUE_WORDS, f"{said} and {told}: it was {word}")
 
 
 def _judge_answered(

@@ -27,7 +27,7 @@ def refusal(taken: Taken, event: ev.RequestArrived) -> Words | None:
     processor = None if group is None else group.processors.get(ask.processor_id)
     if group is None or processor is None or not processor.wanted:
         return ("processor-known: ", ask.processor_id)
-    words = _of_itself(state, group, processor.role, ask)
+    words = of_itself(state, group, processor.role, ask)
     if words is not None:
         return words
     runs = processor.incarnation
@@ -45,7 +45,8 @@ def _of_control(state: JobState, ask: PlacementAsk) -> Words | None:
         if action is not None and action.ask.uuid == target:
             if commits:
                 waits = action.stage in (Stage.RESERVING, Stage.HELD) and action.ask.hold
-                return None if waits else ("held-for-commit: ", target, action.stage.value)
+                change = "wait for its end" if action.ask.hold else "ask with hold"
+                return None if waits else ("held-for-commit: ", target, action.stage.value, change)
             return None if action.stage in _UNTOUCHED else _too_late(group, action)
         if any(queued.uuid == target for queued in group.queue):
             return ("reserved-before-commit: ", target, "queued") if commits else None
@@ -53,11 +54,12 @@ def _of_control(state: JobState, ask: PlacementAsk) -> Words | None:
 
 
 def _too_late(group: Group, action: Action) -> Words:
-    """What was begun with which container."""
+    """What was begun with which container, and how that is undone."""
     words = ("not-yet-touched: ", action.ask.uuid, action.stage.value)
     mover = subject_of(action)
     if action.stage in (Stage.FALLBACK_SOURCE, Stage.FALLBACK_ANY):
-        return (*words, "it has FAILED", mover)
+        return (*words, "it has FAILED", f"wait until {mover} runs")
+    words = (*words, _way_back(action, mover))
     touched = action.standby_id if action.stage is Stage.STOPPING_STANDBY else mover
     runs = group.processors[touched]
     if runs.incarnation is None:
@@ -67,7 +69,19 @@ def _too_late(group: Group, action: Action) -> Words:
     return (*words, f"{touched} starts on {runs.incarnation.host}")
 
 
-def _of_itself(state: JobState, group: Group, role: Role, ask: PlacementAsk) -> Words | None:
+def _way_back(action: Action, mover: str) -> str:
+    match action.ask.kind, action.ask.destination_host:
+        case RequestKind.START_STANDBY, _:
+            return f"ask to stop {mover} once it runs"
+        case RequestKind.STOP_STANDBY, _:
+            return "ask for another standby"
+        case _, naming.LAST_SEEN | naming.FORCE_RESTART_LAST_SEEN:
+            return f"wait until {mover} runs again where it was"
+        case _:
+            return f"ask to move {mover} back"
+
+
+def of_itself(state: JobState, group: Group, role: Role, ask: PlacementAsk) -> Words | None:
     """What no state of its containers makes legal."""
     kind, pid, host = ask.kind, ask.processor_id, ask.destination_host
     standbys = [p for p in group.processors.values() if p.role is Role.STANDBY and p.wanted]

@@ -77,9 +77,7 @@ def was_so(old: Group | None, standby: Processor) -> bool:
     )
 
 
-def _rank(
-    state: JobState, group: Group, standby: Processor
-) -> tuple[bool, int, int, int, int, str]:
+def rank(state: JobState, group: Group, standby: Processor) -> tuple[bool, int, int, int, int, str]:
     """Who else is near, forecast, records behind, id; the unknown or old comes last."""
     pid = standby.processor_id
     host = standby.last_seen_host if standby.incarnation is None else standby.incarnation.host
@@ -150,7 +148,7 @@ def judge_failovers(taken: Taken) -> None:
             for other in new.processors.values()
             if other.processor_id not in (*failover.tried, failover.standby_id)
             and may_give_way(taken.after, new, active, other)
-            and _rank(taken.after, before, other) < _rank(taken.after, before, standby)
+            and rank(taken.after, before, other) < rank(taken.after, before, standby)
         ]
         if better:
             raise taken.broken(RIGHT_PLACE, f"{failover}, {better} would be ready sooner")

@@ -111,11 +111,7 @@ def _key(group: Group, processor: Processor) -> tuple[Any, ...]:
 def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
     """Requests begin as soon as their group, their processor, their hosts and the job allow."""
     state = taken.after
-    acting = [
-        group.action
-        for group in state.groups.values()
-        if group.action is not None and group.action.stage not in _FALLBACK
-    ]
+    acting = sum(map(is_acting, state.groups.values()))
     limits = state.limits
     # One that was given up for a failover may have been the last to take a turn in this step.
     failing_over = {new.group_id for _, new, _ in taken.failovers_begun}
@@ -125,15 +121,20 @@ def _judge_actions(chronicle: Chronicle, taken: Taken) -> None:
         and group.group_id in failing_over
         for r in taken.every(cmd.WriteResponse)
     )
-    if len(acting) < limits.max_concurrent_actions and not given_up:
+    if acting < limits.max_concurrent_actions and not given_up:
         for group in state.groups.values():
-            ask = _first_ready(group)
+            ask = first_ready(group)
             if ask is None or _is_swap(ask):
                 continue
             chronicle.premises[FAIR_TURNS] += 1
             before_starts = _before_starts(taken, group)
             if not any(_waits_for_host(state, it, ask) for it in (group, before_starts)):
                 raise taken.broken(FAIR_TURNS, f"{ask.uuid} could begin, and waits")
+
+
+def is_acting(group: Group) -> bool:
+    """Its action counts: it isn't on its way back."""
+    return group.action is not None and group.action.stage not in _FALLBACK
 
 
 def _judge_choices(taken: Taken) -> None:
@@ -195,7 +196,7 @@ def _choice(state: JobState, group: Group, ask: PlacementAsk) -> set[str]:
     }
 
 
-def _first_ready(group: Group) -> PlacementAsk | None:
+def first_ready(group: Group) -> PlacementAsk | None:
     """The request of the queue whose turn it is."""
     if group.action is not None or group.failover is not None:
         return None

@@ -104,8 +104,8 @@ class Scene(World):
     def lose(self, host: str) -> None:
         """The host's last word was too long ago; nothing else happens meanwhile."""
         silent_ms = self.state.limits.host_timeout_ms + 1
-        lost, book = self.hosts[host], self.leader.books[host]
-        book.heard_ms = book.granted_ms = self.now_ms - silent_ms
+        lost, known = self.hosts[host], self.leader.known_hosts[host]
+        known.heard_ms = known.granted_ms = self.now_ms - silent_ms
         grant = lost.grant
         assert grant is not None
         lost.grant = LeaseGrant(

@@ -149,13 +149,13 @@ def see_reservation(world: Scene) -> None:
 
 
 def see_last_word(world: Scene, s: str, host: str) -> None:
-    same((world.now_ms - world.leader.books[host].heard_ms) / 1_000, float(s))
+    same((world.now_ms - world.leader.known_hosts[host].heard_ms) / 1_000, float(s))
 
 
 def see_lease(world: Scene, s: str, host: str) -> None:
     [orphan] = world.group().orphans
     assert orphan.lease_ends_ms is not None
-    same((orphan.lease_ends_ms - world.leader.books[host].heard_ms) / 1_000, float(s))
+    same((orphan.lease_ends_ms - world.leader.known_hosts[host].heard_ms) / 1_000, float(s))
 
 
 def see_echo(world: Scene, *told: str) -> None:

@@ -34,6 +34,22 @@ def test_a_job_counts_as_deployed_when_all_actives_and_all_standbys_run() -> Non
     assert shown(world)["deployed"] is False
 
 
+def test_what_is_to_be_removed_is_not_waited_for() -> None:
+    """A standby that isn't wanted any more may be in any phase; a job of such alone isn't deployed."""
+    group = running(limits=QUICK).state.groups["0"]
+    leaving = replace(group.processors["0-0"], phase=Phase.STOPPING, wanted=False)
+    assert is_deployed([replace(group, processors={**group.processors, "0-0": leaving})])
+    assert not is_deployed([replace(group, processors={"0-0": leaving})])
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_only_what_waits_is_paused(phase: Phase) -> None:
+    """What a pause was for has begun by now."""
+    processor = running(limits=QUICK).processor("0-0")
+    told = paused_for_ms(replace(processor, phase=phase, not_before_ms=7), 4)
+    assert told == (3 if phase is Phase.WAITING else None)
+
+
 def test_what_has_no_place_is_named_with_why() -> None:
     """Room that is asked for, a pause with how long it lasts, or a turn that is waited for."""
     world = running(limits=QUICK)

@@ -14,7 +14,19 @@ from immutables import Map
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.placement import codec
 from samza_dagster.placement.index import Index
-from samza_dagster.placement.state import Fencing, Group, JobState, Limits, Phase, Processor, Role
+from samza_dagster.placement.state import (
+    Action,
+    Fencing,
+    Group,
+    Incarnation,
+    JobState,
+    Limits,
+    Phase,
+    PlacementAsk,
+    Processor,
+    ResourceRequest,
+    Role,
+)
 from tests.unit.placement.scenes import ask, running
 
 pytestmark = pytest.mark.unit
@@ -137,6 +149,39 @@ def test_what_is_not_understood_is_refused_by_name(change: dict[str, Any], field
     """Half a state is no state to lead on."""
     with pytest.raises(MalformedRecord, match=re.escape(f"field {field}")):
         codec.group_from_json({**a_group(), **change})
+
+
+RECORDS = {
+    Processor: "processors.0",
+    Incarnation: "processors.0.incarnation",
+    Action: "action",
+    PlacementAsk: "queue[0]",
+    ResourceRequest: "action.reservation",
+    Group: "",
+}
+
+
+STRANGERS = ("fence", "avoid_host", "orphans", "journal", "index")
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        (kind, field)
+        for kind in RECORDS
+        for field in STRANGERS
+        if (kind, field) != (Processor, "avoid_host")  # there an older release had it
+    ],
+)
+def test_a_field_that_is_none_of_its_record_is_refused_by_its_name(kind: type, field: str) -> None:
+    """Also one that another record had in an older release, or that has another name in records."""
+    group, path = a_group(), ".".join(filter(None, ["group", RECORDS[kind], field]))
+    place: Any = group
+    for name in re.findall(r"[\w]+", RECORDS[kind]):
+        place = place[int(name)] if isinstance(place, list) else place[name]
+    place[field] = None
+    with pytest.raises(MalformedRecord, match=re.escape(f"field {path}:")):
+        codec.group_from_json(group)
 
 
 def test_an_unknown_phase_is_refused() -> None:

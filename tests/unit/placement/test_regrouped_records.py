@@ -58,13 +58,6 @@ def test_of_a_start_that_an_older_release_recorded_the_grouping_is_not_known() -
         assert verify(chained(records)).ok
 
 
-def test_an_end_has_no_grouping() -> None:
-    """Its start has told it."""
-    job = Chronicle()
-    job.end(job.start("0", "host-1", grouping="halves"), grouping="halves")
-    assert found(job.records).rule is Rule.FORM
-
-
 def deployed(world: Scene, run: str, groups: dict[str, tuple[str, ...]], grouping: str) -> None:
     handle(world, ev.JobDeployed(world.now_ms, run, groups, PLACES, QUICK, grouping))
 

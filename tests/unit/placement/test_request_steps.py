@@ -59,6 +59,20 @@ def test_a_thousand_bad_records_make_no_refusal_that_cant_be_written() -> None:
     assert told.message.endswith("\N{HORIZONTAL ELLIPSIS}")
 
 
+def test_what_can_be_written_is_told_to_its_last_letter() -> None:
+    """One more, and the end is left out."""
+    deployed = step(JobState("job-1"), ev.JobDeployed(1, "d", {"0": ("0", "0-0")}, {}, Limits()))
+
+    def told(why: str) -> str:
+        refused = PlacementAsk("u", "d", "0", "LAST_SEEN", 2)
+        (response,) = responses(step(deployed.state, ev.RequestArrived(3, refused, why)).commands)
+        return response.message
+
+    why = "x" * (LONGEST_MESSAGE - len(told("x")) + 1)
+    assert (len(told(why)), told(why)[-1]) == (LONGEST_MESSAGE, "x")
+    assert told(why + "x") == told(why)[:-1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
 def test_a_thousand_hosts_without_room_make_no_answer_that_cant_be_written() -> None:
     """What each of them lacks is told; the first are enough."""
     world = running()

@@ -165,10 +165,41 @@ def test_what_an_earlier_check_saw_has_to_be_there_still() -> None:
     found = verify(anew, head_of(anew), kept=kept).violation
     assert found is not None
     assert (found.position, found.number, found.rule) == (2, 2, Rule.HEAD)
+    assert verify([], kept=Head(0, "0" * 64)).ok
     for cut in (records[:1], []):
         found = verify(cut, kept=kept).violation
         assert found is not None
         assert (found.number, found.rule) == (len(cut), Rule.HEAD)
+
+
+@pytest.mark.parametrize("number", [3, 4, 5])
+def test_each_record_that_is_left_is_as_an_earlier_check_saw_it(number: int) -> None:
+    """From the one before the first that is left to the last."""
+    job = moved()
+    job.end(job.not_ended["0"])
+    part = job.records[3:]
+    assert verify(part, kept=Head(number, job.records[number - 1].digest)).ok
+    violation = verify(part, kept=Head(number, "told otherwise")).violation
+    assert violation is not None
+    assert (violation.number, violation.rule) == (max(4, number), Rule.HEAD)
+    assert violation.position == max(1, number - 3)
+
+
+@pytest.mark.parametrize("missed", [{}, {"head": "told otherwise"}, {"kept": "told otherwise"}])
+def test_the_first_thing_that_is_wrong_is_told(missed: dict[str, str]) -> None:
+    """Whatever is missed besides: its beginning, its head, or what an earlier check saw."""
+    job = moved()
+    job.start("0", "host-4")
+    part = job.records[1:]
+    heads = {name: Head(5, missed.get(name, part[-1].digest)) for name in ("head", "kept")}
+    for since_ms in (None, 0):
+        violation = verify(part, heads["head"], kept=heads["kept"], since_ms=since_ms).violation
+        assert violation is not None
+        assert (violation.number, violation.rule) == (5, Rule.ONE_OWNER)
+    (no_first,) = chained([part[0]], 0)
+    violation = verify([no_first], heads["head"], kept=heads["kept"]).violation
+    assert violation is not None
+    assert (violation.position, violation.rule) == (1, Rule.NUMBER)
 
 
 # --- what somebody does to a history afterwards ---------------------------------------
