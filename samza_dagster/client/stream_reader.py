@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 
 from samza_dagster.client.job_view import view_of_stream
@@ -24,6 +25,12 @@ from samza_dagster.model.placement_messages import (
     parse_request,
     parse_response,
 )
+
+
+@functools.lru_cache(maxsize=20_000)
+def _envelope_values(raw: bytes) -> Mapping[str, str]:
+    """Nearly all records are at each reading what they were at the one before."""
+    return stream.decode_envelope(raw).values
 
 
 class StreamReader:
@@ -52,7 +59,7 @@ class StreamReader:
         found: dict[str, str] = {}
         for key, kept in self._keys(namespace).items():
             try:
-                value = stream.decode_envelope(kept.value).values.get(field)
+                value = _envelope_values(kept.value).get(field)
             except MalformedRecord as error:
                 self._skip(namespace, key, error)
                 continue

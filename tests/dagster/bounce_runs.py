@@ -14,6 +14,7 @@ from samza_dagster.orchestration.bounce.job import rolling_bounce_job
 from samza_dagster.orchestration.bounce.loop import Bounce
 from samza_dagster.orchestration.bounce.steering import control_bounce_job
 from samza_dagster.orchestration.operations import control as control_of_runs
+from samza_dagster.orchestration.operations.control import RunControl
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from tests.rig.bounce_world import BounceWorld
@@ -33,7 +34,8 @@ def in_virtual_time(world: BounceWorld, monkeypatch: pytest.MonkeyPatch) -> None
     WORLDS["bounce"] = world
     clocked = functools.partial(Bounce, sleep=world.sleep, now_ms=world.clock)
     monkeypatch.setattr(bouncing, "Bounce", clocked)
-    monkeypatch.setattr(control_of_runs, "READ_S", 0.0)
+    steered = functools.partial(RunControl, now_ms=world.clock)
+    monkeypatch.setattr(control_of_runs, "RunControl", steered)
 
 
 def definitions() -> dg.Definitions:

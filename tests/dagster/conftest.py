@@ -1,19 +1,74 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 from dagster._core.storage.defs_state.base import set_defs_state_storage
+from dagster._core.storage.event_log import in_memory as events_in_memory
+from dagster._core.storage.runs import in_memory as runs_in_memory
 from judged_runs import drained_world
 from placement_runs import WORLDS, Run, definitions_over
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import SingletonThreadPool
 
 from samza_dagster.orchestration.deploy.instance import write_instance
+from samza_dagster.orchestration.operations import loop, runner
+from samza_dagster.orchestration.requests import heartbeat
 from tests.rig.stepped_job import SteppedJob
+
+
+@event.listens_for(Engine, "connect")
+def _set_up(connection: Any, _record: object) -> None:
+    """No test cuts the power: what SQLite writes needn't be on the disk when it goes on."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+
+def _engine(address: str, **_given: object) -> Engine:
+    return create_engine(address, poolclass=SingletonThreadPool)
+
+
+def _runs(storage: runs_in_memory.InMemoryRunStorage) -> AbstractContextManager[Connection]:
+    return storage._engine.begin()
+
+
+@contextmanager
+def _events(storage: events_in_memory.InMemoryEventLogStorage) -> Iterator[Connection]:
+    with storage._db_lock, storage._engine.begin() as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session", autouse=True)
+def instances_made_soon() -> Iterator[None]:
+    """An instance in memory has one connection a thread, and migrations are read once.
+
+    Dagster opens and sets up another connection for each statement: a fifth of what a run took.
+    It reads its migrations for each database: two thirds of what an instance took.
+    """
+    read: dict[str | None, ScriptDirectory] = {}
+    from_config = ScriptDirectory.from_config
+
+    def migrations(config: Config) -> ScriptDirectory:
+        where = config.get_main_option("script_location")
+        return read.get(where) or read.setdefault(where, from_config(config))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ScriptDirectory, "from_config", migrations)
+        for module in (runs_in_memory, events_in_memory):
+            patch.setattr(module, "create_engine", _engine)
+        patch.setattr(runs_in_memory.InMemoryRunStorage, "connect", _runs)
+        patch.setattr(events_in_memory.InMemoryEventLogStorage, "_connect", _events)
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +91,17 @@ def world(request: pytest.FixtureRequest) -> Iterator[SteppedJob]:
     WORLDS.clear()
 
 
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits looks again after ten milliseconds, also at lags: what is awaited is played, and there."""
+    monkeypatch.setattr(loop, "POLL_S", 0.01)
+    monkeypatch.setattr(heartbeat, "POLL_S", 0.01)
+    monkeypatch.setattr(runner, "LAG_EVERY_MS", 10)
+
+
 @pytest.fixture
-def full_host(world: SteppedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def full_host(world: SteppedJob) -> None:
     """host-1 has 0 (warm standby), 1 (a standby far behind), 2 (no store) and 3's standby."""
-    monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
     full = drained_world()
     world.hosts, world.at, world.lag_now = full.hosts, full.at, full.lag_now
     world.container_memory_mb = full.container_memory_mb

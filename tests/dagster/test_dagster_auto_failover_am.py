@@ -82,6 +82,8 @@ FAULTS = (
     Fault("dead job", lambda w: w.kill_job(), ("job-dead", "job")),
     Fault("dead job", lambda w: w.kill_job(), ("job-dead", "job"), True, AT_ONCE_MS),
 )
+KINDS = tuple({(fault.name, fault.resource_manager): fault for fault in FAULTS}.values())
+"""One of each, with a ResourceManager that tells it and without."""
 
 
 @pytest.mark.parametrize("number", range(len(FAULTS)))
@@ -133,11 +135,10 @@ def test_the_first_mode_on_an_am_only_records() -> None:
     assert watching.runs == []
 
 
-@pytest.mark.parametrize("number", range(len(FAULTS)))
-def test_no_advice_names_what_an_am_refuses(number: int) -> None:
-    """Of any fault, in any mode that doesn't ask."""
-    fault = FAULTS[number]
-    world = WatchedAm(seed=number, resource_manager=fault.resource_manager)
+@pytest.mark.parametrize("fault", KINDS, ids=lambda f: f.name)
+def test_no_advice_names_what_an_am_refuses(fault: Fault) -> None:
+    """Of any kind of fault, in any mode that doesn't ask."""
+    world = WatchedAm(resource_manager=fault.resource_manager)
     watching = Watching(world, AutoFailover(mode="advise"))
     watching.go_on(300)
     fault.inject(world)
@@ -189,7 +190,7 @@ def test_in_act_a_dead_standby_is_restarted_where_it_is() -> None:
     assert incident.sooner_s is None
 
 
-@pytest.mark.parametrize("fault", FAULTS[12:], ids=lambda f: f.name)
+@pytest.mark.parametrize("fault", KINDS[3:], ids=lambda f: f.name)
 def test_in_act_nothing_is_asked_for_what_an_am_does_itself_or_nobody_reads(fault: Fault) -> None:
     """A dead node, a dead AM, a dead job."""
     world = WatchedAm(resource_manager=fault.resource_manager)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import dagster as dg
 import pytest
 from lookout import DictKeeper, Lookout
@@ -17,7 +15,8 @@ from samza_dagster.orchestration.watch.settings import AutoFailover
 from samza_dagster.orchestration.watch.stored import InstanceEvents
 
 pytestmark = pytest.mark.dagster
-FLOOD, PAGES = 400, 1_400
+FLOOD, PAGES = 40, 140
+"""More than is looked back at, and more than a page beyond that: each a tenth of what it is."""
 UNDER = dg.AssetKey(["orders", "placement_history"])
 
 
@@ -89,12 +88,16 @@ class Sensor:
 
 
 @pytest.fixture
-def instance() -> Iterator[dg.DagsterInstance]:
-    with dg.DagsterInstance.ephemeral() as made:
-        yield made
+def instance(
+    own_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> dg.DagsterInstance:
+    """Of which a tenth is read back: it takes a millisecond to keep an event."""
+    for name in ("LOOKED_BACK", "PAGE", "MOST_READ"):
+        monkeypatch.setattr(stored, name, getattr(stored, name) // 10)
+    return own_instance
 
 
-@pytest.mark.parametrize("many", [FLOOD, pytest.param(PAGES, marks=pytest.mark.longdagster)])
+@pytest.mark.parametrize("many", [FLOOD, PAGES])
 def test_a_lost_cursor_forgets_no_block_behind_a_flood(
     instance: dg.DagsterInstance, many: int
 ) -> None:
@@ -137,9 +140,9 @@ def test_an_acknowledgement_from_before_the_block_lifts_nothing_behind_a_flood(
     """It is about what had been before."""
     sensor = Sensor(instance, KEY, cap=9)
     sensor.acknowledge(KEY)
-    sensor.flood(400)
+    sensor.flood()
     sensor.acts_on_0()
-    sensor.flood(400)
+    sensor.flood()
     assert "0" not in sensor.falls_sick_again()
 
 
@@ -147,10 +150,10 @@ def test_more_than_is_read_back_is_said(
     instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is behind it is unknown: a block stays."""
-    monkeypatch.setattr(stored, "MOST_READ", 500)
+    monkeypatch.setattr(stored, "MOST_READ", 50)
     sensor = Sensor(instance, KEY, cap=9)
     sensor.acts_on_0()
     sensor.acknowledge(KEY)
-    sensor.flood(600)
+    sensor.flood(60)
     assert "0" not in sensor.falls_sick_again()
     assert [text for text in sensor.said if "acknowledge it again" in text]

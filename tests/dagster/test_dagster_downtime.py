@@ -9,7 +9,7 @@ import pytest
 from placement_runs import Run
 
 from samza_dagster.orchestration.moves.downtime import last_downtime
-from samza_dagster.orchestration.requests.heartbeat import POLL_S
+from samza_dagster.orchestration.requests import heartbeat
 from samza_dagster.orchestration.show.tables import TO_FIRST_COMMIT
 from tests.rig.stepped_job import SteppedJob
 
@@ -92,7 +92,7 @@ def test_what_is_expected_lasts_until_the_first_commit(
         for output in [event.dagster_event.step_output_data]
     }
     seconds = told["verify_placement"]["move_stop_to_first_commit_seconds"]
-    assert seconds >= told["move"]["move_stop_and_start_seconds"] + 2 * POLL_S
+    assert seconds >= told["move"]["move_stop_and_start_seconds"] + 2 * heartbeat.POLL_S
     assert not any(key.endswith(TO_FIRST_COMMIT) for key in told["move"])
     assert f"{seconds:.1f} s from its stop to its first commit" in expected(run)
 

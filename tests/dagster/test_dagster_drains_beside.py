@@ -33,9 +33,8 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 
 
 @pytest.fixture(autouse=True)
-def _full(world: SteppedJob, monkeypatch: pytest.MonkeyPatch) -> None:
+def _full(world: SteppedJob) -> None:
     """host-1 has 0 (its warm standby is on host-2), 1, 2 and 3's standby."""
-    monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
     full = drained_world()
     world.hosts, world.at, world.lag_now = full.hosts, full.at, full.lag_now
     world.container_memory_mb = full.container_memory_mb

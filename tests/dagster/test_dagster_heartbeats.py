@@ -19,8 +19,6 @@ MOVE = {"processor": "0", "destination": "host-2"}
 @pytest.fixture(autouse=True)
 def _half_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeat, "EVERY_MS", 0)
-    for module in ("requests.heartbeat", "operations.loop"):
-        monkeypatch.setattr(f"samza_dagster.orchestration.{module}.POLL_S", 0.01)
 
 
 @pytest.mark.longdagster

@@ -50,10 +50,8 @@ REFUSED = {
 
 
 @pytest.fixture(autouse=True)
-def am(world: SteppedJob, monkeypatch: pytest.MonkeyPatch) -> SteppedJob:
+def am(world: SteppedJob) -> SteppedJob:
     """The demo job under an AM. The hosts that our coordinator would know count for nothing."""
-    monkeypatch.setattr("samza_dagster.orchestration.operations.loop.POLL_S", 0.01)
-    monkeypatch.setattr("samza_dagster.orchestration.requests.heartbeat.POLL_S", 0.01)
     world.coordinator = "samza"
     world.lag_now = {pid: [0] for pid in world.at}
     return world

@@ -36,7 +36,7 @@ def instance(own_instance: dg.DagsterInstance) -> dg.DagsterInstance:
 
 @pytest.fixture(autouse=True)
 def _heard_at_once(full_host: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "READ_S", 0.0)
+    monkeypatch.setattr(control, "READ_MS", 0)
 
 
 def launch(

@@ -172,7 +172,7 @@ class WatchedAm(PlayedJob):
             return None
         at_ms = process.reported_ms
         applied = _records(min(at_ms, process.thread_ms or at_ms)) - 1
-        return report(processor, process.name, process.host, at_ms, [applied], at_ms)
+        return report(processor, process.name, process.host, at_ms, (applied,), at_ms)
 
     def commits(self) -> Iterable[TopicRecord]:
         actives = [p for p in self.processes if not is_standby(p)]

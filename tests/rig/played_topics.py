@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import urllib.request
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from email.message import Message
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from tests.rig.played_job import PlayedJob
 
 
+# Each is read again and again while it is the newest.
+@functools.lru_cache(maxsize=10_000)
 def commit(processor: str, offset: int, position: int, at_ms: int) -> TopicRecord:
     """What an active writes of its input, at a position of the checkpoint topic."""
     key = json.dumps({"taskName": task_of(processor), "type": "checkpoint-v2"}).encode()
@@ -39,12 +42,13 @@ def commit(processor: str, offset: int, position: int, at_ms: int) -> TopicRecor
     return TopicRecord(key, value, at_ms, position)
 
 
+@functools.lru_cache(maxsize=10_000)
 def report(
     processor: str,
     incarnation: str,
     host: str,
     at_ms: int,
-    applied: Sequence[int | None],
+    applied: tuple[int | None, ...],
     came_ms: int,
 ) -> TopicRecord:
     """What a container reports of its task: the last offset applied of each store's changelog, None: of none yet."""
@@ -111,9 +115,9 @@ class Topics:
             if left is None:
                 continue
             of_group = ends[group_of(pid)]
-            applied = [
+            applied = tuple(
                 None if n is None else end - 1 - n for end, n in zip(of_group, left, strict=False)
-            ]
+            )
             at_ms, came_ms = job.reported_at(pid), job.came_at(pid)
             yield report(pid, job.incarnation(pid), job.at[pid], at_ms, applied, came_ms)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from samza_dagster.errors import InvalidInput, Refused
 from samza_dagster.orchestration.chain import ROOT as CHAIN
 from samza_dagster.orchestration.deploy.submission import SUBMITTED
 from samza_dagster.orchestration.tags import ACTION, JOB, is_dry
+from samza_dagster.orchestration.ticks import elapsed_ms
 from samza_dagster.orchestration.waits.waiting import CONTINUES
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ ENDED = (
     dg.DagsterRunStatus.CANCELED,
 )
 MOST = 50
-READ_S = 1.0
+READ_MS = 1_000
 
 
 class BounceAction(Enum):
@@ -224,16 +225,18 @@ def order(instance: dg.DagsterInstance, run_id: str) -> str:
 class RunControl:
     """What a run is told, read once a second, and the progress that its tag tells."""
 
-    def __init__(self, context: dg.OpExecutionContext) -> None:
+    def __init__(
+        self, context: dg.OpExecutionContext, now_ms: Callable[[], int] = elapsed_ms
+    ) -> None:
         self._instance, self._run_id = context.instance, context.run.run_id
-        self._read_at = float("-inf")
+        self._now_ms, self._read_at_ms = now_ms, float("-inf")
         self._order = self._shown = ""
 
     def order(self) -> str:
         """Run tag `samza/bounce-control`, see `order`."""
-        now = time.monotonic()
-        if now - self._read_at >= READ_S:
-            self._read_at = now
+        now_ms = self._now_ms()
+        if now_ms - self._read_at_ms >= READ_MS:
+            self._read_at_ms = now_ms
             self._order = order(self._instance, self._run_id)
         return self._order
 
