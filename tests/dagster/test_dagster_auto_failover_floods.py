@@ -17,6 +17,7 @@ from samza_dagster.orchestration.watch.stored import InstanceEvents
 pytestmark = pytest.mark.dagster
 FLOOD, PAGES = 40, 140
 """More than is looked back at, and more than a page beyond that: each a tenth of what it is."""
+REAL_PAGES = 10 * PAGES
 UNDER = dg.AssetKey(["orders", "placement_history"])
 
 
@@ -89,15 +90,21 @@ class Sensor:
 
 @pytest.fixture
 def instance(
-    own_instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
+    own_instance: dg.DagsterInstance,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> dg.DagsterInstance:
-    """Of which a tenth is read back: it takes a millisecond to keep an event."""
+    """Of which a tenth is read back, but in the long suite: it takes a millisecond to keep an event."""
+    if request.node.get_closest_marker("longdagster"):
+        return own_instance
     for name in ("LOOKED_BACK", "PAGE", "MOST_READ"):
         monkeypatch.setattr(stored, name, getattr(stored, name) // 10)
     return own_instance
 
 
-@pytest.mark.parametrize("many", [FLOOD, PAGES])
+@pytest.mark.parametrize(
+    "many", [FLOOD, PAGES, pytest.param(REAL_PAGES, marks=pytest.mark.longdagster)]
+)
 def test_a_lost_cursor_forgets_no_block_behind_a_flood(
     instance: dg.DagsterInstance, many: int
 ) -> None:

@@ -10,6 +10,14 @@ from __future__ import annotations
 Place = tuple[str, str, str]
 
 EQUIVALENT: dict[Place, str] = {
+    ("ends.py", "elif group.failover is not None and failover.waits_for(", "operand 1 dropped"): (
+        "`waits_for` is False without a failover; the operand is there for the type"
+    ),
+    (
+        "failover.py",
+        "return gives_way and active is not None and active.incarnation is None",
+        "operand 2 dropped",
+    ): "a failover's active is a member of its group; the operand is there for the type",
     (
         "timeouts.py",
         "if processor.request is not None and processor.request.allocated_host is None:",
@@ -39,6 +47,14 @@ EQUIVALENT: dict[Place, str] = {
         "if action.stage is Stage.HELD and action.reservation and action.reservation.confirmed:",
         "operand 2 dropped",
     ): "what is held has a reservation; the operand is there for the type",
+    ("explain.py", "return texts.UNKNOWN_PROCESSOR", "returns None"): (
+        "its one caller finds groups by whom they want; where it finds none it refuses anyway"
+    ),
+    (
+        "orphans.py",
+        "back = known is not None and known.alive and known.registered",
+        "operand 2 dropped",
+    ): "a host that is lost isn't registered from the same step on; who registers lives",
     (
         "state.py",
         "index: Index = field(default=EMPTY, compare=False, repr=False)",
@@ -64,6 +80,15 @@ EQUIVALENT: dict[Place, str] = {
     ("ends.py", "pause_ms = failover.ACTIVE_FIRST_MS if gave_way else 0", "0 → -1"): (
         "`by_itself` takes the longer of it and the pause for tries, which is 0 at least"
     ),
+    ("requests.py", "if group is None or refusal is not None:", "operand 1 dropped"): (
+        "`refusal_of_ask` refuses where there is no group; the operand is there for the type"
+    ),
+    **{
+        ("requests.py", "if group is None or refusal is None or refusal ==", change): (
+            "where there is no group the refusal is that of an unknown processor"
+        )
+        for change in ("operand 1 dropped", "operand 2 dropped")
+    },
     (
         "rules.py",
         'host = request.allocated_host or request.host or ""',
@@ -77,6 +102,13 @@ EQUIVALENT: dict[Place, str] = {
     ("index.py", "if other.entry < one.entry:", "Lt → LtE"): (
         "entries that are equal are the same entry, whichever of them is on top"
     ),
+    **{
+        ("failover.py", "draft.put_processor(group_id, active.evolve(request=None))", change): (
+            "the next fallback always puts another request in its place, and its own never counts"
+            " against it"
+        )
+        for change in ("evolves without request", "statement removed")
+    },
     ("index_draft.py", "GROUP, HOST = 0, 1", "0 → -1"): (
         "two numbers that tell kinds apart; at the same time the group is still first"
     ),
