@@ -72,7 +72,7 @@ bench: bench-response bench-reducer ## the next two
 bench-response: $(STAMP) java ## request to first response, against Samza's recorded figures
 	@$(BIN)/python -m benchmarks.response_latency --json $(or $(RESULT),$(RESULTS)/response_latency.json)
 
-bench-reducer: $(STAMP) ## cost of a step of the heart
+bench-reducer: $(STAMP) ## cost of a step of the reducer
 	@$(BIN)/python -m benchmarks.reducer_speed --json $(or $(RESULT),$(RESULTS)/reducer_speed.json)
 
 bench-assignment: $(STAMP) java ## grouping of tasks beside Samza's GroupByContainerIds and Kafka Streams' assignors (10 minutes)
@@ -179,7 +179,7 @@ small-world: $(STAMP) ## a million STATES of two actives, two standbys and three
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/small_world.json))
 	@$(BIN)/samza-dagster simulate --small-world --states $(STATES) --trouble "all of it" --report $(or $(RESULT),$(RESULTS)/small_world.json)
 
-operators: $(STAMP) ## every operator of the heart, a little wrong, against the simulator alone: a SAMPLE, by SEED (an hour)
+operators: $(STAMP) ## every operator of the reducer, a little wrong, against the simulator and unit tests: a SAMPLE, by SEED (an hour)
 	@$(BIN)/python -m tests.mutants --operators --sample $(SAMPLE) --seed $(SEED) --at-least $(AT_LEAST) --json $(or $(RESULT),$(RESULTS)/operators.json)
 
 release-check: $(STAMP) java ## all of these at the size of a night, each though one before it failed; one table at the end, JSON=file too (two hours, nothing beside it)
