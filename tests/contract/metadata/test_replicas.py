@@ -11,6 +11,7 @@ import pytest
 from samza_dagster.metadata import KafkaCluster, ensure_topic
 from samza_dagster.metadata.topics import topic_config
 from samza_dagster.sandbox.brokers import Brokers
+from tests.rig.waiting import until
 
 pytestmark = pytest.mark.contract
 
@@ -22,9 +23,14 @@ def cluster(shared_brokers: Brokers) -> KafkaCluster:
 
 
 def replicas(cluster: KafkaCluster, topic: str) -> list[int]:
-    """The brokers of its first partition."""
-    with cluster.admin() as admin:
-        return admin.list_topics(topic, timeout=10).topics[topic].partitions[0].replicas
+    """The brokers of its first partition, once the broker that is asked knows of it."""
+
+    def known() -> list[int]:
+        with cluster.admin() as admin:
+            first = admin.list_topics(topic, timeout=10).topics[topic].partitions.get(0)
+        return [] if first is None else first.replicas
+
+    return until(f"{topic} has a partition", known)
 
 
 def test_a_topic_is_kept_by_three_brokers_and_a_write_waits_for_two(cluster: KafkaCluster) -> None:
