@@ -31,7 +31,7 @@ class Notice(StrEnum):
 
 
 @dataclass(slots=True)
-class KnownHost:
+class HostSession:
     """What a coordinator knows of a host. Times are its own clock.
 
     `agent` is the directory and the boot of the agent that registered last.
@@ -80,7 +80,7 @@ class Coordinator:
     heeds_domains: bool = True
     standing: ProcessState = ProcessState.LEADING
     last_commit_ms: int = 0
-    known_hosts: dict[str, KnownHost] = field(default_factory=dict[str, KnownHost])
+    known_hosts: dict[str, HostSession] = field(default_factory=dict[str, HostSession])
     requests: Requests = field(default_factory=Requests)
     notices: list[tuple[Notice, str]] = field(default_factory=list[tuple[Notice, str]])
     unread: list[str] = field(default_factory=list[str])

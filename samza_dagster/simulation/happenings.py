@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from samza_dagster.placement import commands as cmd
 from samza_dagster.placement import events as ev
-from samza_dagster.simulation.coordinators import KnownHost, Notice, ProcessState
+from samza_dagster.simulation.coordinators import HostSession, Notice, ProcessState
 from samza_dagster.simulation.effects import carry_out
 from samza_dagster.simulation.effects import place as place_all
 from samza_dagster.simulation.host_messages import Report, Reserve, Saying
@@ -102,7 +102,7 @@ def _register(world: WorldState, host: VirtualHost) -> bool:
     if not world.led():
         return False
     stir(world, host)
-    now, known = world.now_ms, leader.known_hosts.setdefault(name, KnownHost())
+    now, known = world.now_ms, leader.known_hosts.setdefault(name, HostSession())
     if host.epoch != leader.epoch:
         host.reports.clear()
         host.late.clear()

@@ -142,7 +142,7 @@ def _judge_way_back(taken: Taken, ask: PlacementAsk, response: cmd.WriteResponse
     if (
         old is None
         or action is None
-        or "attempting to start on source host" not in (response.message)
+        or "attempting to start on source host" not in response.message
     ):
         return
     source = action.source_host if taken.after.limits.host_affinity else None
