@@ -99,8 +99,15 @@ LEVELS = (
     Level("spark", 75, (_pytest("spark"),), (sys.executable, "-m", "tests.rig.spark_caches")),
     Level(
         "integration",
-        240,
-        (_pytest("integration and not realfault and not absence", "integration"),),
+        200,
+        (
+            _pytest(
+                "integration and not realfault and not absence",
+                "integration",
+                workers=2,
+                share="loadscope",
+            ),
+        ),
     ),
     Level("e2e", 240, (_pytest("e2e"),)),
     Level(
@@ -109,11 +116,17 @@ LEVELS = (
         (_pytest("yarn and not longyarn", "integration/yarn"),),
         (sys.executable, "-m", "samza_dagster.sandbox.artifacts", "yarn", "samza-yarn"),
     ),
-    Level("contract", 240, (_pytest("contract and not longcontract", "contract", workers=5),)),
     Level(
-        "kill points",
-        240,
-        (_pytest("killpoints and not longcontract", "contract", workers=5, share="worksteal"),),
+        "contract",
+        360,
+        (
+            _pytest(
+                "(contract or killpoints) and not longcontract",
+                "contract",
+                workers=6,
+                share="loadscope",
+            ),
+        ),
     ),
 )
 

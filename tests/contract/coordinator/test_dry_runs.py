@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import dagster as dg
@@ -19,6 +19,7 @@ from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.waits.waiting import WAITING, WAITS_FOR, YES
 from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
+from samza_dagster.sandbox.broker import Broker
 from tests.rig.job import Job
 from tests.rig.pace import PACE
 
@@ -100,6 +101,13 @@ def leave_paused(instance: dg.DagsterInstance, made: dg.JobDefinition) -> None:
     """A bounce that is paused: its run has ended well."""
     tags = {**made.tags, BOUNCE: PAUSED}
     instance.create_run_for_job(made, tags=tags, status=dg.DagsterRunStatus.SUCCESS)
+
+
+@pytest.fixture(scope="module")
+def bootstrap_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A broker on which nobody else writes meanwhile."""
+    with Broker(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker.bootstrap_servers
 
 
 @pytest.fixture(scope="module")
