@@ -17,6 +17,7 @@ from tests.conftest import RUNNING
 from tests.rig.fence_broker import three_brokers
 
 _KILL_POINTS = "test_killed_at_points.py"
+_LONG = (_KILL_POINTS, "test_lost_clients.py", "test_lost_followers.py")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -47,7 +48,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Shares
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What takes longest begins first, so that no core waits for it at the end."""
-    items.sort(key=lambda item: item.path.name != _KILL_POINTS)
+    items.sort(key=lambda item: item.path.name not in _LONG)
 
 
 @pytest.fixture(scope="session")
