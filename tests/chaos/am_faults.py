@@ -84,8 +84,8 @@ def next_move(at: Mapping[str, str], group: str) -> tuple[str, str] | None:
     left = [p for p in pair if at[p] != RING[p]]
     if not left:
         return None
-    for processor, twin in (pair, pair[::-1]):
-        if processor in left and at[twin] != RING[processor]:
+    for processor, other in (pair, pair[::-1]):
+        if processor in left and at[other] != RING[processor]:
             return processor, RING[processor]
     return left[0], next(host for host in HOSTS if host not in (at[pair[0]], at[pair[1]]))
 
