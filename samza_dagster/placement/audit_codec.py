@@ -7,20 +7,12 @@ refused by name. Nothing is judged here; `verification` judges.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import Any, cast, get_type_hints
 
 from samza_dagster.errors import MalformedRecord
-from samza_dagster.placement.certificates import AuditRecord, Predecessor
+from samza_dagster.placement.certificates import LEFT_OUT, AuditRecord, Predecessor, content_of
 
 VERSION = 1
-_LEFT_OUT: dict[str, Any] = {
-    "left_behind": (),
-    "previous_at_ms": None,
-    "grouping": "",
-    "spun_up_by": "",
-}
-"""Fields that say nothing by these values: JSON and digest are without them then."""
 _KINDS: dict[str, Any] = get_type_hints(AuditRecord)
 _PREDECESSOR_KINDS: dict[str, Any] = get_type_hints(Predecessor)
 _PAIRS = {"others": "[processor, host]", "left_behind": "[processor, execution id]"}
@@ -29,9 +21,7 @@ _A_FORM_OF = {str: "no text", int: "no whole number", int | None: "no whole numb
 
 def audit_to_json(record: AuditRecord) -> dict[str, Any]:
     """The record as a JSON object with `"version": 1`; what a digest leaves out is left out."""
-    fields = asdict(record).items()
-    told = {name: value for name, value in fields if value != _LEFT_OUT.get(name, ...)}
-    return {"version": VERSION, **told}
+    return {"version": VERSION, **content_of(record)}
 
 
 def audit_from_json(value: object, where: str) -> AuditRecord:
@@ -46,7 +36,7 @@ def audit_from_json(value: object, where: str) -> AuditRecord:
     version = given.pop("version", None)
     if type(version) is not int or version != VERSION:
         raise _malformed(where, "version", f"{version!r:.40} instead of {VERSION}")
-    given = _LEFT_OUT | given
+    given = {**LEFT_OUT, **given}
     _require_names(given, _KINDS, where, "")
     for name, field in given.items():
         if name == "predecessor":

@@ -7,12 +7,16 @@ known; `verify` checks a whole history without the cluster.
 from __future__ import annotations
 
 import hashlib
-from json.encoder import encode_basestring_ascii as _text
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from json import JSONEncoder
+from typing import Any
 
 from samza_dagster.placement.record import Evolving, record
 
 RULES_VERSION = 1
 FIRST_HASH = ""
+_CANONICAL = JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @record
@@ -72,52 +76,40 @@ class AuditRecord(Evolving):
     spun_up_by: str = ""
 
 
+LEFT_OUT: Mapping[str, Any] = {
+    "left_behind": (),
+    "previous_at_ms": None,
+    "grouping": "",
+    "spun_up_by": "",
+}
+"""Fields that say nothing by these values: JSON and digest are without them then."""
+_FIELDS, _OF_PREDECESSOR = (
+    tuple(known.name for known in fields(kind)) for kind in (AuditRecord, Predecessor)
+)
+
+
+def content_of(record: AuditRecord) -> dict[str, Any]:
+    """Its fields by name, as JSON takes them, without those that are left out."""
+    content = _fields_of(record, _FIELDS)
+    for name, nothing in LEFT_OUT.items():
+        if content[name] == nothing:
+            del content[name]
+    if record.predecessor is not None:
+        content["predecessor"] = _fields_of(record.predecessor, _OF_PREDECESSOR)
+    return content
+
+
+def _fields_of(value: AuditRecord | Predecessor, names: Iterable[str]) -> dict[str, Any]:
+    """As `asdict` gives them, at a fifth of its cost."""
+    return {name: getattr(value, name) for name in names}
+
+
 def digest_of(record: AuditRecord) -> str:
     """SHA-256 of the record in canonical JSON, `digest` itself left out.
 
-    Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII;
-    `left_behind`, `previous_at_ms`, `grouping` and `spun_up_by` only if they say anything.
+    Canonical: all fields by their names, sorted, tuples as arrays, no spaces, ASCII; those of
+    `LEFT_OUT` only if they say anything.
     """
-    return hashlib.sha256(_canonical(record).encode()).hexdigest()
-
-
-def _canonical(record: AuditRecord) -> str:
-    """As `json` writes it, spelled out: every start and end is hashed within a step.
-
-    2.9 µs against 9 µs of the encoder, 2 µs of a mean step.
-    """
-    predecessor = "null"
-    before = record.predecessor
-    if before is not None:
-        predecessor = (
-            f'{{"at_ms":{before.at_ms},"epoch":{before.epoch},"evidence":{_text(before.evidence)},'
-            f'"execution_id":{_text(before.execution_id)},"host":{_text(before.host)},'
-            f'"how":{_text(before.how)}}}'
-        )
-    left = f'"left_behind":[{_pairs(record.left_behind)}],' if record.left_behind else ""
-    grouping = f'"grouping":{_text(record.grouping)},' if record.grouping else ""
-    spun_up = f'"spun_up_by":{_text(record.spun_up_by)},' if record.spun_up_by else ""
-    previous = ""
-    if record.previous_at_ms is not None:
-        previous = f'"previous_at_ms":{record.previous_at_ms},'
-    return (
-        f'{{"at_ms":{record.at_ms},"deployment_id":{_text(record.deployment_id)},'
-        f'"epoch":{record.epoch},"evidence":{_text(record.evidence)},'
-        f'"execution_id":{_text(record.execution_id)},"fencing":{_text(record.fencing)},'
-        f'"group_id":{_text(record.group_id)},{grouping}"host":{_text(record.host)},'
-        f'"how":{_text(record.how)},"kind":{_text(record.kind)},'
-        f'"lag_records":{_number(record.lag_records)},{left}"number":{record.number},'
-        f'"others":[{_pairs(record.others)}],"predecessor":{predecessor},'
-        f'{previous}"previous_hash":{_text(record.previous_hash)},'
-        f'"processor_id":{_text(record.processor_id)},'
-        f'"ready_in_ms":{_number(record.ready_in_ms)},"role":{_text(record.role)},'
-        f'"rules_version":{record.rules_version},{spun_up}"why":{_text(record.why)}}}'
-    )
-
-
-def _pairs(pairs: tuple[tuple[str, str], ...]) -> str:
-    return ",".join([f"[{_text(one)},{_text(other)}]" for one, other in pairs])
-
-
-def _number(value: int | None) -> str:
-    return "null" if value is None else str(value)
+    content = content_of(record)
+    del content["digest"]
+    return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
