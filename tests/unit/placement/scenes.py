@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from samza_dagster.coordinator.durable import changed, host_record
 from samza_dagster.model.own_requests import RequestKind
@@ -55,6 +55,7 @@ class Scene(World):
     groups: Mapping[str, tuple[str, ...]] = GROUPS
     places: Mapping[str, str] = PLACES
     since_ms = 0
+    due_ms: int | None = None
     first: Mapping[str, Incarnation] = {}
     """Each processor's incarnation as the scene began."""
 
@@ -130,11 +131,6 @@ class Scene(World):
         self.do(Move("join", (host,)))
         self.register(host)
 
-    def reboot(self, host: str) -> None:
-        """The host comes up again without processes, journal or ledger, and registers."""
-        assert self.do(Move("reimage", (host,)))
-        self.register(host)
-
     def restart_coordinator(self) -> None:
         """Another coordinator takes over from one that is gone; hosts have yet to register."""
         assert self.do(Move("kill-leader"))
@@ -160,6 +156,17 @@ class Scene(World):
         """Something becomes of a host's machine or of its agent's directory; the agent registers."""
         assert self.do(Move(how, (host,)))
         self.register(host)
+
+    def until(self, condition: Callable[[], bool], limit: int = 1_000) -> None:
+        """As in any world, and no later than `due_ms`."""
+
+        def in_time() -> bool:
+            if self.due_ms is None or self.now_ms <= self.due_ms:
+                return condition()
+            phases = ", ".join(f"{pid} is {phase}" for pid, phase in self.phases().items())
+            raise AssertionError(f"it is too late: {phases}")
+
+        super().until(in_time, limit)
 
     def until_phase(self, processor_id: str, phase: Phase) -> None:
         self.until(lambda: self.phases().get(processor_id) is phase)
@@ -262,7 +269,6 @@ def fresh(
 ) -> Scene:
     """Hosts that have registered, and nothing deployed."""
     world = Scene.of(hosts, slots=slots, job=job, domains=racks, judge=InvariantJudge())
-    assert isinstance(world, Scene)
     world.steps_told = []
     world.heard = lambda _, taken: world.steps_told.append(taken.commands)
     for host in hosts:
@@ -328,8 +334,7 @@ def groups_of(processor_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
 def job(described: str) -> Scene:
     """The world of a scene's head: one of `JOBS`, then hosts, slots, racks, or limits by name."""
     name, *options = described.split("; ")
-    hosts, slots, limits = 4, 4, dict[str, object]()
-    racks: dict[str, str] = {}
+    hosts, slots, limits, racks = 4, 4, dict[str, object](), dict[str, str]()
     for option in options:
         match option.split(" "):
             case [number, "hosts" | "host"]:

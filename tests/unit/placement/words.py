@@ -1,6 +1,7 @@
 """The words that scenes are told in: what happens here, what is seen in `sights`.
 
-A scene is a list of steps, and each is read by one of the patterns, whole.
+A scene is a list of steps, and each is read by one of the patterns, whole. `until … within 5 s`
+gives a deadline: so much of the scene's time from where that step begins.
 """
 
 from __future__ import annotations
@@ -124,6 +125,18 @@ def stagger(world: Scene) -> None:
     same(set(world.phases().values()), {Phase.RUNNING})
 
 
+def in_time(world: Scene, until: str, s: str) -> None:
+    """What is waited for is so once these seconds have passed, or sooner."""
+    began_ms = world.now_ms
+    world.due_ms = began_ms + int(s) * 1_000
+    try:
+        step(world, until)
+    except AssertionError as error:
+        raise AssertionError(f"after {(world.now_ms - began_ms) / 1_000:g} s {error}") from error
+    finally:
+        world.due_ms = None
+
+
 TROUBLES = {
     "starts nothing": Trouble.NO_START,
     "stops nothing": Trouble.STUBBORN,
@@ -210,6 +223,7 @@ ACTS: dict[str, Callable[..., object]] = {
     r"from now on": Scene.from_now_on,
     r"all is well again": lambda w: w.settle(),
     r"in the end": ended,
+    r"(until .+) within (\d+) s": in_time,
     rf"until ({'|'.join(Stage)})": lambda w, stage: w.until_stage(Stage(stage)),
     r"until it has ended(?: in (\d+))?": lambda w, group: w.until_stage(None, group or "0"),
     rf"until (\S+) is ({'|'.join(Phase)})": lambda w, who, phase: w.until_phase(who, Phase(phase)),
@@ -242,16 +256,20 @@ ACTS: dict[str, Callable[..., object]] = {
 }
 
 
+def step(world: Scene, told: str) -> None:
+    """What the step tells happens, or is seen."""
+    for form, act in (ACTS | SIGHTS).items():
+        if words := re.fullmatch(form, told):
+            act(world, *words.groups())
+            return
+    raise LookupError(f"no step reads {told!r}")
+
+
 def take(world: Scene, steps: str) -> Scene:
     """The world after these steps; raises `AssertionError` where it isn't as a step sees it."""
-    for step in steps.split("; "):
-        for form, act in (ACTS | SIGHTS).items():
-            if words := re.fullmatch(form, step):
-                try:
-                    act(world, *words.groups())
-                except AssertionError as error:
-                    raise AssertionError(f"{step}: {error}") from error
-                break
-        else:
-            raise LookupError(f"no step reads {step!r}")
+    for told in steps.split("; "):
+        try:
+            step(world, told)
+        except AssertionError as error:
+            raise AssertionError(f"{told}: {error}") from error
     return world
