@@ -145,7 +145,7 @@ def _carry_out_units(
     runner = Runner(
         context,
         client,
-        f"{plan.what}/{plan.subject}",
+        plan.prefix,
         plan.limits,
         apart=plan.apart,
         control=control.RunControl(context),

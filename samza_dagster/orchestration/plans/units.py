@@ -164,3 +164,8 @@ class UnitsPlan:
     refused: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
     refused_groups: tuple[str, ...] = ()
+
+    @property
+    def prefix(self) -> str:
+        """Begins the names of its steps, of which the uuids of their requests are made."""
+        return f"{self.what}/{self.subject}"
