@@ -80,7 +80,11 @@ def job_tags(job: str, action: str) -> dict[str, str]:
 
 
 def group_tag(job: str, processor_id: str) -> str:
-    """Value of `samza/container-group`: that of `samza/job`, then `/<group>`."""
+    """Value of `samza/container-group`: that of `samza/job`, then `/<group>`.
+
+    By the rule of names: where a run is submitted no job is at hand, and one value has to come of
+    every road.
+    """
     return f"{job}/{group_of(processor_id)}"
 
 

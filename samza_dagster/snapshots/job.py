@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from samza_dagster.model.changelogs import StoreChangelog, store_changelogs
+from samza_dagster.model.job_model import actives
 from samza_dagster.model.metrics_snapshots import metrics_topics
-from samza_dagster.model.naming import active_task_of, is_standby
+from samza_dagster.model.naming import active_task_of, group_of
 from samza_dagster.snapshots import facts
 
 ACTIVE, STANDBY = "Active", "Standby"
@@ -77,6 +78,7 @@ class Job:
     starts: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
     _coordinated: str | None = None
     _placed_ms: dict[str, int] = field(default_factory=dict[str, int])
+    _groups: dict[str, str] = field(default_factory=dict[str, str])
     _containers: dict[str, str] = field(default_factory=dict[str, str])
     _modes: dict[str, str] = field(default_factory=dict[str, str])
     _partitions: dict[str, int] = field(default_factory=dict[str, int])
@@ -116,6 +118,7 @@ class Job:
             for processor, place in orjson.loads(text).items():
                 self.places[processor] = Place(*place)
                 self._placed_ms[processor] = row["came_ms"]
+                self._groups[processor] = name
         elif kind == facts.CHECKPOINT:
             order = (row["came_ms"], row["offset"])
             said = Said(_SOURCES[row["source"]], order, row["came_ms"], orjson.loads(text))
@@ -128,6 +131,7 @@ class Job:
         if self._coordinated != self.deployment_id:
             self.places.clear()
             self.agents.clear()
+            self._groups.clear()
         for processor, place in self.places.items():
             self.hosts.pop(processor, None)
             if place.host is not None:
@@ -186,11 +190,27 @@ class Job:
         return {*self.agents, *(host for host, _ in self.hosts.values())}
 
     def mode_of(self, processor: str) -> str:
-        """Of its tasks; without tasks its id tells it."""
+        """Of its tasks; of one without tasks its group tells it."""
         modes = {task.mode for task in self.tasks if task.processor == processor}
         if modes:
             return STANDBY if modes == {STANDBY} else ACTIVE
-        return STANDBY if is_standby(processor) else ACTIVE
+        return STANDBY if self.active_of(processor) != processor else ACTIVE
+
+    def active_of(self, processor: str) -> str:
+        """The active whose state it has, which is itself for an active.
+
+        As our coordinator has its groups, else as tasks replicate one another; of a processor of
+        neither its id tells it.
+        """
+        return self._actives.get(processor) or group_of(processor)
+
+    @cached_property
+    def _actives(self) -> Mapping[str, str]:
+        names: dict[str, list[str]] = {}
+        for task in self.tasks:
+            names.setdefault(task.processor, []).append(task.name)
+        runs_active = {task.processor for task in self.tasks if task.mode != STANDBY}
+        return {**actives(names, names.keys() - runs_active), **self._groups}
 
 
 Kept = tuple[int, int, int, str, Mapping[str, int | None]]

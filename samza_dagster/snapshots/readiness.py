@@ -24,7 +24,7 @@ from samza_dagster.lag import (
     standby_readiness,
 )
 from samza_dagster.metadata.job_topics import OffsetRange
-from samza_dagster.model.naming import active_task_of, group_of
+from samza_dagster.model.naming import active_task_of
 from samza_dagster.snapshots.job import ACTIVE, STANDBY, Job
 from samza_dagster.snapshots.lag import Replica, Row
 
@@ -76,7 +76,12 @@ def with_readiness(
     for one, row in standbys:
         rows_of.setdefault(one.task.processor, []).append(row)
     for standby in judged:
-        yield "standby_readiness", _readiness_row(standby, rows_of.get(standby.standby, []))
+        yield (
+            "standby_readiness",
+            _readiness_row(
+                standby, job.active_of(standby.standby), rows_of.get(standby.standby, [])
+            ),
+        )
     came = [row["came_at"] for _, row in standbys if row["came_at"] is not None]
     for key, value in published(judged, max(came)) if came else ():
         yield PUBLISHED, {"processor_id": key.decode(), "why": value.decode()}
@@ -131,11 +136,11 @@ def _reports(one: Replica, row: Row, first_since: FirstSince) -> Iterator[Replic
         yield ReplicaReport(at_ms, said.process or said.host or "", applied, one.span.start, end)
 
 
-def _readiness_row(standby: StandbyReadiness, rows: Sequence[Row]) -> Row:
+def _readiness_row(standby: StandbyReadiness, active: str, rows: Sequence[Row]) -> Row:
     came = [row["came_at"] for row in rows if row["came_at"] is not None]
     return {
         "processor_id": standby.standby,
-        "active_id": group_of(standby.standby),
+        "active_id": active,
         "host": standby.host,
         "replicas": len(rows),
         "status": standby.status.value,

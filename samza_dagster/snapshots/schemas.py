@@ -50,7 +50,7 @@ CONTAINER_LOCALITY = (
     *_SNAPSHOT,
     Column("processor_id", "string", "processor (container) id"),
     Column("host", "string", "host that it last reported; null: never, or deleted since"),
-    Column("mode", "string", "Active or Standby, of its tasks; without tasks, of its id"),
+    Column("mode", "string", "Active or Standby, of its tasks; without tasks, of its group"),
     Column("tasks", "int", "tasks assigned to it; 0: a leftover of an earlier job model"),
     _REPORTED,
     Column(

@@ -313,7 +313,7 @@ def test_a_reset_cursor_loses_none_in_a_topic_of_which_none_is_recorded(stream: 
 
 def test_the_history_of_another_job_is_no_reason_to_begin_before_now(stream: Stream) -> None:
     """One asset may have had the events of a job of another name."""
-    other = history_event("other/1", 0, response(1, StatusCode.SUCCEEDED))
+    other = history_event("other/1", 0, response(1, StatusCode.SUCCEEDED), group_of=str)
     stream.instance.report_runless_asset_event(other)
     stream.respond(2)
     assert stream.tick() == []
@@ -324,7 +324,7 @@ def test_the_history_of_another_job_is_no_reason_to_begin_before_now(stream: Str
 def test_what_never_ends_is_to_be_cancelled_only_where_that_is_possible(*, ours: bool) -> None:
     """Samza's wire has no cancel: the advice was refused there."""
     asked = OpenRequest(str(UUID(int=5)), "run-1", "0", "host-2", "reserving", "place", 0, None)
-    told = no_end_event("demo/1", asked, 10, ours=ours).metadata["what_to_do"].value
+    told = no_end_event("demo/1", asked, 10, ours=ours, group_of=str).metadata["what_to_do"].value
     assert ("samza-dagster cancel" in str(told)) is ours
 
 

@@ -93,7 +93,9 @@ def test_the_groups_that_failed_are_noted_as_far_as_a_tag_takes_them(
     names = [f"{number}_{'n' * 100}" for number in range(200)]
     failed = [Progress(Unit(name, "", "", (), name), State.FAILED) for name in names]
     context = cast("dg.OpExecutionContext", SimpleNamespace(instance=instance, run=run))
-    note_failed_groups(context, cast("UnitsPlan", SimpleNamespace(refused=())), failed)
+    note_failed_groups(
+        context, cast("UnitsPlan", SimpleNamespace(refused=(), refused_groups=())), failed
+    )
     known = instance.get_run_by_id(run.run_id)
     assert known is not None
     noted = known.tags[FAILED_GROUPS]

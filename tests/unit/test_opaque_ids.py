@@ -5,6 +5,7 @@ The two actives have their first eight digits in common, and the standby of the 
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -16,10 +17,14 @@ from samza_dagster.client.legal_hosts import Placing
 from samza_dagster.client.verdicts import peers_of
 from samza_dagster.coordinator.extra_standbys import with_extras
 from samza_dagster.coordinator.launch import Launcher, LaunchTemplate
+from samza_dagster.lag import Bounds
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel, naming
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.state import Role
 from samza_dagster.placement.verification import verify
+from samza_dagster.snapshots import facts
+from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.readiness import with_readiness
 from tests.unit.placement.scenes import Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
@@ -64,6 +69,25 @@ def view() -> views.JobView:
         responses={},
         now_ms=1,
     )
+
+
+def snapshot(*more: dict[str, object]) -> Job:
+    """As the facts of the coordinator stream tell it, and `more` of them."""
+    rows = [
+        each
+        for pid, it in job_model().containers.items()
+        for name, task in it.tasks.items()
+        for each in (
+            fact(facts.CONTAINER, name, pid),
+            fact(facts.MODE, name, task.task_mode.value),
+        )
+    ]
+    return Job.of("uuids", "1", [*rows, *more])
+
+
+def fact(kind: str, name: str, text: str) -> dict[str, object]:
+    """A row of table `facts`."""
+    return {"kind": kind, "name": name, "text": text, "came_ms": 1, "offset": 1, "at_ms": 1}
 
 
 def scene() -> Scene:
@@ -113,6 +137,34 @@ def test_a_view_of_our_coordinator_has_the_groups_that_it_has() -> None:
     state = scene().state
     job = replace(view(), processors={}, state=state)
     assert [job.group_of(pid) for pid in (ONE, STANDBY, TWO)] == [ONE, ONE, TWO]
+
+
+def test_a_snapshot_shows_modes_and_groups() -> None:
+    """By the tasks; the readiness of a standby names the active that it stands by."""
+    job = snapshot()
+    assert {p: job.active_of(p) for p in (*HOSTS, SPUN_UP, "0-0")} == {
+        ONE: ONE,
+        STANDBY: ONE,
+        TWO: TWO,
+        SPUN_UP: ONE,
+        "0-0": "0",
+    }
+    rows = [row for name, row in with_readiness(job, [], {}, Bounds(), {}) if "standby" in name]
+    assert [(row["processor_id"], row["active_id"]) for row in rows] == [(STANDBY, ONE)]
+
+
+def test_a_snapshot_of_our_coordinator_has_the_groups_that_it_has() -> None:
+    """Also of processors that have no tasks (any more); those of a former deployment are none."""
+    place = ["running", "host-1", "e-1"]
+    group = json.dumps({"proc-1": place, "spare": place})
+    ours = fact(facts.CONFIG, "app.run.id", "run-1"), fact(facts.DEPLOYMENT, "", "run-1")
+    job = snapshot(*ours, fact(facts.GROUP, "proc-1", group))
+    assert [job.active_of(p) for p in ("proc-1", "spare", STANDBY)] == ["proc-1", "proc-1", ONE]
+    assert [job.mode_of(p) for p in ("proc-1", "spare", "0", "0-0")] == [
+        *("Active", "Standby", "Active", "Standby"),
+    ]
+    former = snapshot(fact(facts.DEPLOYMENT, "", "run-0"), fact(facts.GROUP, "proc-1", group))
+    assert (former.active_of("spare"), former.mode_of("spare")) == ("spare", "Active")
 
 
 def test_a_client_keeps_a_standby_off_its_active_and_two_actives_not_apart() -> None:

@@ -210,7 +210,7 @@ def drawn(looks: Sequence[tuple[int, Sequence[ReplicaLag]]]) -> dict[str, list[t
     lines: dict[str, dict[int, float]] = {}
     for at_ms, lags in looks:
         for lag in lags:
-            if "-" in lag.processor_id and lag.lag is not None:
+            if lag.mode is TaskMode.STANDBY and lag.lag is not None:
                 line = lines.setdefault(lag.processor_id, {})
                 line[at_ms] = line.get(at_ms, 0.0) + lag.lag
     worst = sorted(lines, key=lambda name: (-max(lines[name].values()), name))[:DRAWN]

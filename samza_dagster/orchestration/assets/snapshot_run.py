@@ -226,7 +226,7 @@ def host_cells(rows: Rows) -> list[HostRow]:
     here: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for row in rows:
         processor, host = str(row["processor_id"]), row.get("host")
-        mode = "standby" if "-" in processor else "active"
+        mode = "standby" if row["mode"] == "Standby" else "active"
         name = f"{row['job_name']}/{processor}" if several else processor
         here[str(host or NOWHERE)].append((name, mode, "last-seen" if host else "unknown"))
     return [

@@ -117,6 +117,7 @@ class ProgressLog:
             measured,
             canaries_left=sum(p in canary for p in left),
             bake_s=self._bake_left_s(rows, canary),
+            group_of=plan.group_of,
             waits_s=waits_s,
             under_way_s={p: (now_ms - (at or now_ms)) / 1000 for p, at in begun.items()},
         )

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import dagster as dg
 
-from samza_dagster.model.naming import group_of
 from samza_dagster.orchestration.bounce.row import Bounced
 from samza_dagster.orchestration.chain import plan_records, read_back
 from samza_dagster.orchestration.history.names import BOUNCES
@@ -47,7 +46,8 @@ class RunLedger:
 
     def log(self, text: str, row: Bounced | None = None) -> None:
         """A line of the run's log; as JSON it names the request and the group of `row`."""
-        ids = {"request": row.uuid or None, "group": group_of(row.processor)} if row else {}
+        group = self._plan.group_of(row.processor) if row else None
+        ids = {"request": row.uuid or None, "group": group} if row else {}
         self._context.log.info(text, extra=ids)
 
     def finished(self, row: Bounced, rows: Mapping[str, Bounced], done: int) -> None:

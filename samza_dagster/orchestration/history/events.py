@@ -9,7 +9,7 @@ from typing import ClassVar
 import dagster as dg
 
 from samza_dagster.model import PlacementResponse, StatusCode
-from samza_dagster.model.naming import STANDALONE_DEPLOYMENT, group_of
+from samza_dagster.model.naming import STANDALONE_DEPLOYMENT
 from samza_dagster.orchestration.history.names import KEY
 from samza_dagster.orchestration.history.open_requests import (
     LONGEST_MS,
@@ -149,10 +149,10 @@ def history_event(
     key: dg.AssetKey = KEY,
     *,
     whole: bool = True,
-    group_of: Callable[[str], str] = group_of,
+    group_of: Callable[[str], str],
     hang: Hang = embedded,
 ) -> dg.AssetMaterialization:
-    """The event of one outcome. Numbers among its metadata are plotted over time.
+    """The event of one outcome. Numbers among its metadata are plotted over time. `group_of` is the view's.
 
     `timeline` are its statuses as they were read, the outcome last; not `whole`: earlier ones were
     read and not kept. Then, and where nothing but the outcome was read, how long it took isn't

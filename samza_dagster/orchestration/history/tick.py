@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from samza_dagster.model import naming
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.orchestration.history.events import (
     MOST_IN_A_TICK,
@@ -62,7 +61,6 @@ def recorded(
         start = own_start = 0
     responses, end = client.responses_since(start)
     answers, own_end = client.own_responses_since(own_start)
-    view = client.view() if start is not None else None
     if marks:
         cursor = resumed(samza.job, marks, responses, answers, (end, own_end))
         responses = [(at, r) for at, r in responses if at >= cursor.position]
@@ -72,6 +70,7 @@ def recorded(
             skip_reason=f"starting from now, position {end}",
             cursor=HistoryCursor(samza.job, end, own_end).to_text(),
         )
+    view = client.view()
     anew: list[str] = []
     if end < cursor.position:
         anew.append(_made_anew(STREAM, end, cursor.position))
@@ -84,7 +83,6 @@ def recorded(
         *((STREAM, *outcome) for outcome in batch.outcomes),
         *((STATE_TOPIC, *outcome) for outcome in own.outcomes),
     ]
-    group_of = naming.group_of if view is None else view.group_of
     read = [r for at, r in responses if at < batch.next_position]
     read += [r for at, r in answers if at < own.next_position]
     flight = cursor.flight.of_no_deployment() if anew else cursor.flight
@@ -99,7 +97,7 @@ def recorded(
             flight.requests[response.uuid].statuses,
             key,
             whole=flight.requests[response.uuid].whole,
-            group_of=group_of,
+            group_of=view.group_of,
             hang=Gallery(one.instance, response.uuid).hang,
         )
         for topic, position, response in outcomes
@@ -108,17 +106,17 @@ def recorded(
     flight = flight.ended(r.uuid for r in read if r.status_code.is_terminal)
     at_ms, clock = steady_now(flight.clock, now_ms(), *boot())
     flight = flight.by_clock(clock)
-    if view is not None:
-        flight = flight.followed_in(view, at_ms)
-        lost = without_answer(flight, now_ms=at_ms, after_ms=no_end_s * 1000)
-        if batch.more or own.more:
-            lost = ()  # their answers may be among the rest
-        late = without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)
-        flight, late = _newly_named(one.instance, flight, late, lost, records)
-        ours = capabilities(view.coordinator).has_own_requests
-        events += [
-            no_end_event(samza.job, each, at_ms, key, ours=ours, group_of=group_of) for each in late
-        ]
+    flight = flight.followed_in(view, at_ms)
+    lost = without_answer(flight, now_ms=at_ms, after_ms=no_end_s * 1000)
+    if batch.more or own.more:
+        lost = ()  # their answers may be among the rest
+    late = without_end(view, flight, now_ms=at_ms, after_ms=no_end_s * 1000)
+    flight, late = _newly_named(one.instance, flight, late, lost, records)
+    ours = capabilities(view.coordinator).has_own_requests
+    events += [
+        no_end_event(samza.job, each, at_ms, key, ours=ours, group_of=view.group_of)
+        for each in late
+    ]
     went_on = HistoryCursor(samza.job, batch.next_position, own.next_position, flight).bounded()
     if not events:
         quiet = f"no new outcome up to position {batch.next_position}"
@@ -141,7 +139,7 @@ def no_end_event(
     key: dg.AssetKey = KEY,
     *,
     ours: bool = True,
-    group_of: Callable[[str], str] = naming.group_of,
+    group_of: Callable[[str], str],
 ) -> dg.AssetObservation:
     """A request that should have ended by now. `ours`: our coordinator has it, and can cancel it."""
     seconds = (at_ms - (action.over_ms or action.seen_ms)) / 1000

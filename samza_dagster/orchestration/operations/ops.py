@@ -145,7 +145,7 @@ def _carry_out_units(
     runner = Runner(
         context,
         client,
-        f"{plan.what}/{plan.subject}",
+        plan.prefix,
         plan.limits,
         apart=plan.apart,
         control=control.RunControl(context),
@@ -226,7 +226,9 @@ def note_failed_groups(
 ) -> None:
     """Tags the run with the groups that it couldn't do, so that the next one does them last."""
     failed = {one.unit.group_id for one in progress if one.state is State.FAILED}
-    failed |= {group_of(line.partition(":")[0]) for line in plan.refused}
+    failed |= set(plan.refused_groups)
+    if not plan.refused_groups:  # a plan of an earlier release says it by its lines alone
+        failed |= {group_of(line.partition(":")[0]) for line in plan.refused}
     named = names_within(sorted(failed))
     context.instance.add_run_tags(context.run.run_id, {FAILED_GROUPS: named})
 

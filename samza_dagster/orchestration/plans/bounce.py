@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
@@ -81,6 +81,8 @@ class BouncePlan:
     """Who waits because Samza's AM counts its stops of late, and how long."""
     standbys: frozenset[str] = frozenset()
     """Those of them that are standbys."""
+    groups: Mapping[str, str] | None = None
+    """Processor → its group's active, by the job; None: of an earlier release."""
 
     @property
     def processors(self) -> tuple[str, ...]:
@@ -90,6 +92,10 @@ class BouncePlan:
     def mode_of(self, processor_id: str) -> str:
         """`active` or `standby`."""
         return STANDBY if processor_id in self.standbys else ACTIVE
+
+    def group_of(self, processor_id: str) -> str:
+        """The active whose state it has, which is itself for an active."""
+        return (self.groups or {}).get(processor_id) or group_of(processor_id)
 
     def record(self) -> dict[str, Any]:
         """What a later run of the chain needs of it, as JSON."""
@@ -153,6 +159,7 @@ def make_plan(
         before=before,
         measured=measured or Measured(),
         standbys=frozenset(p for p in hosts if view.is_standby(p)),
+        groups={p: view.group_of(p) for p in hosts},
         waits_s={p: budget.wait_ms / 1000 for p, budget in paced(view).items() if p in hosts},
     )
 
@@ -173,13 +180,14 @@ def expected_s(
     *,
     canaries_left: int = 0,
     bake_s: float,
+    group_of: Callable[[str], str],
     waits_s: Mapping[str, float] | None = None,
     under_way_s: Mapping[str, float] | None = None,
 ) -> float | None:
     """Seconds until all of `left` (processor → mode) are back; None: nothing is measured.
 
     Each takes what its mode took so far, one that isn't measured what the other takes. It begins
-    when a place is free and who went before it of its group is back. `bake_s` is what is left of the
+    when a place is free and who went before it of its group, `group_of`, is back. `bake_s` is what is left of the
     bake; it counts where others come after the canary. Those in `waits_s` begin so much later, and
     whoever can goes on meanwhile; those in `under_way_s` have begun so long ago.
     """
@@ -255,6 +263,7 @@ def describe(plan: BouncePlan, shown: int = 300) -> str:
         plan.measured,
         canaries_left=first,
         bake_s=schedule.bake_ms / 1000 if first else 0.0,
+        group_of=plan.group_of,
         waits_s=plan.waits_s,
     )
     is_least = not plan.measured.seconds.keys() >= set(modes.values())

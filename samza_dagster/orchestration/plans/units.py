@@ -147,8 +147,8 @@ class UnitsPlan:
     """Units of work on a job, decided before anything is asked.
 
     `what` names the work; `subject` is the host that is drained, or empty. With `apart` a
-    failure ends the work on its group alone. `refused` says of what was left out of it, and why;
-    `notices` what is to be known before it.
+    failure ends the work on its group alone. `refused` says of what was left out of it, and why,
+    `refused_groups` of which groups that is; `notices` what is to be known before it.
     """
 
     what: str
@@ -163,3 +163,9 @@ class UnitsPlan:
     apart: bool = False
     refused: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
+    refused_groups: tuple[str, ...] = ()
+
+    @property
+    def prefix(self) -> str:
+        """Begins the names of its steps, of which the uuids of their requests are made."""
+        return f"{self.what}/{self.subject}"

@@ -131,6 +131,7 @@ def _in_turn(
         plan,
         units=tuple(sorted(units, key=lambda unit: unit.group_id in last)),
         refused=tuple(refusal for _, refusal in against),
+        refused_groups=tuple(sorted(out)),
         notices=budget_notices(view, units),
     )
 

@@ -21,7 +21,8 @@ from samza_dagster.orchestration.operations.schedule import (
     what_next,
 )
 from samza_dagster.orchestration.operations.schedule import Position as AnyPosition
-from samza_dagster.orchestration.plans.bounce import Measured, expected_s, time_in_words
+from samza_dagster.orchestration.plans.bounce import Measured, time_in_words
+from samza_dagster.orchestration.plans.bounce import expected_s as any_expected_s
 from samza_dagster.orchestration.plans.order import (
     CONTAINERS,
     HOSTS,
@@ -34,6 +35,7 @@ from samza_dagster.orchestration.plans.order import (
 
 pytestmark = pytest.mark.unit
 Position = partial(AnyPosition, group=group_of)
+expected_s = partial(any_expected_s, group_of=group_of)
 DEMO = {"0": "h1", "1": "h2", "0-0": "h3", "1-0": "h4"}
 
 

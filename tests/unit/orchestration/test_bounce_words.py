@@ -36,7 +36,9 @@ def test_the_time_that_a_bounce_expects_is_the_time_that_it_takes(
     plan = replace(plan_of(job, at_once=at_once, canaries=1, bake_s=30), measured=measured)
     assert run(job, book, plan).end is RunEnd.DONE
     modes = {p: plan.mode_of(p) for p in plan.processors}
-    took_s = expected_s(modes, plan.schedule, measured, canaries_left=1, bake_s=30)
+    took_s = expected_s(
+        modes, plan.schedule, measured, canaries_left=1, bake_s=30, group_of=plan.group_of
+    )
     assert took_s == pytest.approx((job.now_ms - BEGIN_MS) / 1000, rel=0.2)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -13,6 +15,19 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
+from samza_dagster.orchestration.assets.readiness_now import drawn
+from samza_dagster.orchestration.assets.snapshot_run import host_cells
+from samza_dagster.orchestration.bounce.record import RunLedger
+from samza_dagster.orchestration.bounce.row import planned
+from samza_dagster.orchestration.operations.ops import FAILED_GROUPS, note_failed_groups
+from samza_dagster.orchestration.plans.bounce import (
+    BouncePlan,
+    Measured,
+    describe,
+    expected_s,
+    make_plan,
+)
+from samza_dagster.orchestration.plans.bounce_config import RollingBounceConfig
 from samza_dagster.orchestration.plans.conditions import lags_by_processor
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
 from samza_dagster.orchestration.plans.move import (
@@ -21,21 +36,39 @@ from samza_dagster.orchestration.plans.move import (
     host_map,
     standby_for,
 )
-from samza_dagster.orchestration.plans.order import CONTAINERS, HOSTS, busy_groups, order_of
+from samza_dagster.orchestration.plans.order import (
+    CONTAINERS,
+    HOSTS,
+    Schedule,
+    busy_groups,
+    order_of,
+)
 from samza_dagster.orchestration.plans.reconcile import (
     WantedPlacement,
     localities,
     reconcile,
     unwell,
 )
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitStep
+from samza_dagster.orchestration.policies import PlacementPolicies
+from samza_dagster.orchestration.reconcile.run import _in_turn  # pyright: ignore[reportPrivateUsage]
 from samza_dagster.orchestration.watch import invariants
+from samza_dagster.orchestration.watch.cases import FAIL_OVER, RESTART, cases
 from samza_dagster.orchestration.watch.lag_objectives import breaches
+from samza_dagster.orchestration.watch.memory import SILENT, Suspect
 from samza_dagster.orchestration.watch.observation import observation_of
 from samza_dagster.orchestration.watch.settings import LagObjective
+from tests.unit.orchestration.test_orchestration_plan_sizes import LIMITS
 
 pytestmark = pytest.mark.unit
 
 PLACES = ("h1", "h2", "h3", "h4", "h5")
+UUID = "550e8400-e29b-41d4-a716-446655440000"
+OF_UUID = "93b1f6de-77aa-4b0c-8f43-000000000000"
+ACTIVES = {UUID: "Partition 0", "proc-1": "Partition 1", "proc-2": "Partition 2"}
+STANDBYS = {OF_UUID: UUID, "spare": "proc-1"}
+MEASURED = Measured({"active": 20.0, "standby": 65.0}, {"standby": 5.0})
+CONFIG, POLICIES = RollingBounceConfig(canaries=0, at_once=2), PlacementPolicies()
 STATES = st.sampled_from(["running", "running", "running", "last-seen", "starting", "leaving"])
 
 
@@ -58,7 +91,9 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         "standbys": lambda: observation_of(view, lags).standbys,
         "busy": lambda: busy_groups(view, ()),
         "unwell": lambda: (unwell(view), localities(view)),
+        "lag drawn": lambda: drawn([(1, lags)]),
         "bounce": lambda: order_of(view, CONTAINERS),
+        "bounce told": lambda: describe(make_plan(view, CONFIG, POLICIES, measured=MEASURED)),
         "bounce by hosts": lambda: order_of(view, HOSTS),
         "reconcile": lambda: reconcile(view, WantedPlacement(standbys=2, no_extra=True)),
         "pins": lambda: reconcile(view, WantedPlacement(pins={first: "h4"})),
@@ -129,4 +164,105 @@ def test_a_job_of_opaque_ids_is_told_and_planned_as_one_with_samza_s_names(job: 
     expected, found = told(job), told(same)
     assert {what: text(of, names) for what, of in found.items()} == {
         what: text(of, {}) for what, of in expected.items()
+    }
+
+
+def named_job() -> JobView:
+    """Two actives that people named alike and one with a UUID, two standbys; each on its own host."""
+    tasks = {pid: (TaskMode.ACTIVE, task) for pid, task in ACTIVES.items()}
+    for standby, active in STANDBYS.items():
+        tasks[standby] = (TaskMode.STANDBY, standby_task_name(ACTIVES[active], 0))
+    processors = {
+        pid: ProcessorView(pid, mode, "running", f"h{at}", f"e{at}", (task,))
+        for at, (pid, (mode, task)) in enumerate(tasks.items())
+    }
+    return JobView("demo", "1", "run-1", processors, {}, coordinator="samza_dagster")
+
+
+def bounce() -> BouncePlan:
+    """Of the whole job."""
+    return make_plan(named_job(), RollingBounceConfig(canaries=0), PlacementPolicies())
+
+
+def test_no_active_is_drawn_among_the_standbys_that_are_behind() -> None:
+    """And a standby whose id has no hyphen is."""
+    lags = [
+        ReplicaLag(pid, it.tasks[0], it.mode, "store", "log", 0, it.host, 90, 7, 83, 1)
+        for pid, it in named_job().processors.items()
+    ]
+    assert drawn([(1_000, lags)]) == {OF_UUID: [(1_000, 83.0)], "spare": [(1_000, 83.0)]}
+
+
+def test_the_map_of_a_snapshot_has_its_rows_modes() -> None:
+    """Not what the ids look like."""
+    rows = [
+        {"job_name": "demo", "job_id": "1", "processor_id": pid, "host": it.host} | mode
+        for pid, it in named_job().processors.items()
+        for mode in [{"mode": it.mode.value}]
+    ]
+    modes = {pid: active for row in host_cells(rows) for pid, active, _ in row.cells}
+    assert modes == {**dict.fromkeys(ACTIVES, True), **dict.fromkeys(STANDBYS, False)}
+
+
+def test_the_time_of_a_bounce_has_an_active_wait_for_its_own_standby_alone() -> None:
+    """Two that are named alike go at the same time."""
+    group_of, two = bounce().group_of, Schedule(at_once=2)
+    own = {OF_UUID: "standby", UUID: "active"}
+    assert expected_s(own, two, MEASURED, bake_s=0, group_of=group_of) == 65 + 20
+    alike = {"proc-1": "active", "proc-2": "active"}
+    assert expected_s(alike, two, MEASURED, bake_s=0, group_of=group_of) == 20
+
+
+def test_a_bounce_s_log_names_the_group_that_the_job_has() -> None:
+    """A plan of an earlier release has no groups: of Samza's ids the names tell them."""
+    said: list[Any] = []
+    log = SimpleNamespace(info=lambda _, extra: said.append(extra["group"]))
+    run = SimpleNamespace(run_id="run")
+    context = cast("Any", SimpleNamespace(log=log, instance=None, run=run))
+    for pid in (OF_UUID, "spare", "proc-2"):
+        RunLedger(context, bounce()).log("it waits", planned(bounce(), pid))
+    assert said == [UUID, "proc-1", "proc-2"]
+    former = replace(bounce(), groups=None)
+    assert [former.group_of(pid) for pid in ("0", "0-0", "1-1")] == ["0", "0", "1"]
+
+
+def test_a_reconciliation_notes_the_group_of_what_was_refused() -> None:
+    """A plan of an earlier release says of whom by its lines alone."""
+    step = UnitStep("place_on_h9", Kind.PLACE, OF_UUID, "h9")
+    unit = Unit.of(named_job(), OF_UUID, "pin", "it is pinned", step)
+    plan = UnitsPlan("reconcile", "", "demo/1", "samza_dagster", (unit,), 1, LIMITS, ())
+    client = cast("Any", SimpleNamespace(plan=lambda *_, **__: SimpleNamespace(refusal="no")))
+    noted: list[dict[str, str]] = []
+    instance = SimpleNamespace(add_run_tags=lambda _, tags: noted.append(tags))
+    context = cast("Any", SimpleNamespace(instance=instance, run=SimpleNamespace(run_id="run")))
+    note_failed_groups(context, _in_turn(plan, client, named_job(), ()), ())
+    note_failed_groups(context, replace(plan, refused=("0-0: no", "1: no")), ())
+    assert [tags[FAILED_GROUPS] for tags in noted] == [UUID, "0,1"]
+
+
+def test_what_fell_silent_is_failed_over_if_it_is_an_active_and_else_restarted() -> None:
+    """Also for a look of an earlier tick, of which nothing but the suspects is known."""
+    seen = observation_of(named_job())
+    suspects = {
+        pid: Suspect(
+            SILENT, pid, ((pid, it.execution_id or ""),), since_ms=0, bad=3, confirmed=True
+        )
+        for pid, it in named_job().processors.items()
+    }
+    now, late = (
+        {
+            case.processor: (case.action, case.group, case.uuid)
+            for case in cases(
+                *("demo/1", suspects, {}),
+                ours=True,
+                group_of=seen.group_of,
+                observation=observation,
+            )
+        }
+        for observation in (seen, None)
+    )
+    assert now == late
+    assert {pid: case[:2] for pid, case in now.items()} == {
+        **{pid: (FAIL_OVER, pid) for pid in ACTIVES},
+        **{pid: (RESTART, active) for pid, active in STANDBYS.items()},
     }

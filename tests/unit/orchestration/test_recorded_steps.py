@@ -1,4 +1,4 @@
-"""Names that a run in flight over an upgrade goes on by: its steps' request uuids, and its tags."""
+"""Names that a run in flight over an upgrade goes on by: its steps, its tags, and what these say."""
 
 from __future__ import annotations
 
@@ -7,36 +7,17 @@ import pytest
 from samza_dagster.orchestration import chain
 from samza_dagster.orchestration.moves import extra_standby, phases, spun_up
 from samza_dagster.orchestration.operations import control as runs
+from samza_dagster.orchestration.operations.steered import By, Steering, noted, steerings
+from samza_dagster.orchestration.plans.conditions import Met, Wait
 from samza_dagster.orchestration.requests import asking, verify
-from samza_dagster.orchestration.requests.step_request import request_uuid
+from samza_dagster.orchestration.tags import job_tags, tags_from_run_config
+from samza_dagster.orchestration.waits import waiting
 
 pytestmark = pytest.mark.unit
 
 
-@pytest.mark.parametrize(
-    ("step", "attempt", "uuid"),
-    [
-        ("move", 0, "a8383852-37f3-5fcb-8d6b-161c79e29aff"),
-        ("move", 1, "ed141130-aaf5-5924-987f-058ce9da770c"),
-        ("relocate_standby", 0, "22db53a0-9d4d-51a5-aa4d-14e60973895a"),
-        ("spin_up", 0, "1be7a046-01bd-5f25-a6e8-6501e2f938da"),
-        ("commit", 0, "a758b103-13af-5c7e-8f14-85e7769607ec"),
-        ("release", 0, "68c9e0a1-959c-559b-96a3-003f97dbe8d5"),
-        ("remove_standby", 0, "5a73016d-904b-5678-b082-3853fe028bc8"),
-        ("gives_place", 0, "6d34401f-664a-5fa9-9b76-4828e5a40790"),
-        ("bounce/0-0", 0, "cf5124d1-16e6-5a39-96ef-2c9d5f934428"),
-        ("bounce-release/0-0", 0, "d82c4ebe-e329-535e-b136-546a574efa47"),
-        ("bounce-commit/0-0", 0, "54aca7a0-dae0-57a9-8724-8baab4ece2b2"),
-        ("drain_host/host-1/0/move", 0, "09d16cb9-ed9e-5117-9a9b-134a2a640e15"),
-    ],
-)
-def test_a_step_asks_by_the_uuid_that_it_had_before(step: str, attempt: int, uuid: str) -> None:
-    """A re-execution of an older run finds its requests."""
-    assert request_uuid("root", step, attempt) == uuid
-
-
 def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
-    """As above: they are looked for in what an older release has written."""
+    """They are looked for in what an older release has written."""
     steps = (phases.MOVE, phases.RELOCATE, phases.SPIN_UP, asking.COMMIT, asking.RELEASE)
     assert steps == ("move", "relocate_standby", "spin_up", "commit", "release")
     assert (extra_standby.REMOVE_STANDBY, extra_standby.GIVES_PLACE) == (
@@ -51,3 +32,62 @@ def test_steps_and_tags_have_the_names_that_they_had_before() -> None:
         "samza/progress",
         "samza/bounce-root",
     )
+    assert (runs.RESUMES, runs.HEARD) == ("samza/resumes", "heard")
+    assert (*("planned", "running", "paused", "waiting"),) == (
+        runs.PLANNED,
+        runs.RUNNING,
+        runs.PAUSED,
+        runs.WAITING,
+    )
+    assert [action.value for action in runs.BounceAction] == ["pause", "resume", "abort"]
+    assert (*("samza/waits_for", "samza/waiting", "samza/met"),) == (
+        waiting.WAITS_FOR,
+        waiting.WAITING,
+        waiting.MET,
+    )
+    assert (waiting.CONTINUES, waiting.CANCELLED) == ("samza/continues", "samza/cancelled")
+    assert (waiting.YES, waiting.CONTINUED, waiting.GIVEN_UP) == ("yes", "continued", "cancelled")
+
+
+@pytest.mark.parametrize(
+    ("action", "config", "group"),
+    [
+        ("move_container", {"processor": "0"}, "demo/1/0"),
+        ("relocate_standby", {"processor": "0-0"}, "demo/1/0"),
+        ("move_container", {"processor": "1-1"}, "demo/1/1"),
+        ("drain_host", {"host": "host-1"}, "demo/1/drain_host/host-1"),
+        ("rolling_bounce", {}, "demo/1/rolling_bounce"),
+        ("reconcile", {}, "demo/1/reconcile"),
+    ],
+)
+def test_runs_of_one_group_are_tagged_as_before(
+    action: str, config: dict[str, str], group: str
+) -> None:
+    """Another value, and one that was queued before an upgrade would run beside one of after it."""
+    given = job_tags("demo/1", action)
+    implied = tags_from_run_config({"ops": {"plan": {"config": config}}}, given)
+    tags = {"samza/job": "demo/1", "samza/action": action, "samza/slot": "demo/1"}
+    assert given | implied == {**tags, "samza/container-group": group}
+
+
+def test_a_wait_is_written_as_before() -> None:
+    """A sensor that doesn't understand it would never go on with the run."""
+    wait = Wait({"0-0": 60_000}, 100, 30.0, 2, "run-1", 1.5)
+    text = (
+        '{"version":2,"left_ms":{"0-0":60000},"limit":100,"steady_s":30.0,"number":2,"run":"run-1",'
+        '"limit_s":1.5,"what":"steady-lag"}'
+    )
+    assert (wait.to_text(), Wait.read(text)) == (text, wait)
+    met = Met({"0-0": 31_000}, {"0-0": 9_000}, "0-0 is steady")
+    text = '{"version":2,"steady_ms":{"0-0":31000},"left_ms":{"0-0":9000},"why":"0-0 is steady"}'
+    assert (met.to_text(), Met.read(text)) == (text, met)
+
+
+def test_an_order_to_a_bounce_is_written_as_before() -> None:
+    """A pause by an older release is known, and by whom."""
+    tags = {
+        "samza/bounce-steered": '[{"at_ms": 7, "action": "pause", "who": "ann", "why": "load",'
+        ' "ticket": "T-1"}]'
+    }
+    assert noted({}, "pause", By("ann", "load", "T-1"), 7) == tags
+    assert steerings(tags) == [Steering(7, "pause", "ann", "load", "T-1")]

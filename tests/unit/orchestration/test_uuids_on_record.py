@@ -1,0 +1,149 @@
+"""The uuids that requests are on record by, literally: a run in flight over an upgrade goes on by them.
+
+With a changed value such a run would find nothing that it has asked for, and ask a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from samza_dagster.client.views import HostView, JobView, ProcessorView
+from samza_dagster.model import TaskMode
+from samza_dagster.orchestration.drain.config import ACTION as DRAIN
+from samza_dagster.orchestration.moves import cancel_waiting, extra_standby, phases
+from samza_dagster.orchestration.operations.progress import ChainRequests, Progress
+from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units
+from samza_dagster.orchestration.plans.reconcile import WantedPlacement, reconcile
+from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan
+from samza_dagster.orchestration.reconcile.config import ACTION as RECONCILE
+from samza_dagster.orchestration.requests import asking
+from samza_dagster.orchestration.requests.step_request import request_uuid
+from samza_dagster.orchestration.watch.cases import Case, cases, reported_as
+from samza_dagster.orchestration.watch.memory import FLAPPING, HOST_SICK, SILENT, Suspect
+from samza_dagster.orchestration.watch.observation import observation_of
+from tests.rig.bounce_world import BounceWorld
+from tests.unit.orchestration.test_bounce_loop import Book, plan_of, run
+from tests.unit.orchestration.test_orchestration_plan_sizes import LIMITS
+
+pytestmark = pytest.mark.unit
+AT = {"0": "host-1", "0-0": "host-2", "0-1": "host-4", "1": "host-1", "2": "host-2"}
+
+
+def job() -> JobView:
+    """With Samza's ids; standby 0-1 was spun up on request."""
+    modes = {p: TaskMode.STANDBY if "-" in p else TaskMode.ACTIVE for p in AT}
+    processors = {
+        p: ProcessorView(p, modes[p], "running", host, extra=p == "0-1") for p, host in AT.items()
+    }
+    hosts = {name: HostView(name, "alive") for name in ("host-1", "host-2", "host-3", "host-4")}
+    return JobView("demo", "1", "run-1", processors, hosts, coordinator="samza_dagster")
+
+
+def test_a_run_of_one_move_finds_what_it_has_asked_for() -> None:
+    """With a changed value a run that goes on after an upgrade would ask a second time."""
+    given_up, cancels = f"{cancel_waiting.ACTION}/0-0", list[str]()
+    client = SimpleNamespace(view=job, cancel=lambda _, uuid: cancels.append(uuid))
+    asking.cancel(cast("Any", client), "root", "the request")
+    hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0)
+    hold.note()
+    assert {
+        "move": request_uuid("root", phases.MOVE, 0),
+        "move, second attempt": request_uuid("root", phases.MOVE, 1),
+        "its commit": hold.commit_uuid,
+        "its release": hold.holds["the request"],
+        "its cancel": cancels[0],
+        "a standby makes room": request_uuid("root", phases.RELOCATE, 0),
+        "a standby is spun up": request_uuid("root", phases.SPIN_UP, 0),
+        "it gives its place": request_uuid("root", extra_standby.GIVES_PLACE, 0),
+        "it is removed": request_uuid("root", extra_standby.REMOVE_STANDBY, 0),
+        "it is removed, the wait for it given up": request_uuid("root", given_up, 0),
+    } == {
+        "move": "a8383852-37f3-5fcb-8d6b-161c79e29aff",
+        "move, second attempt": "ed141130-aaf5-5924-987f-058ce9da770c",
+        "its commit": "a758b103-13af-5c7e-8f14-85e7769607ec",
+        "its release": "68c9e0a1-959c-559b-96a3-003f97dbe8d5",
+        "its cancel": "5530be25-62c2-55e2-8616-1fd58972f6c1",
+        "a standby makes room": "22db53a0-9d4d-51a5-aa4d-14e60973895a",
+        "a standby is spun up": "1be7a046-01bd-5f25-a6e8-6501e2f938da",
+        "it gives its place": "6d34401f-664a-5fa9-9b76-4828e5a40790",
+        "it is removed": "5a73016d-904b-5678-b082-3853fe028bc8",
+        "it is removed, the wait for it given up": "0c7ff0b1-c778-5afb-9621-9faefdc1a4ce",
+    }
+
+
+def units(what: str, subject: str, planned: Iterable[Unit], attempt: int = 0) -> dict[str, str]:
+    """Of each step that asks; `attempt` is the one that has started the unit's standby."""
+    plan = UnitsPlan(what, subject, "demo/1", "samza_dagster", (), 1, LIMITS, ())
+    answers = dict.fromkeys(("response", "request", "own_request"), lambda _: None)
+    nobody = cast("Any", SimpleNamespace(**answers, remembered=frozenset[str]))
+    requests = ChainRequests(nobody, "root", plan.prefix, is_again=False)
+    return {
+        f"{unit.processor}: {step.name}": requests.asked(Progress(unit, attempt=attempt), step).uuid
+        for unit in planned
+        for step in unit.steps
+        if step.kind in (Kind.PLACE, Kind.START_STANDBY, Kind.STOP_STANDBY)
+    }
+
+
+def test_a_drain_and_a_reconciliation_find_what_they_have_asked_for() -> None:
+    """With a changed value a run that goes on after an upgrade would ask a second time."""
+    drained = drain_units(job(), "host-1", KnownLags({"0-0": 0, "1": 0}, 100), DrainRules())
+    wanted = WantedPlacement(standbys=1, pins={"2": "host-4"}, no_extra=True)
+    assert units(DRAIN, "host-1", drained) == {
+        "0: away": "37394c37-7418-5b29-a319-ddf305e8ca3e",
+        "0: move": "09d16cb9-ed9e-5117-9a9b-134a2a640e15",
+        "1: spin_up": "08dda367-41ac-5e5b-a6f6-7d1fc32cb785",
+        "1: gives_place": "0e3563d4-bfe5-5879-ad7b-8f9522b4d683",
+        "1: move": "d14561cd-ca71-5ac8-98be-f160d4a3fc46",
+    }
+    again = units(DRAIN, "host-1", drained, attempt=1)
+    assert again["1: gives_place"] == "f84a9d9c-3fc6-5089-8694-95206a874b6d"
+    assert units(RECONCILE, "", reconcile(job(), wanted).units) == {
+        "0-1: remove": "d1b00aac-03ee-5143-94bc-1cbea1465109",
+        "1: spin_up_0": "d1d55b56-391a-5c6c-9fe5-e175132880f0",
+        "2: spin_up_0": "fdf66898-aca2-5285-a2de-b596013d5954",
+        "2: place_on_host-4": "6c0e253d-2a61-5480-9552-0b339476eb7e",
+    }
+
+
+def test_a_bounce_finds_what_it_has_asked_for() -> None:
+    """With a changed value a run that goes on after an upgrade would restart somebody twice."""
+    world = BounceWorld(at={"0": "host-1", "0-0": "host-2"})
+    run(world, Book(), plan_of(world))
+    assert {r.processor: (r.uuid, r.committed_by) for r in world.requests.values()} == {
+        "0": ("4c6a3efa-6929-59f6-a3d7-5c87260fb178", "932b9cbe-fc4d-52c1-b4cb-9fbd8e0d8761"),
+        "0-0": ("cf5124d1-16e6-5a39-96ef-2c9d5f934428", "54aca7a0-dae0-57a9-8724-8baab4ece2b2"),
+    }
+    hold = asking.HeldRequest(cast("Any", None), "root", {}, "the request", 0, "0-0")
+    hold.note()
+    assert hold.holds == {"the request": "d82c4ebe-e329-535e-b136-546a574efa47"}
+
+
+def failover(kind: str, of: str, *, ours: bool = True, ack: str = "") -> Case:
+    """What `auto_failover` makes of a suspect whose trouble was reported as over at 7 ms."""
+    suspect = Suspect(kind, of, ((of, "e1"),), since_ms=1, confirmed=True, after_ms=7)
+    group_of, acks = observation_of(job()).group_of, {of: ack}
+    return cases("demo/1", {of: suspect}, acks, ours=ours, group_of=group_of)[0]
+
+
+def test_auto_failover_finds_what_it_has_asked_for_and_told() -> None:
+    """With a changed value it would fail over a group that was failed over, and tell all anew."""
+    assert {
+        "a silent active": failover(SILENT, "0").uuid,
+        "acknowledged": failover(SILENT, "0", ack="2026-11-26").uuid,
+        "under Samza's AM": failover(SILENT, "0", ours=False).uuid,
+        "a silent standby": failover(SILENT, "0-0").uuid,
+        "on a sick host": failover(HOST_SICK, "1").uuid,
+        "only told": reported_as(failover(FLAPPING, "1"), "advise"),
+    } == {
+        "a silent active": "377ca0ae-1e4d-5ca6-9cc1-44ac6c565b96",
+        "acknowledged": "a038af1a-c7bb-5a8e-b0fc-f0f3dbca7470",
+        "under Samza's AM": "04a54c61-6383-5bf3-b634-af01a810744a",
+        "a silent standby": "de25c71e-ec51-5219-9bbf-36860c286d47",
+        "on a sick host": "82c738a5-0759-52eb-b26a-859abefb73ad",
+        "only told": "06f98744-b835-542a-8b9f-38c29fc5b415/advise/after-7",
+    }
