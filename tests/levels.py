@@ -51,12 +51,13 @@ class Level:
 
 
 def _pytest(
-    marker: str, where: str = "", *, workers: int = 0, share: str = "loadfile"
+    marker: str, where: str = "", *, workers: int = 0, share: str = "worksteal"
 ) -> tuple[str, ...]:
     """The tests of a marker, all below `tests/<where>` (by default its own name).
 
     To collect no more than that spares each process seconds. `workers`: for levels that
-    mostly wait for other processes; a file stays on one, unless they `share` otherwise.
+    wait for other processes, or have many tests; `share` by `loadscope` where a `conftest` says
+    what stays on one.
     """
     parallel = ("-n", str(fitting(workers)), "--dist", share, "--no-loadscope-reorder")
     return (
@@ -87,13 +88,13 @@ LEVELS = (
             (str(BIN / "pyright"),),
         ),
     ),
-    Level("unit", 110, (_pytest("unit", workers=2, share="worksteal"),)),
+    Level("unit", 110, (_pytest("unit", workers=2),)),
     Level("simulator", 90, (_pytest("simulator", "simulation"),)),
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level(
         "dagster",
         120,
-        (_pytest("dagster and not longdagster", "dagster", workers=3, share="worksteal"),),
+        (_pytest("dagster and not longdagster", "dagster", workers=3),),
     ),
     Level("stack", 120, (_pytest("stack", "dagster"),)),
     Level("spark", 75, (_pytest("spark"),), (sys.executable, "-m", "tests.rig.spark_caches")),

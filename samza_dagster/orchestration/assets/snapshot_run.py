@@ -10,6 +10,7 @@ from typing import Any
 import dagster as dg
 
 from samza_dagster.lag import PastError
+from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.assets.names import (
     CHANGELOG_LAG,
     DATASETS,
@@ -226,7 +227,7 @@ def host_cells(rows: Rows) -> list[HostRow]:
     here: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for row in rows:
         processor, host = str(row["processor_id"]), row.get("host")
-        mode = "standby" if row["mode"] == "Standby" else "active"
+        mode = "standby" if row["mode"] == TaskMode.STANDBY.value else "active"
         name = f"{row['job_name']}/{processor}" if several else processor
         here[str(host or NOWHERE)].append((name, mode, "last-seen" if host else "unknown"))
     return [

@@ -152,11 +152,11 @@ def history_event(
     group_of: Callable[[str], str],
     hang: Hang = embedded,
 ) -> dg.AssetMaterialization:
-    """The event of one outcome. Numbers among its metadata are plotted over time. `group_of` is the view's.
+    """The event of one outcome. Numbers among its metadata are plotted over time.
 
-    `timeline` are its statuses as they were read, the outcome last; not `whole`: earlier ones were
-    read and not kept. Then, and where nothing but the outcome was read, how long it took isn't
-    known, unless it was refused at once.
+    `group_of` is the view's. `timeline` are its statuses as they were read, the outcome last; not
+    `whole`: earlier ones were read and not kept. Then, and where nothing but the outcome was read,
+    how long it took isn't known, unless it was refused at once.
     """
     statuses: Sequence[Status] = timeline or (
         (response.status_code.value, response.response_message, response.timestamp),

@@ -187,8 +187,8 @@ def expected_s(
     """Seconds until all of `left` (processor → mode) are back; None: nothing is measured.
 
     Each takes what its mode took so far, one that isn't measured what the other takes. It begins
-    when a place is free and who went before it of its group, `group_of`, is back. `bake_s` is what is left of the
-    bake; it counts where others come after the canary. Those in `waits_s` begin so much later, and
+    when a place is free and who went before it of its group, `group_of`, is back. `bake_s` is what
+    is left of the bake; it counts where others come after the canary. Those in `waits_s` begin so much later, and
     whoever can goes on meanwhile; those in `under_way_s` have begun so long ago.
     """
     if not measured.seconds:

@@ -92,7 +92,7 @@ def planned(
                 apart=True,
             )
             require_commits(client, limits.verify_timeout_s, plan.units)
-            plan = _in_turn(plan, client, view, failed_before(context))
+            plan = in_turn(plan, client, view, failed_before(context))
             for refusal in plan.refused:
                 context.log.warning(f"refused, the other groups go on: {refusal}")
     for finding in findings:
@@ -113,7 +113,7 @@ def reconciled(
     yield from carried_out(context, samza, plan, then)
 
 
-def _in_turn(
+def in_turn(
     plan: UnitsPlan, client: PlacementClient, view: JobView, last: Collection[str]
 ) -> UnitsPlan:
     """The plan without the groups whose first request the client refuses; the groups `last` last.

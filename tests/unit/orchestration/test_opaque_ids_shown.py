@@ -51,7 +51,7 @@ from samza_dagster.orchestration.plans.reconcile import (
 )
 from samza_dagster.orchestration.plans.units import Kind, Unit, UnitsPlan, UnitStep
 from samza_dagster.orchestration.policies import PlacementPolicies
-from samza_dagster.orchestration.reconcile.run import _in_turn  # pyright: ignore[reportPrivateUsage]
+from samza_dagster.orchestration.reconcile.run import in_turn
 from samza_dagster.orchestration.watch import invariants
 from samza_dagster.orchestration.watch.cases import FAIL_OVER, RESTART, cases
 from samza_dagster.orchestration.watch.lag_objectives import breaches
@@ -235,7 +235,7 @@ def test_a_reconciliation_notes_the_group_of_what_was_refused() -> None:
     noted: list[dict[str, str]] = []
     instance = SimpleNamespace(add_run_tags=lambda _, tags: noted.append(tags))
     context = cast("Any", SimpleNamespace(instance=instance, run=SimpleNamespace(run_id="run")))
-    note_failed_groups(context, _in_turn(plan, client, named_job(), ()), ())
+    note_failed_groups(context, in_turn(plan, client, named_job(), ()), ())
     note_failed_groups(context, replace(plan, refused=("0-0: no", "1: no")), ())
     assert [tags[FAILED_GROUPS] for tags in noted] == [UUID, "0,1"]
 
