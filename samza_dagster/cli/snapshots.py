@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -110,12 +110,11 @@ def stream_command(
 ) -> None:
     """Take snapshots of a fleet, one after the other in one session of Spark, until Ctrl-C.
 
-    Each reads what was written since the last one that the tables hold, adds its rows to the tables in
-    transactions, and publishes the newest readiness of each standby in its job's lag topic, which
-    waits, bounces, drains and `explain` go by. It may be killed at any point: the next one, here or
-    in Dagster, reads on where the tables say, and no record is read short or double. Two may write
-    the same tables. Once a day, and at
-    first, the tables are tidied: snapshots older than --keep-days go, small files are joined.
+    Each is what Kafka holds when it is taken: it reads coordinator streams whole and the last minutes of
+    metrics and checkpoints, adds its rows to the tables in transactions, and publishes the newest
+    readiness of each standby in its job's lag topic, which waits, bounces, drains and `explain` go by. It
+    may be killed at any point, and any number may write the same tables. Once a day, and at first, the
+    tables are tidied: whole days older than --keep-days before the newest snapshot go, small files are joined.
 
     What can't be read is said and makes its own rows unknown. After the first snapshot no error ends
     it: brokers that are away come back. With --json a document a line.
@@ -129,7 +128,6 @@ def stream_command(
       samza-dagster snapshots stream --once --json | jq '.unread'
     """
     from samza_dagster.snapshots import Tables, Workers, take_fleet
-    from samza_dagster.snapshots.class_archive import archive_path
     from samza_dagster.snapshots.session import spark_session
     from samza_dagster.snapshots.stream import stream
     from samza_dagster.snapshots.tables import default_uri
@@ -141,15 +139,15 @@ def stream_command(
 
     def start() -> SparkSession:
         notice(f"Starting Spark ({master}) …")
-        return spark_session(master, class_archive=archive_path(), settings=spark_config)
+        return spark_session(master, settings=spark_config)
 
-    def take(at: datetime) -> FleetSnapshot:
+    def take() -> FleetSnapshot:
         with busy("Taking a snapshot …"):
             # A pattern's jobs are those of now.
-            return take_fleet(workers, jobs_of_target(target, names), at, tables)
+            return take_fleet(workers, jobs_of_target(target, names), None, tables)
 
-    def tidy(at: datetime) -> None:
-        tables.tidy(timedelta(days=keep_days), at)
+    def tidy() -> None:
+        tables.tidy(timedelta(days=keep_days))
 
     with closing(Workers(start)) as workers:
         for snapshot in stream(take, tidy, every_s, lambda error: notice(f"Warning: {error}")):

@@ -82,15 +82,15 @@ def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Ju
     record that they have, or by the observer's own clock since it saw it come (`heard`). `reason`: why
     its changelog can't be read, as for want of a leader.
     """
-    why_unknown = reason or known.unknown_because or ("" if known.samples else "no-observation")
-    if why_unknown:
-        return Judgement(StandbyStatus.UNKNOWN, f"its lag isn't known: {why_unknown}")
     if silent_ms > 3000 * bounds.report_s:
         return Judgement(
             StandbyStatus.SILENT,
             f"its newest report came {silent_ms / 1000:,.0f} s ago, and it reports every"
             f" {bounds.report_s:g} s",
         )
+    why_unknown = reason or known.unknown_because or ("" if known.samples else "no-observation")
+    if why_unknown:
+        return Judgement(StandbyStatus.UNKNOWN, f"its lag isn't known: {why_unknown}")
     stalled_ms = _stalled_ms(known.samples)
     if stalled_ms > 0 and stalled_ms >= 1000 * min(bounds.window_s, 2 * bounds.report_s):
         return Judgement(

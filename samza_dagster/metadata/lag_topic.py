@@ -1,4 +1,4 @@
-"""The topics that have the newest readiness of each standby, one of each job."""
+"""The topics that have the newest readiness of each standby, one of each job; the brokers date their records."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
-from samza_dagster.errors import SamzaDagsterError
+from samza_dagster.errors import InvalidInput, SamzaDagsterError
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import KafkaJobTopics
 from samza_dagster.metadata.kafka_client import KafkaCluster, end_producer
-from samza_dagster.metadata.topics import ensure_topic
+from samza_dagster.metadata.topics import COMPACTED, ensure_topic
 from samza_dagster.model.naming import lag_topic
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ _ANSWER_S = 10.0
 _MADE_AT_ONCE = 8
 _AT_ONCE = 1_000
 """Records that are on their way together: the client holds 100,000."""
+_CONFIG = {**COMPACTED, "message.timestamp.type": "LogAppendTime"}
+_NO_STANDBY = b"time"
 
 
 def publish(connection: Connection, records: Iterable[tuple[bytes, bytes | None]]) -> int:
@@ -77,12 +79,52 @@ def publish_fleet(
     return failed
 
 
+def brokers_time_ms(connection: Connection) -> int:
+    """Return the brokers' time, in ms since the epoch: that of a record that a job's lag topic gets now.
+
+    The record deletes what nobody has written. Raises `Unreachable` when no broker answers,
+    `InvalidInput` without the right to write there, or where producers date the topic's records.
+    """
+    from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME
+
+    cluster = KafkaCluster.of(connection)
+    job = connection.job_name, connection.job_id
+    topic, asked = lag_topic(*job), f"ask the brokers for the time, by topic {lag_topic(*job)}"
+    with closing(KafkaJobTopics(cluster)) as topics:
+        if topic not in topics.existing({topic}):
+            ensure_topic(cluster, topic, config=_CONFIG, timeout_s=_ANSWER_S)
+    written: list[tuple[KafkaError | None, Message]] = []
+
+    def done(error: KafkaError | None, message: Message) -> None:
+        written.append((error, message))
+
+    producer = cluster.producer(timeout_ms=round(1000 * _ANSWER_S), is_idempotent=False)
+    try:
+        producer.produce(topic, None, _NO_STANDBY, 0, on_delivery=done)
+        producer.flush(_ANSWER_S + 1)
+    finally:
+        end_producer(producer)
+    if not written:
+        raise cluster.unreachable(asked, _ANSWER_S)
+    error, message = written[0]
+    if error is not None:
+        raise cluster.failure(asked, error, _ANSWER_S, topic)
+    kind, at_ms = message.timestamp()
+    if kind != TIMESTAMP_LOG_APPEND_TIME:
+        raise InvalidInput(
+            asked,
+            seen="its producers date the records",
+            fix=f"set message.timestamp.type=LogAppendTime on {topic}",
+        )
+    return at_ms
+
+
 def _made(cluster: KafkaCluster, names: Mapping[JobId, str]) -> dict[JobId, SamzaDagsterError]:
     failed: dict[JobId, SamzaDagsterError] = {}
 
     def make(job: JobId) -> None:
         try:
-            ensure_topic(cluster, names[job], timeout_s=_ANSWER_S)
+            ensure_topic(cluster, names[job], config=_CONFIG, timeout_s=_ANSWER_S)
         except SamzaDagsterError as error:
             failed[job] = error
 

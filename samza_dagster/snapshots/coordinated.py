@@ -5,8 +5,7 @@ Pure. A state topic's records are the coordinator's alone, written in transactio
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from typing import Any, NamedTuple
 
 from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.state_topic import decode_record, is_state
@@ -14,8 +13,19 @@ from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.placement import codec
 from samza_dagster.placement.restoring import GROUP, HOST, JOB
 from samza_dagster.placement.state import Phase
-from samza_dagster.snapshots import facts
-from samza_dagster.snapshots.facts import Fact, Unreadable
+from samza_dagster.snapshots import records
+from samza_dagster.snapshots.records import Fact, Unreadable
+
+
+class Place(NamedTuple):
+    """Where our coordinator has a container, and in which phase (`placement.state.Phase`)."""
+
+    phase: str
+    host: str | None
+    execution_id: str | None
+
+
+Starts = list[tuple[str, float]]
 
 
 class Coordinated:
@@ -28,40 +38,42 @@ class Coordinated:
     def __init__(self) -> None:
         self._started_ms: dict[str, int] = {}
 
-    def facts(self, key: bytes | None, value: bytes | None, came_ms: int) -> list[Fact]:
-        """Of one record: a job's deployment, a host, or a container group. Raises `Unreadable`."""
+    def read(
+        self, key: bytes | None, value: bytes | None, came_ms: int
+    ) -> tuple[list[Fact], Starts]:
+        """Decode a record of a job's deployment, a host, or a container group. Raises `Unreadable`."""
         name = key.decode() if key is not None and is_state(key) else ""
         if not name.startswith((JOB, HOST, GROUP)):
-            return []
+            return [], []
         try:
-            record = decode_record("of its coordinator", TopicRecord(key, value, came_ms))
-            content = record.value
+            content = decode_record("of its coordinator", TopicRecord(key, value, came_ms)).value
             if name.startswith(GROUP):
                 return self._group(name.removeprefix(GROUP), content, came_ms)
             if name.startswith(HOST):
                 alive = content is not None and content.get("alive") is True
-                return [Fact(facts.AGENT, name.removeprefix(HOST), "alive" if alive else None)]
-            job = None if content is None else codec.job_from_json(content.get("state"))
-            return [Fact(facts.DEPLOYMENT, "", None if job is None else job.deployment_id)]
+                fact = Fact(records.AGENT, name.removeprefix(HOST), True if alive else None)
+            else:
+                job = None if content is None else codec.job_from_json(content.get("state"))
+                fact = Fact(records.DEPLOYMENT, "", None if job is None else job.deployment_id)
         except MalformedRecord as error:
             raise Unreadable(error.seen) from None
+        return [fact], []
 
-    def _group(self, name: str, content: Any, came_ms: int) -> list[Fact]:
+    def _group(self, name: str, content: Any, came_ms: int) -> tuple[list[Fact], Starts]:
         if content is None:
-            return [Fact(facts.GROUP, name, None)]
-        places: dict[str, list[str | None]] = {}
-        starts: list[Fact] = []
+            return [Fact(records.GROUP, name, None)], []
+        places: dict[str, Place] = {}
+        starts: Starts = []
         for one in codec.group_from_json(content.get("group")).processors.values():
             run = one.incarnation
             if run is None:
-                places[one.processor_id] = [one.phase.value, None, None]
+                places[one.processor_id] = Place(one.phase.value, None, None)
                 continue
-            places[one.processor_id] = [one.phase.value, run.host, run.execution_id]
+            places[one.processor_id] = Place(one.phase.value, run.host, run.execution_id)
             if one.phase is Phase.STARTING:
                 self._started_ms.setdefault(run.execution_id, came_ms)
                 continue
             began_ms = self._started_ms.pop(run.execution_id, None)
             if began_ms is not None and one.phase is Phase.RUNNING:
-                took_s = str(max(0, came_ms - began_ms) / 1000)
-                starts.append(Fact(facts.START, one.processor_id, took_s, source=run.host))
-        return [Fact(facts.GROUP, name, json.dumps(places)), *starts]
+                starts.append((run.host, max(0, came_ms - began_ms) / 1000))
+        return [Fact(records.GROUP, name, places)], starts

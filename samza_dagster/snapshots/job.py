@@ -1,27 +1,27 @@
-"""What is known of one job, put together from facts. Pure."""
+"""What is known of one job, put together from what workers found of it. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
-
-import orjson
 
 from samza_dagster.model.changelogs import StoreChangelog, store_changelogs
 from samza_dagster.model.job_model import actives
 from samza_dagster.model.metrics_snapshots import metrics_topics
 from samza_dagster.model.naming import active_task_of, group_of
-from samza_dagster.snapshots import facts
+from samza_dagster.model.numbers import long_or_none
+from samza_dagster.snapshots import records
+from samza_dagster.snapshots.coordinated import Place
+from samza_dagster.snapshots.reading import KEPT_REPORTS, Found, Said, Stated
 
 ACTIVE, STANDBY = "Active", "Standby"
 _SOURCES = {"checkpoint": "checkpoint-v1", "checkpoint-v2": "checkpoint-v2"}
-KEPT_REPORTS = 12
-"""The newest of a replica that are kept, in one row: its pace is told by no more (`lag.readiness.PACED_BY`)."""
-LEAST_WINDOW_MS = 300_000
-_REPORTS_READ = 12
-_REPORTS_GOOD = 3
+_COMMIT_MS = 60_000
+"""Samza's default of `task.commit.ms`."""
+_LEAST_WINDOW_MS, _MOST_WINDOW_MS = 120_000, 900_000
+_INTERVALS = 3
 
 
 class Task(NamedTuple):
@@ -33,37 +33,13 @@ class Task(NamedTuple):
     partition: int | None
 
 
-class Place(NamedTuple):
-    """Where our coordinator has a container, and in which phase (`placement.state.Phase`)."""
-
-    phase: str
-    host: str | None
-    execution_id: str | None
-
-
-class Said(NamedTuple):
-    """Offsets by changelog gauge, as a report or a checkpoint tells them.
-
-    `host`, `process` and `came_ms` are None of a checkpoint. `order` sorts those of one source by when they
-    were written. `record_bytes` is by store.
-    """
-
-    source: str
-    order: tuple[int, int]
-    at_ms: int | None
-    offsets: Mapping[str, int | None]
-    host: str | None = None
-    process: str | None = None
-    came_ms: int | None = None
-    record_bytes: Mapping[str, float] = {}
-
-
 @dataclass
 class Job:
-    """A job by its facts; of each the newest has been chosen, of a replica's reports some.
+    """A job by its facts.
 
     `places` and `agents` (hosts that have one) are empty where our coordinator doesn't run the
-    deployment. `starts` are hosts, and seconds from a start's command to the container's check-in.
+    deployment. `reports` and `checkpoints` are by task, each in order of time. `starts` are hosts, and
+    seconds from a start's command to the container's check-in.
     """
 
     name: str
@@ -73,69 +49,67 @@ class Job:
     reports: dict[str, list[Said]] = field(default_factory=dict[str, list[Said]])
     checkpoints: dict[str, list[Said]] = field(default_factory=dict[str, list[Said]])
     unreadable: int = 0
+    example: str = ""
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     agents: set[str] = field(default_factory=set[str])
     starts: list[tuple[str, float]] = field(default_factory=list[tuple[str, float]])
-    _coordinated: str | None = None
-    _placed_ms: dict[str, int] = field(default_factory=dict[str, int])
     _groups: dict[str, str] = field(default_factory=dict[str, str])
     _containers: dict[str, str] = field(default_factory=dict[str, str])
     _modes: dict[str, str] = field(default_factory=dict[str, str])
     _partitions: dict[str, int] = field(default_factory=dict[str, int])
 
     @classmethod
-    def of(cls, name: str, job_id: str, rows: Iterable[Mapping[str, Any]]) -> Job:
-        """Put together from rows of table `facts`, in any order."""
+    def of(cls, name: str, job_id: str, every: Iterable[Found]) -> Job:
+        """Put it together from pieces, in any order."""
         job = cls(name, job_id)
-        for row in sorted(rows, key=lambda row: (row["came_ms"] or 0, row["offset"])):
-            job._add(row)
-        job._coordinate()
+        facts: dict[tuple[str, str, str], Stated] = {}
+        for found in every:
+            facts |= found.facts
+            job.unreadable += found.unreadable
+            job.example = job.example or found.example
+            job.starts += found.starts
+            for task, reports in found.reports.items():
+                job.reports.setdefault(task, []).extend(reports)
+        for (kind, about, source), stated in facts.items():
+            job._add(kind, about, source, stated)
+        for commits in job.checkpoints.values():
+            commits.sort(key=lambda one: one.order)
+        job.reports = {task: _newest(reports) for task, reports in job.reports.items()}
+        job._coordinate(facts)
         return job
 
-    def _add(self, row: Mapping[str, Any]) -> None:
-        kind, name, text = row["kind"], row["name"], row["text"]
-        if kind == facts.UNREADABLE:
-            self.unreadable += 1
-        elif text is None:
-            return
-        elif kind == facts.CONFIG:
-            self.config[name] = text
-        elif kind == facts.HOST:
-            self.hosts[name] = (text, row["at_ms"] or row["came_ms"])
-        elif kind == facts.CONTAINER:
-            self._containers[name] = text
-        elif kind == facts.MODE:
-            self._modes[name] = text
-        elif kind == facts.CHANGELOG and text.isdigit():
-            self._partitions[name] = int(text)
-        elif kind == facts.DEPLOYMENT:
-            self._coordinated = text
-        elif kind == facts.AGENT:
-            self.agents.add(name)
-        elif kind == facts.START:
-            self.starts.append((row["source"], float(text)))
-        elif kind == facts.GROUP:
-            for processor, place in orjson.loads(text).items():
-                self.places[processor] = Place(*place)
-                self._placed_ms[processor] = row["came_ms"]
-                self._groups[processor] = name
-        elif kind == facts.CHECKPOINT:
-            order = (row["came_ms"], row["offset"])
-            said = Said(_SOURCES[row["source"]], order, row["came_ms"], orjson.loads(text))
+    def _add(self, kind: str, name: str, source: str, stated: Stated) -> None:
+        value = stated.value
+        if kind == records.CONFIG:
+            self.config[name] = value
+        elif kind == records.HOST:
+            self.hosts[name] = (value, stated.at_ms or stated.came_ms)
+        elif kind == records.CONTAINER:
+            self._containers[name] = value
+        elif kind == records.MODE:
+            self._modes[name] = value
+        elif kind == records.CHANGELOG and value.isdigit():
+            self._partitions[name] = int(value)
+        elif kind == records.CHECKPOINT:
+            order = stated.came_ms, stated.offset
+            said = Said(_SOURCES[source], order, stated.came_ms, value)
             self.checkpoints.setdefault(name, []).append(said)
-        elif kind == facts.REPORT:
-            self.reports.setdefault(name, []).extend(_reports(row["source"], text))
 
-    def _coordinate(self) -> None:
+    def _coordinate(self, facts: Mapping[tuple[str, str, str], Stated]) -> None:
         """Where our coordinator has a container counts, not where that one said that it was."""
-        if self._coordinated != self.deployment_id:
-            self.places.clear()
-            self.agents.clear()
-            self._groups.clear()
-        for processor, place in self.places.items():
-            self.hosts.pop(processor, None)
-            if place.host is not None:
-                self.hosts[processor] = (place.host, self._placed_ms[processor])
+        coordinated = facts.get((records.DEPLOYMENT, "", ""))
+        if coordinated is None or coordinated.value != self.deployment_id:
+            return
+        for (kind, name, _), stated in facts.items():
+            if kind == records.AGENT:
+                self.agents.add(name)
+            elif kind == records.GROUP:
+                for processor, place in stated.value.items():
+                    self.places[processor] = place
+                    self._groups[processor] = name
+                    self.hosts.pop(processor, None)
+                    if place.host is not None:
+                        self.hosts[processor] = (place.host, stated.came_ms)
 
     @property
     def deployment_id(self) -> str | None:
@@ -168,17 +142,16 @@ class Job:
     @property
     def patience_ms(self) -> int:
         """For how long a report is good: three intervals."""
-        return _REPORTS_GOOD * self.report_ms
+        return _INTERVALS * self.report_ms
 
     def silences_ms(self, newest_ms: Mapping[str, int]) -> dict[str, int]:
         """Task → how long ago its newest report came, by when the newest record of any topic of its came."""
         came = [newest_ms[topic] for topic in metrics_topics(self.config) if topic in newest_ms]
-        if not came:
-            return {}
-        reported = {
-            task: max(said.came_ms or 0 for said in all_) for task, all_ in self.reports.items()
+        return {
+            task: max(0, max(came) - (reports[-1].came_ms or 0))
+            for task, reports in self.reports.items()
+            if came
         }
-        return {task: max(0, max(came) - at_ms) for task, at_ms in reported.items()}
 
     def host_of(self, processor: str) -> str | None:
         """What it reported last; None: nothing, or that was deleted."""
@@ -213,33 +186,25 @@ class Job:
         return {**actives(names, names.keys() - runs_active), **self._groups}
 
 
-Kept = tuple[int, int, int, str, Mapping[str, int | None]]
-"""Of a report: when it came, its offset, its own time, the process, changelog gauge → offset."""
+def _newest(reports: list[Said]) -> list[Said]:
+    """Keep the newest of each host, in order of time."""
+    of: dict[str | None, list[Said]] = {}
+    for one in sorted(reports, key=lambda one: one.order):
+        of.setdefault(one.host, []).append(one)
+    newest = (one for mine in of.values() for one in mine[-KEPT_REPORTS:])
+    return sorted(newest, key=lambda one: one.order)
 
 
-def kept_reports(reports: Sequence[Kept], record_bytes: Mapping[str, float]) -> str:
-    """Reports of one replica in order of their offsets, as table `facts` has them; `record_bytes` of the last."""
-    return orjson.dumps([[*reports], record_bytes]).decode()
+def window_ms(configs: Iterable[Mapping[str, str]]) -> int:
+    """Return how far back reports and commits are read, for jobs of these settings.
+
+    Three times the longest interval of a reporter or of commits (`task.commit.ms`), and between 2 and 15
+    minutes: a job that works has a report and a commit in it.
+    """
+    longest = max((ms for config in configs for ms in _intervals_ms(config)), default=0)
+    return min(max(_INTERVALS * longest, _LEAST_WINDOW_MS), _MOST_WINDOW_MS)
 
 
-def newest_reports(*texts: str) -> str:
-    """Of reports of one replica out of one partition as many as count, each once; the last text is the newest."""
-    groups_read = [orjson.loads(text) for text in texts]
-    by_offset: dict[int, Kept] = {one[1]: one for reports, _ in groups_read for one in reports}
-    return kept_reports(
-        [by_offset[at] for at in sorted(by_offset)[-KEPT_REPORTS:]], groups_read[-1][1]
-    )
-
-
-def _reports(host: str, text: str) -> Iterator[Said]:
-    """Of a row of `facts`: the newest of a replica from one host, as they were read together."""
-    reports, record_bytes = orjson.loads(text)
-    for came_ms, offset, at_ms, process, offsets in reports:
-        yield Said(
-            "metrics", (came_ms, offset), at_ms, offsets, host, process, came_ms, record_bytes
-        )
-
-
-def window_ms(report_ms: int) -> int:
-    """How far back reports are read: so many that a pace can be told, and five minutes at least."""
-    return max(LEAST_WINDOW_MS, _REPORTS_READ * report_ms)
+def _intervals_ms(config: Mapping[str, str]) -> Iterator[int]:
+    yield from (1_000 * seconds for seconds in metrics_topics(config).values())
+    yield max(long_or_none(config.get("task.commit.ms", "")) or _COMMIT_MS, 1)

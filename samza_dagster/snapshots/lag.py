@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from samza_dagster.errors import Unreachable
-from samza_dagster.lag import Behind, Came, FirstSince, behind, times_to_ask
+from samza_dagster.lag import Behind, Came, FirstSince, ReplicaReport, behind, times_to_ask
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.naming import active_task_of
-from samza_dagster.snapshots.job import ACTIVE, Job, Said, Task
+from samza_dagster.snapshots.job import ACTIVE, Job, Task
+from samza_dagster.snapshots.reading import Said
 
 Row = dict[str, Any]
+NOT_HEARD = "not-heard"
 
 
 class Replica(NamedTuple):
     """A task's replica of one store, where its changelog begins and ends now, and what is known of it.
 
     `said` is in order of time, what was said last is last. `is_former`: that was on another host than
-    the processor's.
+    the processor's. `earlier` is what former snapshots had of it: a history, which tells nothing of now.
     """
 
     task: Task
@@ -28,6 +30,7 @@ class Replica(NamedTuple):
     span: OffsetRange | Unreachable | None
     said: tuple[Said, ...]
     is_former: bool
+    earlier: tuple[ReplicaReport, ...] = ()
 
     @property
     def gauge(self) -> str:
@@ -52,8 +55,10 @@ class Replica(NamedTuple):
         return self.store.topic, self.task.partition, self.newest.came_ms
 
 
-def replicas(job: Job, ranges: Ranges, since_ms: int) -> Iterator[Replica]:
-    """One for each task and store; reports that came before `since_ms` tell nothing any more.
+def replicas(
+    job: Job, ranges: Ranges, earlier: Mapping[tuple[str, str], tuple[ReplicaReport, ...]] = {}
+) -> Iterator[Replica]:
+    """Yield one for each task and store; `earlier` is by task and store.
 
     An offset that a standby reported from another host than its processor's tells
     nothing about the replica that is there now: it counts as unknown.
@@ -63,14 +68,18 @@ def replicas(job: Job, ranges: Ranges, since_ms: int) -> Iterator[Replica]:
         for store in job.changelogs:
             span = None if task.partition is None else span_of(ranges, store.topic, task.partition)
             gauge = "" if task.partition is None else store.offset_gauge(task.partition)
-            every = _said(job, task, gauge, since_ms)
+            every = _said(job, task, gauge)
             mine = tuple(one for one in every if None in (one.host, host) or one.host == host)
-            yield Replica(task, store, host, span, mine or every, is_former=not mine)
+            yield Replica(
+                *(task, store, host, span, mine or every),
+                is_former=not mine,
+                earlier=earlier.get((task.name, store.store), ()),
+            )
 
 
-def _said(job: Job, task: Task, gauge: str, since_ms: int) -> tuple[Said, ...]:
-    """What was said of it: of a host's reports all from the last one on that has the gauge."""
-    reports = [one for one in job.reports.get(task.name, ()) if (one.came_ms or 0) >= since_ms]
+def _said(job: Job, task: Task, gauge: str) -> tuple[Said, ...]:
+    """What was said of it: the newest commit and all reports that have the gauge."""
+    reports = job.reports.get(task.name, ())
     commits = [one for one in job.checkpoints.get(task.name, ()) if gauge in one.offsets]
     reports_of = commits[-1:] + [one for one in reports if gauge in one.offsets]
     return tuple(sorted(reports_of, key=lambda one: (one.came_ms or 0, one.order)))
@@ -86,8 +95,19 @@ def times_asked(every: list[Replica], patience_ms: int) -> set[Came]:
     }
 
 
-def lag_row(one: Replica, patience_ms: int, first_since: FirstSince, *, all_observed: bool) -> Row:
-    """A row of `changelog_lag`. `all_observed`: every partition was read that tells applied offsets."""
+def lag_row(
+    one: Replica,
+    patience_ms: int,
+    first_since: FirstSince,
+    *,
+    all_observed: bool,
+    silent_ms: int | None = None,
+) -> Row:
+    """Return a row of `changelog_lag`.
+
+    `all_observed`: every partition was read that tells applied offsets. `silent_ms`: for how long nothing
+    was heard of a replica of which nothing is in the window, by earlier snapshots; None: they had nothing.
+    """
     span = one.span if isinstance(one.span, OffsetRange) else None
     found: Behind | None = None
     if span is not None:
@@ -119,11 +139,14 @@ def lag_row(one: Replica, patience_ms: int, first_since: FirstSince, *, all_obse
         "process": None if seen is None else seen.process or seen.host,
         "lag_records": lag,
         "lag_bytes": None if lag is None or size is None else round(lag * size),
-        "unknown_because": _unknown_because(one, found, all_observed),
+        "unknown_because": (why := _unknown_because(one, found, all_observed, silent_ms)),
+        "why": f"not heard for {(silent_ms or 0) / 1000:,.0f} s" if why == NOT_HEARD else None,
     }
 
 
-def _unknown_because(one: Replica, found: Behind | None, all_observed: bool) -> str | None:
+def _unknown_because(
+    one: Replica, found: Behind | None, all_observed: bool, silent_ms: int | None
+) -> str | None:
     if found is None:
         return "no-leader" if isinstance(one.span, Unreachable) else "no-changelog"
     if found.lag is not None:
@@ -132,7 +155,9 @@ def _unknown_because(one: Replica, found: Behind | None, all_observed: bool) -> 
         return "beyond-end"
     if one.said and one.is_former:
         return "former-host"
-    return "no-observation" if all_observed else "no-leader-of-observations"
+    if not all_observed:
+        return "no-leader-of-observations"
+    return "no-observation" if silent_ms is None else NOT_HEARD
 
 
 def container_rows(job: Job) -> Iterator[Row]:
@@ -164,8 +189,17 @@ def task_rows(job: Job) -> Iterator[Row]:
         }
 
 
-def violation_rows(job: Job) -> Iterator[Row]:
-    """What isn't as it must be, by what is known."""
+def violation_rows(job: Job, every: Iterable[Replica]) -> Iterator[Row]:
+    """Yield what isn't as it must be, by what is known."""
+    gone: dict[StoreChangelog, list[str]] = {}
+    for one in every:
+        if one.span is None:
+            gone.setdefault(one.store, []).append(one.task.name)
+    for store, tasks in gone.items():
+        yield {
+            "rule": "no-changelog",
+            "seen": f"store {store.store}: its changelog {store.topic} has no partition of {_some(tasks)}",
+        }
     by_place: dict[tuple[str, str], list[str]] = {}
     for task in job.tasks:
         host = job.host_of(task.processor)
@@ -177,7 +211,7 @@ def violation_rows(job: Job) -> Iterator[Row]:
         for other in others:
             pairs.setdefault((first, other, host), []).append(active_task)
     for (first, other, host), shared in pairs.items():
-        seen = f"both have {shared[0]}" + (f" and {len(shared) - 1} more" if shared[1:] else "")
+        seen = f"both have {_some(shared)}"
         yield {
             "rule": "same-host",
             "processor_id": first,
@@ -201,5 +235,9 @@ def violation_rows(job: Job) -> Iterator[Row]:
     if job.unreadable:
         yield {
             "rule": "unreadable",
-            "seen": f"{job.unreadable} records of its topics can't be read",
+            "seen": f"{job.unreadable} records can't be read, as {job.example}",
         }
+
+
+def _some(names: Sequence[str]) -> str:
+    return names[0] + (f" and {len(names) - 1} more" if names[1:] else "")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from samza_dagster.errors import Unreachable
 from samza_dagster.lag import (
     Bounds,
     Container,
@@ -30,10 +29,18 @@ from samza_dagster.snapshots.lag import Replica, Row
 
 ANYWHERE = ""
 """Stands for any host that has no container of the job: nothing is warm there."""
-CONTAINERS = "containers"
-"""Rows of what restores start from, which `restore_rows` takes once speeds are known."""
-PUBLISHED = "published"
-"""Rows of what is published of standbys: its key as `processor_id`, its value as `why`."""
+
+
+class Restores(NamedTuple):
+    """What restores of one active container start from.
+
+    `stamp` has its job's columns. `sizes` are bytes of a record, by part; `hosts` those that its job knows.
+    """
+
+    stamp: Row
+    container: Container
+    sizes: tuple[float | None, ...]
+    hosts: tuple[str, ...]
 
 
 def with_readiness(
@@ -43,8 +50,8 @@ def with_readiness(
     bounds: Bounds,
     silences_ms: Mapping[str, int],
     errors: Errors | None = None,
-) -> Iterator[tuple[str, Row]]:
-    """Rows of `changelog_lag`, completed, of `standby_readiness` and of `PUBLISHED`, each with its name.
+) -> tuple[list[Row], list[tuple[bytes, bytes]]]:
+    """Complete rows of `changelog_lag`; return rows of `standby_readiness`, and what is published of standbys.
 
     `silences_ms`: task → for how long it has been silent. `errors` are those of past forecasts.
     """
@@ -60,7 +67,7 @@ def with_readiness(
         ],
     )
     parts = {(p.task, p.store): p for standby in judged for p in standby.parts}
-    for one, row in every:
+    for one, row in standbys:
         part = parts.get((one.task.name, one.store.store))
         if part is not None:
             row["status"], row["why"] = part.status.value, part.why
@@ -71,20 +78,15 @@ def with_readiness(
             row.update(_times("ready_in_s", "ready", part.ready))
             row["ready_spread"] = part.ready.spread if part.ready is not None else None
             row["ready_since"] = part.ready_since_ms
-        yield "changelog_lag", row
     rows_of: dict[str, list[Row]] = {}
     for one, row in standbys:
         rows_of.setdefault(one.task.processor, []).append(row)
-    for standby in judged:
-        yield (
-            "standby_readiness",
-            _readiness_row(
-                standby, job.active_of(standby.standby), rows_of.get(standby.standby, [])
-            ),
-        )
+    rows = [
+        _readiness_row(standby, job.active_of(standby.standby), rows_of.get(standby.standby, []))
+        for standby in judged
+    ]
     came = [row["came_at"] for _, row in standbys if row["came_at"] is not None]
-    for key, value in published(judged, max(came)) if came else ():
-        yield PUBLISHED, {"processor_id": key.decode(), "why": value.decode()}
+    return rows, published(judged, max(came)) if came else []
 
 
 def times_asked(every: Iterable[Replica]) -> set[tuple[str, int, int]]:
@@ -116,12 +118,13 @@ def _standby(
 
 
 def _reports(one: Replica, row: Row, first_since: FirstSince) -> Iterator[ReplicaReport]:
-    """Its reports, with where the changelog ended when they came.
+    """Yield its reports, with where the changelog ended when they came; those of earlier snapshots first.
 
     Of the oldest and the newest that is known, between these it is taken to have grown evenly: to ask
     the brokers for each of a fleet's reports would cost more than the whole snapshot.
     """
     came = [said for said in one.said if said.came_ms is not None]
+    yield from (e for e in one.earlier if not came or e.came_ms < (came[0].came_ms or 0))
     if not came or not isinstance(one.span, OffsetRange) or one.task.partition is None:
         return
     oldest_ms, newest_ms = came[0].came_ms or 0, came[-1].came_ms or 0
@@ -153,81 +156,78 @@ def _readiness_row(standby: StandbyReadiness, active: str, rows: Sequence[Row]) 
     }
 
 
-def container_rows(job: Job, every: Sequence[tuple[Replica, Row]]) -> Iterator[Row]:
-    """For each active container what its stores are restored from, and where copies of them are."""
+def restores(job: Job, stamp: Row, every: Sequence[tuple[Replica, Row]]) -> Iterator[Restores]:
+    """Yield for each active container what its stores are restored from, and where copies of them are."""
     by_active: dict[tuple[str, str], list[tuple[Replica, Row]]] = {}
     for one, row in every:
         by_active.setdefault((active_task_of(one.task.name), one.store.store), []).append(
             (one, row)
         )
+    hosts = tuple(sorted(job.known_hosts))
     for processor in sorted({task.processor for task in job.tasks if task.mode == ACTIVE}):
-        parts: list[Row] = []
-        standby_hosts: set[str] = set()
-        for one, _ in every:
-            if one.task.processor == processor:
-                copies = by_active[active_task_of(one.task.name), one.store.store]
-                parts.append(_part(one, copies))
-                standby_hosts |= {
-                    copy.host for copy, _ in copies if copy.task.mode == STANDBY and copy.host
-                }
-        readiness = {
-            "parts": parts,
-            "standby_hosts": sorted(standby_hosts),
-            "hosts": sorted(job.known_hosts),
+        mine = [one for one, _ in every if one.task.processor == processor]
+        copies = [by_active[active_task_of(one.task.name), one.store.store] for one in mine]
+        standby_hosts = {
+            copy.host
+            for copy, _ in (each for of_one in copies for each in of_one)
+            if copy.task.mode == STANDBY and copy.host
         }
-        yield {
-            "processor_id": processor,
-            "host": job.host_of(processor),
-            "why": json.dumps(readiness),
-        }
+        container = Container(
+            job.name,
+            processor,
+            job.host_of(processor),
+            tuple(map(_part, mine, copies)),
+            tuple(sorted(standby_hosts)),
+        )
+        yield Restores(stamp, container, tuple(map(_record_bytes, copies)), hosts)
 
 
-def _part(one: Replica, copies: Iterable[tuple[Replica, Row]]) -> Row:
-    span = None if isinstance(one.span, Unreachable) else one.span
-    sizes = [
-        size
-        for copy, _ in copies
-        if copy.newest is not None
-        and (size := copy.newest.record_bytes.get(one.store.store)) is not None
-    ]
-    return {
-        "name": f"{one.store.store} {one.task.partition}",
-        "beginning": None if span is None else span.start,
-        "end": None if span is None else span.end,
-        "warm": {
+def _part(one: Replica, copies: Iterable[tuple[Replica, Row]]) -> StorePart:
+    """A copy of which the lag isn't known, as of one beyond its changelog's end, is no warm one."""
+    span = one.span if isinstance(one.span, OffsetRange) else None
+    return StorePart(
+        f"{one.store.store} {one.task.partition}",
+        None if span is None else span.start,
+        None if span is None else span.end,
+        {
             copy.host: row["applied_offset"] + 1
             for copy, row in copies
-            if copy.host is not None and row["applied_offset"] is not None
+            if copy.host is not None
+            and row["applied_offset"] is not None
+            and row["lag_records"] is not None
         },
-        "record_bytes": max(sizes, default=None),
-    }
-
-
-def restore_rows(row: Row, speeds: Speeds, fleet: Collection[str]) -> Iterator[tuple[str, Row]]:
-    """Rows of `restore_forecast` and `host_loss`, of a row of `container_rows`; `fleet`: hosts of all jobs."""
-    readiness = json.loads(row["why"])
-    sizes = [part.pop("record_bytes") for part in readiness["parts"]]
-    container = Container(
-        row["job_name"],
-        row["processor_id"],
-        row["host"],
-        tuple(StorePart(**part) for part in readiness["parts"]),
-        tuple(readiness["standby_hosts"]),
     )
-    hosts: list[str] = [*sorted({*readiness["hosts"], *fleet}), ANYWHERE]
+
+
+def _record_bytes(copies: Iterable[tuple[Replica, Row]]) -> float | None:
+    sizes = (
+        copy.newest.record_bytes.get(copy.store.store)
+        for copy, _ in copies
+        if copy.newest is not None
+    )
+    return max((size for size in sizes if size is not None), default=None)
+
+
+def restore_rows(
+    one: Restores, speeds: Speeds, fleet: Collection[str]
+) -> Iterator[tuple[str, Row]]:
+    """Yield rows of `restore_forecast` and `host_loss` of one container; `fleet`: hosts of all jobs."""
+    container = one.container
+    hosts: list[str] = [*sorted({*one.hosts, *fleet}), ANYWHERE]
     for host in hosts:
         found = restore_forecast(container, host, speeds)
         lefts = [part.left(host) for part in container.parts]
         yield (
             "restore_forecast",
             {
+                **one.stamp,
                 "processor_id": container.processor_id,
                 "host": host or None,
                 "is_warm": found.is_warm,
                 "records": found.left,
                 "bytes": _sum(
                     None if left is None or size is None else round(left * size)
-                    for left, size in zip(lefts, sizes, strict=True)
+                    for left, size in zip(lefts, one.sizes, strict=True)
                 ),
                 **_times("restore_s", "restore", found.down),
                 "why": found.why or None,
@@ -239,6 +239,7 @@ def restore_rows(row: Row, speeds: Speeds, fleet: Collection[str]) -> Iterator[t
             yield (
                 "host_loss",
                 {
+                    **one.stamp,
                     "host": loss.host,
                     "processor_id": lost.processor_id,
                     "has_standby": lost.has_standby,

@@ -18,8 +18,10 @@ class Column:
     doc: str
 
 
+DAY = "snapshot_day"
 _SNAPSHOT = (
-    Column("snapshot_time", "timestamp", "time of the snapshot"),
+    Column(DAY, "string", "day of snapshot_time in UTC: what the tables are partitioned by"),
+    Column("snapshot_time", "timestamp", "time of the snapshot, by the brokers' clock"),
     Column("job_name", "string", "job.name"),
     Column("job_id", "string", "job.id"),
     Column("deployment_id", "string", "app.run.id of the running deployment; null: not set"),
@@ -27,8 +29,9 @@ _SNAPSHOT = (
 _REPORTED = Column("reported_at", "timestamp", "when it reported the host, by the writer's clock")
 _UNKNOWN = (
     "no-leader (the changelog's partition can't be read), no-changelog (no such topic or partition), "
-    "no-observation, no-leader-of-observations (none was read, and a partition that may have it can't "
-    "be), former-host (the newest observation is of another host than the processor's), beyond-end "
+    "not-heard (no report or commit is in the window that is read; earlier snapshots had one), "
+    "no-observation (nor had they), no-leader-of-observations (a partition that may have one can't "
+    "be read), former-host (the newest observation is of another host than the processor's), beyond-end "
     "(applied in a changelog that was deleted or cut since); null when lag_records is known"
 )
 _STATUS = (
@@ -100,7 +103,7 @@ CHANGELOG_LAG = (
     Column("apply_per_s", "double", "offsets a second that it applies; null: none was seen"),
     Column("write_per_s", "double", "offsets a second written meanwhile; null: none was seen"),
     Column("status", "string", f"of a standby: {_STATUS}"),
-    Column("why", "string", "why it has this status"),
+    Column("why", "string", "why it has this status; of an active, for how long it wasn't heard"),
     *_forecast("ready_in_s", "ready", "seconds until lag_s is within the limit; null: unknown, or never"),
     Column("ready_spread", "double", "standard deviation of the rate behind ready_in_s, as a part of it"),
     Column("ready_since", "timestamp", "when that process was within the limit first; null: never yet"),
@@ -161,7 +164,8 @@ VIOLATIONS = (
         "string",
         "same-host (an active and a standby of one task, or two standbys, on one host), no-host (a "
         "container with tasks has reported none), no-standby (an active with a changelog, of a job "
-        "with standbys, has none), unreadable (a record that can't be read)",
+        "with standbys, has none), no-changelog (a store's changelog, or a partition of it, isn't there), "
+        "unreadable (a record that can't be read)",
     ),
     Column("processor_id", "string", "the container that breaks it; null: none does"),
     Column("other_id", "string", "the other container of it; null: there is none"),
@@ -182,34 +186,9 @@ DATASETS: dict[str, tuple[Column, ...]] = {
 
 SNAPSHOTS = (
     *_SNAPSHOT,
-    Column("unreadable", "bigint", "records in its own topics that can't be read, and are kept aside"),
+    Column("unreadable", "bigint", "records in its own topics that can't be read"),
     Column("unread", "string", "what couldn't be reached of it, and why; null: all was"),
 )  # fmt: skip
 
-FACTS = (
-    Column("topic", "string", "topic of the record"),
-    Column("topic_id", "string", "the brokers' id of it, another once it is made anew"),
-    Column("partition", "int", "partition"),
-    Column("offset", "bigint", "offset; of kind read: the next that is to be read"),
-    Column("came_ms", "bigint", "time of the record, ms since the epoch"),
-    Column(
-        "kind",
-        "string",
-        "config, host, container, mode, changelog (of a coordinator stream), deployment, group, agent, "
-        "start (of our coordinator's state), checkpoint, report, read "
-        "(how far the partition was read, and when), unreadable (kept aside)",
-    ),
-    Column("job_name", "string", "job.name; null: of no one job"),
-    Column("job_id", "string", "job.id; null: of no one job"),
-    Column("name", "string", "what it is about: a setting, a processor, a task"),
-    Column("source", "string", "the host of a report or a start, the version of a checkpoint"),
-    Column("text", "string", "what was said, or why it can't be read; null: deleted"),
-    Column(
-        "at_ms",
-        "bigint",
-        "the writer's own time, ms since the epoch; of kind read: when the last record came; null: none",
-    ),
-)
-
-TABLES: dict[str, tuple[Column, ...]] = {**DATASETS, "snapshots": SNAPSHOTS, "facts": FACTS}
-"""The datasets, the snapshots of which all of them are there, and what was read so far."""
+TABLES: dict[str, tuple[Column, ...]] = {**DATASETS, "snapshots": SNAPSHOTS}
+"""The datasets, and the snapshots of which all of them are there."""

@@ -29,20 +29,18 @@ def spark_session(
     *,
     app_name: str = APP_NAME,
     driver_memory: str = "512m",
-    class_archive: Path | None = None,
     settings: Mapping[str, str] | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session of this process: a new one, or the running one.
+    """Return the session of this process: a new one, or the running one.
 
-    `class_archive` is the file of `class_archive.archive_path`; while it isn't there the JVM only starts
-    slower. `settings` go last and win. Raises `MissingPrerequisite` without pyspark or a JDK that Spark runs on.
+    `settings` go last and win. Raises `MissingPrerequisite` without pyspark or a JDK that Spark runs on.
     """
     try:
         from pyspark.sql import SparkSession
     except ImportError as error:
         raise MissingPrerequisite("a Spark session", seen=str(error), fix=_INSTALL) from error
-    chosen = spark_settings(master, driver_memory=driver_memory, class_archive=class_archive)
+    chosen = spark_settings(master, driver_memory=driver_memory)
     builder = SparkSession.builder.master(master).appName(app_name)
     for name, value in {**chosen, **(settings or {})}.items():
         builder = builder.config(name, value)
@@ -60,17 +58,12 @@ def launching(
     return _environment(launch)
 
 
-def spark_settings(
-    master: str,
-    *,
-    driver_memory: str = "512m",
-    class_archive: Path | None = None,
-) -> dict[str, str]:
-    """Spark's settings for a master, each for a reason told here."""
+def spark_settings(master: str, *, driver_memory: str = "512m") -> dict[str, str]:
+    """Return Spark's settings for a master."""
     chosen = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": _java_options(class_archive),
+        "spark.driver.extraJavaOptions": _java_options(),
         "spark.driver.memory": driver_memory,
         "spark.sql.catalogImplementation": "in-memory",
         "spark.redaction.regex": _SECRETS,
@@ -81,22 +74,10 @@ def spark_settings(
     return chosen
 
 
-def _java_options(class_archive: Path | None) -> str:
+def _java_options() -> str:
     logging = Path(__file__).with_name("log4j2.properties")
-    options = [
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-Xss4m",
-        "-Xshare:auto",
-        f"-Dlog4j2.configurationFile={logging.as_uri()}",
-    ]
-    if class_archive is not None and class_archive.is_file():
-        options += [
-            f"-XX:SharedArchiveFile={class_archive}",
-            "-Xlog:cds=off",
-            "-Xlog:cds+dynamic=off",
-        ]
-    return " ".join(options)
+    options = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss4m", "-Xshare:auto")
+    return " ".join((*options, f"-Dlog4j2.configurationFile={logging.as_uri()}"))
 
 
 def pyspark_home() -> Path:

@@ -1,12 +1,12 @@
 """Tables of an open format: Delta, at any URI that `deltalake` knows.
 
-    <uri>/<table>/_delta_log/…        what is in the table, commit by commit
-    <uri>/<table>/<uuid>.parquet      rows, as whoever found them wrote them
+    <uri>/<table>/_delta_log/…                          what is in the table, commit by commit
+    <uri>/<table>/snapshot_day=2026-11-29/….parquet     rows, as whoever found them wrote them
 
 Spark's workers write Parquet, each what it has found, and the driver commits all of their files in one
-transaction, in milliseconds. What was written and not committed isn't in the table: a run that is killed
-leaves files behind, which `tidy` removes, and no rows. Two who write at once both succeed, or one
-begins its commit again.
+transaction: a worker whose task is done twice, or a run that is killed, leaves files behind and no rows.
+Everything that changes what is in a table is a commit that Delta holds against those of others, so any number of
+writers and maintenances may be at it side by side.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -22,34 +23,31 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from deltalake import DeltaTable, Field, Schema
+from deltalake import DeltaTable, Field, Schema, write_deltalake
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.schema import PrimitiveType
-from deltalake.transaction import AddAction, RemoveAction
+from deltalake.transaction import AddAction
 
 from samza_dagster.directories import data_directory
+from samza_dagster.errors import Refused, Unreachable
 from samza_dagster.snapshots.arrow import compute, dataset, filesystem, pa, parquet
-from samza_dagster.snapshots.facts import READ
-from samza_dagster.snapshots.schemas import TABLES, Column
+from samza_dagster.snapshots.schemas import DAY, TABLES, Column
+from samza_dagster.snapshots.secrets import Secret
 
-_TIME = 'Timestamp(Microsecond, Some("UTC"))'
+_OWNER, _KEPT_SINCE = "samza_dagster.table", "samza_dagster.kept_since"
+_OURS = "samza-dagster-"
+"""Names of our files begin so: nothing else is ever removed."""
 _ROWS_TOGETHER = 1_000
 """Of a file, that a reader skips or reads: rows are sorted by job."""
 _BOUND = 32
 """Characters of a text that are enough to tell where it is in their order."""
-UNCOMMITTED_FOR = timedelta(days=1)
-"""Files that are in no table are kept that long: a write that is under way may still commit them."""
-
-
-class Mark(NamedTuple):
-    """How far a partition was read: the next offset; when that was; when its last record had come.
-
-    Both in ms since the epoch, by the reader's clock and by the brokers'.
-    """
-
-    offset: int
-    read_ms: int
-    newest_ms: int | None
+_SMALL_BYTES = 8 << 20
+"""Files of a day are joined while their mean size is smaller."""
+_REMOVED_FOR = timedelta(days=1)
+"""Files that a table has no more stay that long for whoever reads it as it was."""
+_TRIES = 10
+_ARROW_ERROR: type[Exception] = pa.ArrowException
 
 
 class File(NamedTuple):
@@ -57,6 +55,7 @@ class File(NamedTuple):
 
     table: str
     path: str
+    day: str
     size: int
     rows: int
     stats: str
@@ -72,56 +71,101 @@ def default_uri() -> str:
     return str((Path(home) if home else data_directory()) / "snapshots")
 
 
+def day_of(at: datetime) -> str:
+    """The partition that has rows of this time: its day in UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d}"
+
+
 @dataclass(frozen=True)
 class Tables:
     """The tables below one URI: a local path, `file:`, `hdfs:`, `s3a:` or any other that `deltalake` knows.
 
     `storage_options` are `deltalake`'s for the place, as `aws_region`; credentials may come from the environment.
+    Each call raises `Unreachable` where the place can't be read or written, `Refused` where it isn't ours.
     """
 
     uri: str
     storage_options: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "storage_options", Secret.of("tables", self.storage_options))
 
     def location(self, table: str) -> str:
         """Where a table is, as anybody opens it."""
         return f"{self.uri.rstrip('/')}/{table}"
 
     def write(self, table: str, rows: Sequence[Row]) -> File:
-        """Writes a file of the table, in any process, and commits nothing."""
-        columns = _columns(table, rows)
-        path, place = f"{uuid4()}.parquet", self._place()
-        name = f"{table}/{path}"
-        parquet.write_table(columns, name, filesystem=place, row_group_size=_ROWS_TOGETHER)
-        return File(table, path, place.get_file_info(name).size, len(rows), _stats(columns))
+        """Write a file of the table, in any process, and commit nothing. All rows are of one snapshot."""
+        day = day_of(datetime.fromtimestamp(rows[0]["snapshot_time"] / 1000, UTC))
+        path = f"{DAY}={day}/{_OURS}{uuid4()}.parquet"
+        columns, name = _columns(table, rows), f"{table}/{path}"
+        with self._at(table):
+            place = self._place()
+            parquet.write_table(columns, name, filesystem=place, row_group_size=_ROWS_TOGETHER)
+            size = place.get_file_info(name).size
+        return File(table, path, day, size, len(rows), _stats(columns))
 
-    def commit(self, table: str, files: Iterable[File], *, instead_of: Any = None) -> None:
-        """Adds files in one transaction.
-
-        `instead_of`: those of an opened table go; what others have added to it since stays. Raises
-        `CommitFailedError` when another has put files in the place of the same ones.
-        """
+    def commit(self, table: str, files: Iterable[File]) -> None:
+        """Add files in one transaction. Raises `Refused` for those of a day that was dropped meanwhile."""
         now_ms = time.time_ns() // 1_000_000
-        actions: list[Any] = [
-            AddAction(each.path, each.size, {}, now_ms, True, each.stats) for each in files
+        added = list(files)
+        actions = [
+            AddAction(one.path, one.size, {DAY: one.day}, now_ms, True, one.stats) for one in added
         ]
-        for path, size in () if instead_of is None else _files(instead_of):
-            actions.append(RemoveAction(path, True, now_ms, size))
-        if actions:
-            opened = self.opened(table) if instead_of is None else instead_of
-            opened.create_write_transaction(actions, "append", _schema(table))
+        for attempt in range(_TRIES if actions else 0):
+            opened = self.opened(table)
+            kept_since = opened.metadata().configuration.get(_KEPT_SINCE, "")
+            if any(one.day < kept_since for one in added):
+                raise Refused(
+                    f"add rows of {added[0].day} to table {self.location(table)}",
+                    seen=f"days before {kept_since} have been dropped",
+                    fix="a snapshot of now",
+                )
+            with self._at(table):
+                try:
+                    opened.create_write_transaction(actions, "append", _schema(table), [DAY])
+                    return
+                except CommitFailedError:  # the table was tidied meanwhile: it is opened anew
+                    if attempt == _TRIES - 1:
+                        raise
 
     def opened(self, table: str) -> Any:
-        """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is none."""
-        opened = DeltaTable.create(
-            self.location(table),
-            _schema(table),
-            mode="ignore",
-            storage_options=dict(self.storage_options),
-        )
-        there = {field.name for field in opened.schema().fields}
-        if new := [field for field in _schema(table).fields if field.name not in there]:
-            opened.alter.add_columns(new)  # of a former release: null in its rows
+        """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is nothing."""
+        location, options = self.location(table), dict(self.storage_options)
+        with self._at(table):
+            if not DeltaTable.is_deltatable(location, options):
+                self._refuse_foreign(table)
+                with suppress(CommitFailedError):  # another made it at the same time
+                    DeltaTable.create(
+                        location,
+                        _schema(table),
+                        mode="ignore",
+                        partition_by=[DAY],
+                        configuration={_OWNER: table},
+                        raise_if_key_not_exists=False,
+                        storage_options=options,
+                    )
+            opened = DeltaTable(location, storage_options=options)
+            if opened.metadata().configuration.get(_OWNER) != table:
+                raise Refused(
+                    f"table {location} of snapshots",
+                    seen=f"a Delta table that isn't ours: it has no property {_OWNER}={table}",
+                    fix="another uri: an empty directory, or one that holds our tables",
+                )
         return opened
+
+    def _refuse_foreign(self, table: str) -> None:
+        files: Any = self._place().get_file_info(
+            filesystem.FileSelector(table, allow_not_found=True, recursive=True)
+        )
+        # Whoever makes the table at the same time begins with its log.
+        found = sorted(one.path for one in files if one.is_file and "/_delta_log/" not in one.path)
+        if found:
+            raise Refused(
+                f"table {self.location(table)} of snapshots",
+                seen=f"no Delta table, and {len(found):,} files, as {found[0]}",
+                fix="another uri: an empty directory, or one that holds our tables",
+            )
 
     def read(
         self,
@@ -133,80 +177,102 @@ class Tables:
         """The rows of these files, in their order; `rows`: those that this `pyarrow` expression is true of."""
         every = [f"{table}/{path}" for path in paths]
         if every:
-            found = dataset.dataset(every, _arrow_schema(table), "parquet", self._place())
-            for batch in found.to_batches(columns=columns, filter=rows):
-                yield from batch.to_pylist()
+            with self._at(table):
+                found = dataset.dataset(every, _file_schema(table), "parquet", self._place())
+                for batch in found.to_batches(columns=columns, filter=rows):
+                    yield from batch.to_pylist()
+
+    def last(self, table: str, jobs: Collection[tuple[str, str]] = ()) -> Any:
+        """The rows of each job's newest whole snapshot, as a `pyarrow.Table`; of these jobs when named."""
+        stamp = ["job_name", "job_id", "snapshot_time"]
+        with self._at(table):
+            whole: Any = self.opened("snapshots").to_pyarrow_table(columns=stamp)
+            newest = whole.group_by(stamp[:2]).aggregate([(stamp[2], "max")]).rename_columns(stamp)
+            if jobs:
+                wanted = [(row["job_name"], row["job_id"]) in jobs for row in newest.to_pylist()]
+                newest = newest.filter(wanted)
+            times = compute.unique(newest[stamp[2]]).to_pylist()
+            chosen = compute.field(DAY).isin([*{day_of(time) for time in times}])
+            chosen &= compute.field(stamp[2]).isin(times)
+            near = self.opened(table).to_pyarrow_dataset().to_table(filter=chosen)
+            return near.join(newest, keys=stamp, join_type="left semi")
+
+    def tidy(self, keep: timedelta) -> dict[str, int]:
+        """Drop days older than `keep` before the newest snapshot, join small files; return rows dropped, by dataset.
+
+        No clock is asked: one that is wrong would drop what is to be kept. What others commit meanwhile
+        stays, and what they tidy meanwhile is left to them.
+        """
+        dropped: dict[str, int] = {}
+        newest = self._newest_day()
+        for table in TABLES if newest else ():
+            oldest = day_of(datetime.fromisoformat(f"{newest}T00:00:00+00:00") - keep)
+            dropped[table] = 0
+            with self._at(table), suppress(CommitFailedError):
+                opened = self.opened(table)
+                dropped[table] = self._drop(opened, table, oldest)
+                self._join(opened, newest)
+                opened.vacuum(
+                    retention_hours=int(_REMOVED_FOR.total_seconds() // 3600),
+                    dry_run=False,
+                    enforce_retention_duration=False,
+                )
+        return dropped
+
+    def _newest_day(self) -> str:
+        """Empty: there is no snapshot."""
+        with self._at("snapshots"):
+            days = self.opened("snapshots").to_pyarrow_table(columns=[DAY])[DAY]
+            return compute.max(days).as_py() or ""
+
+    def _drop(self, opened: Any, table: str, oldest: str) -> int:
+        """Once it says so, no file of such a day can be committed any more: those of nobody go then."""
+        rows = int(opened.delete(f"{DAY} < '{oldest}'").get("num_deleted_rows") or 0)
+        if opened.metadata().configuration.get(_KEPT_SINCE, "") >= oldest:
+            return rows
+        opened.alter.set_table_properties({_KEPT_SINCE: oldest}, raise_if_not_exists=False)
+        place = self._place()
+        gone = day_of(datetime.fromisoformat(f"{oldest}T00:00:00+00:00") - _REMOVED_FOR)
+        for folder in place.get_file_info(filesystem.FileSelector(table)):
+            if "" < folder.base_name.partition("=")[2] < gone:
+                for one in place.get_file_info(filesystem.FileSelector(folder.path)):
+                    if one.base_name.startswith(_OURS):
+                        place.delete_file(one.path)
+        return rows
+
+    def _join(self, opened: Any, newest: str) -> None:
+        """Days that are over get no more files, and need no more than a few."""
+        files: dict[str, list[int]] = {}
+        added: Any = opened.get_add_actions(flatten=True)
+        sizes = (added[name].to_pylist() for name in (f"partition.{DAY}", "size_bytes"))
+        for day, size in zip(*sizes, strict=True):
+            files.setdefault(day, []).append(size)
+        for day, mine in files.items():
+            if day < newest and len(mine) > 1 and sum(mine) < len(mine) * _SMALL_BYTES:
+                of_day = compute.field(DAY) == day
+                rows = opened.to_pyarrow_dataset().to_table(filter=of_day)
+                rows = rows.sort_by([("snapshot_time", "ascending"), ("job_name", "ascending")])
+                write_deltalake(opened, rows, mode="overwrite", predicate=f"{DAY} = '{day}'")
 
     def _place(self) -> Any:
         """The directory of all tables as `pyarrow` opens files."""
         return filesystem.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
 
-    def marks(self, opened: Any) -> dict[tuple[str, int], Mark]:
-        """Topic id and partition → how far it was read, of an opened table `facts`."""
-        columns = ["topic_id", "partition", "offset", "came_ms", "at_ms"]
-        rows: Any = opened.to_pyarrow_dataset()
-        found: dict[tuple[str, int], Mark] = {}
-        for row in rows.to_table(columns=columns, filter=compute.field("kind") == READ).to_pylist():
-            mark, at = (
-                Mark(row["offset"], row["came_ms"], row["at_ms"]),
-                (row["topic_id"], row["partition"]),
-            )
-            found[at] = max(mark, found.get(at, mark))
-        return found
-
-    def last(self, table: str, jobs: Collection[tuple[str, str]] = ()) -> Any:
-        """The rows of each job's newest whole snapshot, as a `pyarrow.Table` and without Spark; of these jobs when named."""
-        stamp = ["job_name", "job_id", "snapshot_time"]
-        whole: Any = self.opened("snapshots").to_pyarrow_table(columns=stamp)
-        newest = whole.group_by(stamp[:2]).aggregate([(stamp[2], "max")]).rename_columns(stamp)
-        if jobs:
-            wanted = [(row["job_name"], row["job_id"]) in jobs for row in newest.to_pylist()]
-            newest = newest.filter(wanted)
-        times = compute.unique(newest[stamp[2]]).to_pylist()
-        rows: Any = self.opened(table).to_pyarrow_dataset()
-        near = rows.to_table(filter=compute.field(stamp[2]).isin(times))
-        return near.join(newest, keys=stamp, join_type="left semi")
-
-    def tidy(self, keep: timedelta, now: datetime) -> dict[str, int]:
-        """Drops snapshots older than `keep`, joins small files, removes those of nobody; rows dropped, by dataset.
-
-        Needs no Spark. What another commits meanwhile stays.
-        """
-        dropped: dict[str, int] = {}
-        for table, columns in TABLES.items():
-            opened = self.opened(table)
-            if any(column.name == "snapshot_time" for column in columns):
-                oldest = (now - keep).astimezone(UTC).isoformat()
-                metrics = opened.delete(f"snapshot_time < arrow_cast('{oldest}', '{_TIME}')")
-                dropped[table] = int(metrics.get("num_deleted_rows") or 0)
-                opened.optimize.compact()
-            opened.vacuum(
-                retention_hours=int(UNCOMMITTED_FOR.total_seconds() // 3600),
-                dry_run=False,
-                enforce_retention_duration=False,
-                full=True,
-            )
-        return dropped
-
-
-def paths_of(opened: Any) -> list[str]:
-    """The files of an opened table."""
-    return [path for path, _ in _files(opened)]
-
-
-def job_names(opened: Any) -> set[str]:
-    """Those that an opened table has rows of."""
-    rows: Any = opened.to_pyarrow_dataset().to_table(columns=["job_name"])
-    return {name for name in compute.unique(rows["job_name"]).to_pylist() if name is not None}
-
-
-def _files(opened: Any) -> list[tuple[str, int]]:
-    actions: Any = opened.get_add_actions(flatten=True)
-    return list(zip(*(actions[name].to_pylist() for name in ("path", "size_bytes")), strict=True))
+    @contextmanager
+    def _at(self, table: str) -> Generator[None]:
+        """Tell what libraries say of the place in one line."""
+        try:
+            yield
+        except (DeltaError, OSError, _ARROW_ERROR) as error:
+            raise Unreachable(
+                f"table {self.location(table)} of snapshots",
+                seen=" ".join(str(error).split())[:300],
+                fix="room and rights there, its address, or the storage options that it needs",
+            ) from error
 
 
 def _columns(table: str, rows: Sequence[Row]) -> Any:
-    schema = _arrow_schema(table)
+    schema = _file_schema(table)
     filled: list[Any] = []
     for column in schema:
         values = [row.get(column.name) for row in rows]
@@ -240,8 +306,10 @@ def _bound(value: Any, beyond: str) -> Any:
 
 
 @cache
-def _arrow_schema(table: str) -> Any:
-    return pa.schema(_schema(table).to_arrow())
+def _file_schema(table: str) -> Any:
+    """A file has all columns but its day, which its path tells."""
+    every = pa.schema(_schema(table).to_arrow())
+    return pa.schema([column for column in every if column.name != DAY])
 
 
 _DELTA_TYPES = {"bigint": "long", "int": "integer"}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from samza_dagster.errors import ActionFailed, SamzaDagsterError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +30,7 @@ class Workers:
         """Seconds that Spark's start took; 0 while there was no work for it."""
 
     def close(self) -> None:
-        """Ends Spark, if it was started."""
+        """End Spark, if it was started."""
         if self._session is not None:
             self._session.stop()
 
@@ -41,14 +44,39 @@ class Workers:
         return self._session
 
     def share(self, total: int, least: int) -> int:
-        """How much of it is in each part: as much for each worker, and at least so much."""
+        """Return how much of `total` is in each part: as much for each worker, and at least `least`."""
         if total <= least:
             return least
         return max(least, -(-total // self.session.sparkContext.defaultParallelism))
 
     def each(self, work: Callable[[Part], Made], parts: Sequence[Part]) -> list[Made]:
-        """What the work makes of each part."""
+        """Return what the work makes of each part.
+
+        Raises the first error that work raises, `ActionFailed` for one of Spark itself.
+        """
         if len(parts) <= 1:
             return [work(part) for part in parts]
         dealt: Any = self.session.sparkContext.parallelize(parts, len(parts))
-        return cast("list[Made]", dealt.map(work).collect())
+        try:
+            outcomes = dealt.map(partial(_outcome, work)).collect()
+        except Exception as error:
+            if not type(error).__module__.startswith(("py4j", "pyspark")):
+                raise
+            seen = " ".join(str(error).split())[:300]
+            raise ActionFailed(
+                "a step of a snapshot on Spark", seen=seen, fix="what Spark's log says of it"
+            ) from error
+        made: list[Made] = []
+        for found, error in outcomes:
+            if error is not None:
+                raise error
+            made.append(found)
+        return made
+
+
+def _outcome(work: Callable[[Any], Any], part: Any) -> tuple[Any, SamzaDagsterError | None]:
+    """An error of ours travels as a value: as an exception Spark would bury it in its own."""
+    try:
+        return work(part), None
+    except SamzaDagsterError as error:
+        return None, error

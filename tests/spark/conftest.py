@@ -22,11 +22,10 @@ from samza_dagster.snapshots import (
     Tables,
     Workers,
     fleet,
-    source,
+    reading,
     spark_session,
     take_fleet,
 )
-from samza_dagster.snapshots.class_archive import dump
 from tests.rig.pace import PACE
 
 WIRE = Path(__file__).parents[1] / "data" / "wire"
@@ -37,7 +36,7 @@ DEADLINE_S = 30.0 * PACE
 def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
     """Spark's, where there is work for two of them; `in_parts` makes it so."""
     settings = {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    start = partial(spark_session, class_archive=dump(), settings=settings)
+    start = partial(spark_session, settings=settings)
     with closing(Workers(start)) as workers:
         yield workers
 
@@ -46,7 +45,7 @@ def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workers]:
 def in_parts() -> Iterator[None]:
     """A few records and a few jobs are worth a worker of Spark's."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(source, "LEAST_RECORDS", 5)
+        patch.setattr(reading, "LEAST_RECORDS", 5)
         patch.setattr(fleet, "LEAST_JOBS", 1)
         yield
 

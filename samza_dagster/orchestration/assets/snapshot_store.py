@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -74,7 +74,7 @@ class SnapshotStore(dg.ConfigurableResource[object]):
 
         tables, jobs = self.tables(), [one.connection() for one in samza.each()]
         with closing(self.workers(spark_config or {})) as workers:
-            snapshot = take_fleet(workers, jobs, datetime.now(UTC), tables)
+            snapshot = take_fleet(workers, jobs, None, tables)
             return TakenSnapshot(
                 at=snapshot.at,
                 rows={dataset: snapshot.rows(dataset, MOST_ROWS) for dataset in DATASETS},
@@ -89,26 +89,21 @@ class SnapshotStore(dg.ConfigurableResource[object]):
 
     def tidy(self, keep: timedelta) -> dict[str, int]:
         """Drops what is older, joins small files; rows dropped by table. Needs no Spark."""
-        return self.tables().tidy(keep, datetime.now(UTC))
+        return self.tables().tidy(keep)
 
     def workers(self, spark_config: Mapping[str, Any]) -> Workers:
-        """A session of `LazyPySparkResource` where Spark is needed; `spark_config` wins over what is set here.
-
-        Its JVM starts from the class archive when `python -m samza_dagster.snapshots.class_archive` has
-        written one.
-        """
+        """A session of `LazyPySparkResource` where Spark is needed; `spark_config` wins over what is set here."""
         from samza_dagster.snapshots import Workers
 
         def start() -> Any:
             from dagster_pyspark import LazyPySparkResource
 
-            from samza_dagster.snapshots.class_archive import archive_path
             from samza_dagster.snapshots.session import APP_NAME, launching, spark_settings
 
             config = {
                 "spark.master": self.master,
                 "spark.app.name": APP_NAME,
-                **spark_settings(self.master, class_archive=archive_path()),
+                **spark_settings(self.master),
                 **spark_config,
             }
             with launching(str(config["spark.master"])):

@@ -1,4 +1,4 @@
-"""What one record says that a snapshot needs: a few numbers out of kilobytes. Pure, but for `orjson`.
+"""What one record tells a snapshot: a few values out of kilobytes. Pure, but for `orjson`.
 
 Samza's rules: in a coordinator stream the keys are `[1, type, key]`, the record with the highest offset
 wins, a null value deletes (`CoordinatorStreamStore`). A task's checkpoint is the record written last,
@@ -6,7 +6,7 @@ of either version (`KafkaStateCheckpointMarker`, `KafkaChangelogSSPOffset`). A r
 of source `TaskName-Standby-…` (`TaskInstanceMetrics.addOffsetGauge`), as plain JSON or with the types of
 Java's classes (`MetricsSnapshotSerdeV2`).
 
-Anybody may write there: what can't be read raises `Unreadable`, and costs no other record.
+Anybody may write to these topics: a record that can't be read raises `Unreadable`, and costs no other record.
 """
 
 from __future__ import annotations
@@ -26,9 +26,8 @@ except ImportError as error:
     ) from error
 
 CONFIG, HOST, CONTAINER, MODE, CHANGELOG = "config", "host", "container", "mode", "changelog"
-CHECKPOINT, REPORT = "checkpoint", "report"
-DEPLOYMENT, GROUP, AGENT, START = "deployment", "group", "agent", "start"
-READ, UNREADABLE = "read", "unreadable"
+DEPLOYMENT, GROUP, AGENT = "deployment", "group", "agent"
+CHECKPOINT = "checkpoint"
 
 _TYPES = {
     "set-config": (CONFIG, "value"),
@@ -37,7 +36,7 @@ _TYPES = {
     "set-task-mode-assignment": (MODE, "taskMode"),
     "set-changelog": (CHANGELOG, "Partition"),
 }
-_NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system", "job.default.system", "metrics.reporters"}  # fmt: skip
+_NEEDED = {"job.name", "job.id", "app.run.id", "app.mode", "job.changelog.system", "job.default.system", "metrics.reporters", "task.commit.ms"}  # fmt: skip
 _NEEDED_ENDS = (".changelog", ".factory", ".stream", ".interval")
 _TASK, _STANDBY = "TaskName-", "TaskName-Standby-"
 _HEADER = b'{"header":{'
@@ -55,16 +54,15 @@ class Unreadable(Exception):
 
 
 class Fact(NamedTuple):
-    """What is known by one record. Of equal `kind`, job, `name` and `source` the one written last counts.
+    """What one record tells: of equal `kind`, `name` and `source` the record written last counts.
 
-    `name` is what it is about: a setting, a processor, a task. `source` is the host of a report or the
-    version of a checkpoint. `text` is what was said, as in the record or as JSON of what was picked
-    out; None: it was deleted. `at_ms` is the writer's own time, where it gave one.
+    `name` is what the fact is about: a setting, a processor, a task. `source` is the version of a
+    checkpoint. `value` None: it was deleted. `at_ms` is the writer's own time, where the record has one.
     """
 
     kind: str
     name: str
-    text: str | None
+    value: Any
     at_ms: int | None = None
     source: str = ""
 
@@ -85,7 +83,7 @@ class Report(NamedTuple):
 
 
 def coordinator_fact(key: bytes | None, value: bytes | None) -> Fact | None:
-    """Of a record of a coordinator stream."""
+    """Decode a record of a coordinator stream; None where a snapshot needs nothing of it."""
     parts: Any = _loaded(key)
     if not isinstance(parts, list) or len(cast("list[Any]", parts)) != 3:
         raise Unreadable("its key is no [version, type, key]")
@@ -112,7 +110,7 @@ def coordinator_fact(key: bytes | None, value: bytes | None) -> Fact | None:
 
 
 def checkpoint_fact(key: bytes | None, value: bytes | None) -> Fact | None:
-    """Of a record of a checkpoint topic: changelog gauge → offset, as JSON."""
+    """Decode a record of a checkpoint topic: changelog gauge → offset."""
     about = _loaded(key)
     kind, task = _field(about, "type"), _field(about, "taskName")
     if not isinstance(kind, str) or not isinstance(task, str):
@@ -127,11 +125,11 @@ def checkpoint_fact(key: bytes | None, value: bytes | None) -> Fact | None:
         offsets = read(_loaded(value))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Unreadable(f"its value is no {kind}: {error!s:.80}") from None
-    return Fact(CHECKPOINT, task, orjson.dumps(offsets).decode(), source=kind)
+    return Fact(CHECKPOINT, task, offsets, source=kind)
 
 
 def report_of(value: bytes | None) -> Report | None:
-    """Of a record of a metrics topic: what a standby's task reports; None of anybody else's."""
+    """Decode a record of a metrics topic: a standby task's report; None for any other source."""
     if value is None:
         raise Unreadable("it has no value")
     if len(value) > HUGE_BYTES:
@@ -174,11 +172,6 @@ def is_needed(name: str) -> bool:
     return name in _NEEDED or (
         name.startswith(("stores.", "metrics.reporter.")) and name.endswith(_NEEDED_ENDS)
     )
-
-
-def names_topics(name: str) -> bool:
-    """Whether a setting tells whose a stream is, or of metrics topics."""
-    return name in ("job.name", "job.id") or name.startswith("metrics.")
 
 
 def _loaded(text: bytes | None) -> object:
