@@ -162,15 +162,14 @@ class _Taking:
 
     def take(self, side_by_side: ThreadPoolExecutor) -> FleetSnapshot:
         """Read, judge, write. What is asked of the brokers and of the tables doesn't wait for each other."""
-        tables = [side_by_side.submit(self._store.opened, name) for name in TABLES]
+        tables = side_by_side.map(self._store.is_there, TABLES)
         streams = {
             job.coordinator_stream_topic: it for it, job in self._jobs.items() if not job.zookeeper
         }
         states = {state_topic(*it): it for it in streams.values()}
         checkpoints = {checkpoint_topic(*it): it for it in self._jobs}
         ranges = self._asked({*streams, *states, *checkpoints})
-        for one in tables:
-            one.result()  # before anything is read: a place that isn't ours costs nothing
+        list(tables)  # before anything is made there: a place may not be ours
         remembered = side_by_side.submit(history, self._store, self._at)
         self._refuse_undeployed(streams, ranges)
         self._lap("offsets")

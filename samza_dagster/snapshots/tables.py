@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -24,7 +25,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from deltalake import DeltaTable, Field, Schema, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.fs import DeltaStorageHandler
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction
@@ -48,6 +49,7 @@ _REMOVED_FOR = timedelta(days=1)
 """Files that a table has no more stay that long for whoever reads it as it was."""
 _TRIES = 10
 _ARROW_ERROR: type[Exception] = pa.ArrowException
+_COLOURS = re.compile("\x1b\\[[0-9;]*m")
 
 
 class File(NamedTuple):
@@ -132,40 +134,57 @@ class Tables:
     def opened(self, table: str) -> Any:
         """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is nothing."""
         location, options = self.location(table), dict(self.storage_options)
-        with self._at(table):
-            if not DeltaTable.is_deltatable(location, options):
-                self._refuse_foreign(table)
-                with suppress(CommitFailedError):  # another made it at the same time
-                    DeltaTable.create(
-                        location,
-                        _schema(table),
-                        mode="ignore",
-                        partition_by=[DAY],
-                        configuration={_OWNER: table},
-                        raise_if_key_not_exists=False,
-                        storage_options=options,
-                    )
-            opened = DeltaTable(location, storage_options=options)
-            if opened.metadata().configuration.get(_OWNER) != table:
-                raise Refused(
-                    f"table {location} of snapshots",
-                    seen=f"a Delta table that isn't ours: it has no property {_OWNER}={table}",
-                    fix="another uri: an empty directory, or one that holds our tables",
+        if not self.is_there(table):
+            with self._at(table), suppress(CommitFailedError):  # another made it at the same time
+                DeltaTable.create(
+                    location,
+                    _schema(table),
+                    mode="ignore",
+                    partition_by=[DAY],
+                    configuration={_OWNER: table},
+                    raise_if_key_not_exists=False,
+                    storage_options=options,
                 )
-        return opened
+        with self._at(table):
+            return DeltaTable(location, storage_options=options)
 
-    def _refuse_foreign(self, table: str) -> None:
-        files: Any = self._place().get_file_info(
-            filesystem.FileSelector(table, allow_not_found=True, recursive=True)
-        )
-        # Whoever makes the table at the same time begins with its log.
-        found = sorted(one.path for one in files if one.is_file and "/_delta_log/" not in one.path)
-        if found:
+    def is_there(self, table: str) -> bool:
+        """Whether the table has been made. Raises `Refused` where its place holds what isn't ours."""
+        location, options = self.location(table), dict(self.storage_options)
+        with self._at(table):
+            is_there = DeltaTable.is_deltatable(location, options)
+            if is_there:
+                configuration = (
+                    DeltaTable(location, storage_options=options).metadata().configuration
+                )
+                seen = f"a Delta table without our property {_OWNER}={table}"
+                foreign = configuration.get(_OWNER) != table
+            else:
+                files = self._foreign_files(table)
+                seen = f"no Delta table, and {len(files):,} files, as {min(files, default='')}"
+                foreign = bool(files)
+        if foreign:
             raise Refused(
-                f"table {self.location(table)} of snapshots",
-                seen=f"no Delta table, and {len(found):,} files, as {found[0]}",
+                f"table {location} of snapshots",
+                seen=seen,
                 fix="another uri: an empty directory, or one that holds our tables",
             )
+        return is_there
+
+    def _foreign_files(self, table: str) -> list[str]:
+        """Neither those of a log, with which whoever makes a table begins, nor what killed runs have left."""
+        everything = filesystem.FileSelector(table, allow_not_found=True, recursive=True)
+        try:
+            found: Any = self._place().get_file_info(everything)
+        except (TableNotFoundError, OSError):
+            return []  # there is no such place yet; making the table tells whether there can be
+        return [
+            one.path
+            for one in found
+            if one.is_file
+            and "/_delta_log/" not in one.path
+            and not one.base_name.startswith(_OURS)
+        ]
 
     def read(
         self,
@@ -266,7 +285,7 @@ class Tables:
         except (DeltaError, OSError, _ARROW_ERROR) as error:
             raise Unreachable(
                 f"table {self.location(table)} of snapshots",
-                seen=" ".join(str(error).split())[:300],
+                seen=" ".join(_COLOURS.sub("", str(error)).split())[:300],
                 fix="room and rights there, its address, or the storage options that it needs",
             ) from error
 

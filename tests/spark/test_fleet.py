@@ -14,8 +14,7 @@ from samza_dagster.metadata import Connection, KafkaCluster
 from samza_dagster.metadata.job_topics import KafkaJobTopics
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.naming import lag_topic
-from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, fleet, take_fleet
-from samza_dagster.snapshots.tables import paths_of
+from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, take_fleet
 from tests.rig.fleets import Answer, Fault, Fleet, Report, Shape, answers, reports, spoiled
 from tests.rig.fleets.fleet import BEGAN_MS, STORE
 from tests.spark.conftest import Topics, at, entry
@@ -82,8 +81,8 @@ class Story:
         write(topics, [one for one in every if one.at_ms < BEGAN_MS + MIDDLE_MS])
         self.first = self.take(MIDDLE_MS)
         write(topics, [one for one in every if one.at_ms >= BEGAN_MS + MIDDLE_MS])
-        self.killed_before(tables, "facts")
-        self.killed_before(tables, "changelog_lag")
+        self.killed_before(tables, "task_locality")
+        self.killed_before(tables, "snapshots")
         self.second = self.take(END_MS)
         self.whole = take_fleet(workers, self.jobs, at(BEGAN_MS + END_MS), whole)
 
@@ -119,11 +118,6 @@ def test_spark_s_workers_had_a_part_each(story: Story) -> None:
     assert story.workers.started_s > 0
 
 
-def facts_of(story: Story) -> list[dict[str, Any]]:
-    """All that was read, as it was kept."""
-    return list(story.tables.read("facts", paths_of(story.tables.opened("facts"))))
-
-
 def known(answer: Answer) -> tuple[str, str]:
     return answer.job, answer.task
 
@@ -150,18 +144,11 @@ def test_each_standby_of_every_job_has_what_its_newest_report_says(story: Story)
     assert judged > 25
 
 
-def test_records_are_read_once_and_nothing_is_lost_by_a_run_that_was_killed(story: Story) -> None:
-    """In parts, with two runs killed between, all is as if it had been read at once."""
+def test_earlier_snapshots_and_killed_runs_change_no_row(story: Story) -> None:
+    """With two runs killed before it, all is as in tables that had nothing."""
     for dataset in ("container_locality", "task_locality", "changelog_lag", "standby_readiness"):
         assert story.second.rows(dataset) == story.whole.rows(dataset), dataset
     assert story.second.unreadable == story.whole.unreadable == len(SPOILED)
-    offsets = [
-        (row["topic_id"], row["partition"], offset)
-        for row in facts_of(story)
-        if row["kind"] == "report"
-        for _, offset, *_ in json.loads(row["text"])[0]
-    ]
-    assert len(set(offsets)) == len(offsets) > 50
 
 
 def test_readers_see_whole_snapshots_alone(story: Story) -> None:
@@ -210,28 +197,11 @@ def test_each_active_is_told_of_on_each_host_of_the_fleet(story: Story) -> None:
     assert all(mine == {*hosts, None} for mine in told.values())
 
 
-def test_what_is_no_snapshot_is_kept_aside_with_its_offset(story: Story) -> None:
-    """The huge one and the one of next year too; the records around them count."""
-    aside = [row for row in facts_of(story) if row["kind"] == "unreadable"]
-    assert {(row["partition"], row["offset"]) for row in aside} == {
-        (0, place) for place in range(len(SPOILED))
-    }
-    assert all(row["text"] for row in aside)
-
-
-def test_what_no_longer_counts_is_folded_away(
-    story: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is left in the table tells the same, and how far each partition was read."""
-    monkeypatch.setattr(fleet, "FOLDED_AT", 1)
-    before = story.tables.marks(story.tables.opened("facts"))
-    rows = story.take(END_MS).rows("changelog_lag")
-    assert rows == story.second.rows("changelog_lag")
-    folded = story.tables.opened("facts")
-    assert len(folded.file_uris()) < 5
-    assert story.tables.marks(folded) == before
-    monkeypatch.setattr(fleet, "FOLDED_AT", 1_000)
-    assert story.take(END_MS).rows("changelog_lag") == rows
+def test_a_record_that_cannot_be_read_is_counted_and_one_is_named(story: Story) -> None:
+    """The huge one and the one of next year too; they are of no one job, and the records around them count."""
+    (row,) = (r for r in story.second.rows("violations") if r["rule"] == "unreadable")
+    assert row["job_name"] is None
+    assert row["seen"].startswith(f"{len(SPOILED)} records can't be read, as offset 0 of {TOPIC}-0")
 
 
 def test_a_topic_made_anew_is_read_from_its_beginning(story: Story) -> None:

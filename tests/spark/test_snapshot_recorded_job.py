@@ -125,14 +125,17 @@ def cpu_seconds() -> float:
     return sum(t.user + t.system for t in times)
 
 
-def test_reports_before_the_window_tell_nothing(an_hour_later: Later) -> None:
-    """The standbys' last words are too old: lag is unknown, not 0."""
-    snapshot = an_hour_later.snapshot
-    rows = snapshot.rows("changelog_lag")
-    assert {(r["mode"], r["lag_records"] is None, r["unknown_because"]) for r in rows} == {
-        ("Active", False, None),
-        ("Standby", True, "no-observation"),
+def test_what_has_no_report_or_commit_in_the_window_is_not_heard(an_hour_later: Later) -> None:
+    """Lag is unknown, not 0; since when nothing was heard is told by the snapshot before."""
+    rows = an_hour_later.snapshot.rows("changelog_lag")
+    assert {(r["lag_records"], r["applied_offset"], r["unknown_because"]) for r in rows} == {
+        (None, None, "not-heard")
     }
+    actives = [r["why"] for r in rows if r["mode"] == "Active"]
+    commits = (1795264713939, 1795264712560, 1795264713970, 1795264712580)
+    assert actives == [f"not heard for {(AT + 3_600_000 - ms) / 1000:,.0f} s" for ms in commits]
+    standbys = an_hour_later.snapshot.rows("standby_readiness")
+    assert {r["status"] for r in standbys} == {"silent"}
 
 
 def test_a_warm_snapshot_costs_seconds(an_hour_later: Later) -> None:

@@ -1,4 +1,4 @@
-"""`samza-dagster snapshots stream` as a process: killed between its commits, and nothing is short or double."""
+"""`samza-dagster snapshots stream` as a process: killed between its commits, beside others, and on a full disk."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def streaming(topics: Topics, tmp_path: Path) -> Iterator[Streaming]:
         made.kill()
 
 
-def test_a_stream_that_is_killed_at_any_commit_reads_nothing_short_or_double(
+def test_a_stream_that_is_killed_at_any_commit_leaves_the_next_one_nothing(
     streaming: Streaming, topics: Topics, tmp_path: Path
 ) -> None:
-    """Killed with what it read committed and no row, with some rows and no snapshot, and between two."""
+    """Killed with some rows and no snapshot, and between two: the next one tells what new tables are told."""
     late_ms = time.time_ns() // 1_000_000 - (BEGAN_MS + END_MS)
     every = [one._replace(at_ms=one.at_ms + late_ms) for one in reports(FLEET, END_MS)]
     for job in JOBS:
@@ -102,7 +102,7 @@ def test_a_stream_that_is_killed_at_any_commit_reads_nothing_short_or_double(
         topics.fill(f"__samza_coordinator_{job}_1", stream_of(job))
     topics.create(TOPIC, PARTITIONS)
     part = len(every) // 4
-    for number, table in enumerate(("facts", "task_locality", "snapshots")):
+    for number, table in enumerate(("changelog_lag", "task_locality", "snapshots")):
         write(topics, every[number * part : (number + 1) * part])
         before = streaming.commits(table)
         streaming.start()
@@ -116,14 +116,6 @@ def test_a_stream_that_is_killed_at_any_commit_reads_nothing_short_or_double(
     whole = Streaming(topics.bootstrap, tmp_path / "whole")
     whole.once()
     assert streaming.rows() == whole.rows()
-    facts = streaming.tables.opened("facts").to_pyarrow_table().to_pylist()
-    places = [
-        (row["topic_id"], row["partition"], offset)
-        for row in facts
-        if row["kind"] == "report"
-        for _, offset, *_ in json.loads(row["text"])[0]
-    ]
-    assert len(places) == len(set(places))
     assert (
         subprocess.run(
             ["pgrep", "-f", str(tmp_path)], check=False, stdout=subprocess.DEVNULL
