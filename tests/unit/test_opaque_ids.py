@@ -5,7 +5,6 @@ The two actives have their first eight digits in common, and the standby of the 
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -22,9 +21,12 @@ from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel, n
 from samza_dagster.model.own_requests import RequestKind
 from samza_dagster.placement.state import Role
 from samza_dagster.placement.verification import verify
-from samza_dagster.snapshots import facts
+from samza_dagster.snapshots import records
+from samza_dagster.snapshots.coordinated import Place
 from samza_dagster.snapshots.job import Job
 from samza_dagster.snapshots.readiness import with_readiness
+from samza_dagster.snapshots.reading import Found
+from samza_dagster.snapshots.records import Fact
 from tests.unit.placement.scenes import Scene, ask, own, running
 
 pytestmark = pytest.mark.unit
@@ -71,23 +73,16 @@ def view() -> views.JobView:
     )
 
 
-def snapshot(*more: dict[str, object]) -> Job:
+def snapshot(*more: Fact) -> Job:
     """As the facts of the coordinator stream tell it, and `more` of them."""
-    rows = [
-        each
-        for pid, it in job_model().containers.items()
-        for name, task in it.tasks.items()
-        for each in (
-            fact(facts.CONTAINER, name, pid),
-            fact(facts.MODE, name, task.task_mode.value),
-        )
-    ]
-    return Job.of("uuids", "1", [*rows, *more])
-
-
-def fact(kind: str, name: str, text: str) -> dict[str, object]:
-    """A row of table `facts`."""
-    return {"kind": kind, "name": name, "text": text, "came_ms": 1, "offset": 1, "at_ms": 1}
+    found = Found()
+    for pid, it in job_model().containers.items():
+        for name, task in it.tasks.items():
+            found.state(Fact(records.CONTAINER, name, pid), 1)
+            found.state(Fact(records.MODE, name, task.task_mode.value), 1)
+    for fact in more:
+        found.state(fact, 1)
+    return Job.of("uuids", "1", [found])
 
 
 def scene() -> Scene:
@@ -149,21 +144,21 @@ def test_a_snapshot_shows_modes_and_groups() -> None:
         SPUN_UP: ONE,
         "0-0": "0",
     }
-    rows = [row for name, row in with_readiness(job, [], {}, Bounds(), {}) if "standby" in name]
+    rows, _ = with_readiness(job, [], {}, Bounds(), {})
     assert [(row["processor_id"], row["active_id"]) for row in rows] == [(STANDBY, ONE)]
 
 
 def test_a_snapshot_of_our_coordinator_has_the_groups_that_it_has() -> None:
     """Also of processors that have no tasks (any more); those of a former deployment are none."""
-    place = ["running", "host-1", "e-1"]
-    group = json.dumps({"proc-1": place, "spare": place})
-    ours = fact(facts.CONFIG, "app.run.id", "run-1"), fact(facts.DEPLOYMENT, "", "run-1")
-    job = snapshot(*ours, fact(facts.GROUP, "proc-1", group))
+    place = Place("running", "host-1", "e-1")
+    group = {"proc-1": place, "spare": place}
+    ours = Fact(records.CONFIG, "app.run.id", "run-1"), Fact(records.DEPLOYMENT, "", "run-1")
+    job = snapshot(*ours, Fact(records.GROUP, "proc-1", group))
     assert [job.active_of(p) for p in ("proc-1", "spare", STANDBY)] == ["proc-1", "proc-1", ONE]
     assert [job.mode_of(p) for p in ("proc-1", "spare", "0", "0-0")] == [
         *("Active", "Standby", "Active", "Standby"),
     ]
-    former = snapshot(fact(facts.DEPLOYMENT, "", "run-0"), fact(facts.GROUP, "proc-1", group))
+    former = snapshot(Fact(records.DEPLOYMENT, "", "run-0"), Fact(records.GROUP, "proc-1", group))
     assert (former.active_of("spare"), former.mode_of("spare")) == ("spare", "Active")
 
 

@@ -14,8 +14,10 @@ from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
-from samza_dagster.snapshots.job import Job, kept_reports
+from samza_dagster.snapshots.job import Job
 from samza_dagster.snapshots.lag import lag_row, replicas, times_asked
+from samza_dagster.snapshots.reading import Found, Said
+from samza_dagster.snapshots.records import Fact
 
 pytestmark = pytest.mark.unit
 
@@ -110,33 +112,31 @@ def test_by_the_client(job: Any, case: Case) -> None:
 CONFIG = {"stores.lab.factory": "F", "stores.lab.changelog": f"kafka.{LOG}"}
 
 
-def fact(kind: str, name: str, text: str | None, source: str = "", came_ms: int = 1) -> Row:
-    about = {"kind": kind, "name": name, "text": text, "source": source}
-    return {**about, "came_ms": came_ms, "offset": came_ms, "at_ms": 7}
+def placed(task: str, mode: str, host: str | None) -> Found:
+    """What a coordinator stream says of one task."""
+    found = Found()
+    for name, value in CONFIG.items():
+        found.state(Fact("config", name, value), 1)
+    for kind, name, value in (
+        ("container", task, "0-0"),
+        ("mode", task, mode),
+        ("changelog", task, "0"),
+        ("host", "0-0", host),
+    ):
+        found.state(Fact(kind, name, value, 7), 1)
+    return found
 
 
-def placed(task: str, mode: str, host: str | None) -> list[Row]:
-    """Of a coordinator stream."""
-    return [
-        *(fact("config", name, value) for name, value in CONFIG.items()),
-        fact("container", task, "0-0"),
-        fact("mode", task, mode),
-        fact("changelog", task, "0"),
-        fact("host", "0-0", host),
-    ]
-
-
-def snapshot_row(case: Case, *reports: Row) -> Row:
-    """Of what Spark's workers have read."""
-    job = Job.of("yw", "1", [*placed(TASK, "Standby", HERE), *reports])
-    (one,) = replicas(job, {} if case.span is None else {(LOG, 0): case.span}, 0)
+def snapshot_row(case: Case, *reports: Said) -> Row:
+    """Of what workers have read."""
+    job = Job.of("yw", "1", [placed(TASK, "Standby", HERE), Found(reports={TASK: list(reports)})])
+    (one,) = replicas(job, {} if case.span is None else {(LOG, 0): case.span})
     first_since = case.first_since(times_asked([one], PATIENCE_MS))
     return lag_row(one, PATIENCE_MS, first_since, all_observed=True)
 
 
-def reported(applied: int, host: str, came_ms: int = CAME_MS) -> Row:
-    kept = kept_reports([(came_ms, came_ms, 7, host, {GAUGE: applied})], {})
-    return fact("report", TASK, kept, host, came_ms)
+def reported(applied: int, host: str, came_ms: int = CAME_MS) -> Said:
+    return Said("metrics", (came_ms, came_ms), 7, {GAUGE: applied}, host, host, came_ms)
 
 
 @cases
@@ -165,9 +165,10 @@ def test_a_snapshot_says_that_a_report_may_be_where_nothing_could_be_read(
     commits: int, lag: int | None
 ) -> None:
     """And knows commits by the end of now: they came at no time."""
-    commit = fact("checkpoint", "Partition 0", json.dumps({GAUGE: 90}), "checkpoint-v2")
-    job = Job.of("yw", "1", [*placed("Partition 0", "Active", None), *[commit] * commits])
-    (one,) = replicas(job, {(LOG, 0): OffsetRange(0, 100)}, 0)
+    found = placed("Partition 0", "Active", None)
+    if commits:
+        found.state(Fact("checkpoint", "Partition 0", {GAUGE: 90}, source="checkpoint-v2"), 1)
+    (one,) = replicas(Job.of("yw", "1", [found]), {(LOG, 0): OffsetRange(0, 100)})
     row = lag_row(one, PATIENCE_MS, {}, all_observed=False)
     assert row["lag_records"] == lag
     assert row["applied_source"] == ("checkpoint-v2" if commits else None)

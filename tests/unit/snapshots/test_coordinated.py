@@ -11,9 +11,10 @@ from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Incarnation, JobState, Phase, Processor, Role
 from samza_dagster.snapshots.coordinated import Coordinated
-from samza_dagster.snapshots.facts import AGENT, DEPLOYMENT, GROUP, START, Fact, Unreadable
 from samza_dagster.snapshots.job import Job
 from samza_dagster.snapshots.lag import container_rows
+from samza_dagster.snapshots.reading import Found
+from samza_dagster.snapshots.records import AGENT, DEPLOYMENT, GROUP, Fact, Unreadable
 
 pytestmark = pytest.mark.unit
 
@@ -30,24 +31,23 @@ def group(
 
 def told(records: list[tuple[tuple[bytes, bytes | None], int]]) -> list[Fact]:
     reading = Coordinated()
-    return [fact for record, at_ms in records for fact in reading.facts(*record, at_ms)]
+    return [fact for record, at_ms in records for fact in reading.read(*record, at_ms)[0]]
 
 
 def test_a_start_takes_from_its_command_until_the_container_checks_in() -> None:
     """Further records of a start that goes on don't begin it anew; of one that failed nothing follows."""
-    facts = told(
-        [
-            (group(Phase.STARTING, "run-a"), 1_000),
-            (group(Phase.STARTING, "run-a"), 3_000),
-            (group(Phase.RUNNING, "run-a"), 8_500),
-            (group(Phase.RUNNING, "run-a"), 99_000),
-            (group(Phase.STARTING, "run-b"), 100_000),
-            (group(Phase.STOPPING, "run-b"), 101_000),
-            (group(Phase.RUNNING, "run-c"), 102_000),
-        ]
-    )
-    starts = [fact for fact in facts if fact.kind == START]
-    assert [(one.name, one.source, one.text) for one in starts] == [("0", "host-2", "7.5")]
+    records = [
+        (group(Phase.STARTING, "run-a"), 1_000),
+        (group(Phase.STARTING, "run-a"), 3_000),
+        (group(Phase.RUNNING, "run-a"), 8_500),
+        (group(Phase.RUNNING, "run-a"), 99_000),
+        (group(Phase.STARTING, "run-b"), 100_000),
+        (group(Phase.STOPPING, "run-b"), 101_000),
+        (group(Phase.RUNNING, "run-c"), 102_000),
+    ]
+    reading = Coordinated()
+    starts = [start for record, at_ms in records for start in reading.read(*record, at_ms)[1]]
+    assert starts == [("host-2", 7.5)]
 
 
 def rows(*records: tuple[tuple[bytes, bytes | None], int], deployment: str = "d-1") -> Any:
@@ -59,9 +59,10 @@ def rows(*records: tuple[tuple[bytes, bytes | None], int], deployment: str = "d-
         *told([(encode_record("job", {"state": codec.job_to_json(JobState("demo/1", "d-1"))}), 1)]),
         *told(list(records)),
     ]
-    columns = ("kind", "name", "text", "at_ms", "source")
-    every = [dict(zip(columns, one[:5], strict=True)) for one in known]
-    job = Job.of("demo", "1", [{**row, "came_ms": 900, "offset": n} for n, row in enumerate(every)])
+    found = Found()
+    for offset, fact in enumerate(known):
+        found.state(fact, 900, offset)
+    job = Job.of("demo", "1", [found])
     return [(row["host"], row["phase"], row["execution_id"]) for row in container_rows(job)]
 
 
@@ -89,13 +90,13 @@ def test_a_host_is_known_by_its_agent() -> None:
         (encode_record(f"host/{name}", {"host": name, "alive": alive}), 1)
         for name, alive in (("host-3", True), ("host-4", False))
     ]
-    assert [(f.kind, f.name, f.text) for f in told(records)] == [
-        (AGENT, "host-3", "alive"),
+    assert [(f.kind, f.name, f.value) for f in told(records)] == [
+        (AGENT, "host-3", True),
         (AGENT, "host-4", None),
     ]
 
 
-def test_what_is_no_place_says_nothing_and_what_cannot_be_read_is_kept_aside() -> None:
+def test_what_is_no_place_says_nothing_and_what_cannot_be_read_is_refused() -> None:
     """A job's remembered requests are most of its state; a version that isn't known is no reason to guess."""
     passed = [(encode_record("uuid/1", {"at_ms": 1}), 1), ((b"request/1", b"{}"), 1)]
     assert told(passed) == []

@@ -12,8 +12,9 @@ from samza_dagster.errors import Unreachable
 from samza_dagster.lag import Bounds
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges
 from samza_dagster.snapshots import lag, readiness
-from samza_dagster.snapshots.facts import record_bytes, report_of
-from samza_dagster.snapshots.job import Job, kept_reports
+from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.reading import Found, Said
+from samza_dagster.snapshots.records import Fact, record_bytes, report_of
 from tests.rig.fleets import Answer, Fault, Fleet, Shape, answers, reports
 from tests.rig.fleets.fleet import BEGAN_MS, STORE, Group
 
@@ -26,7 +27,7 @@ Row = dict[str, Any]
 
 
 def placed(group: Group) -> Iterator[tuple[str, str, str]]:
-    """Kind, name and text of what the coordinator stream says of a group at the end."""
+    """Kind, name and value of what the coordinator stream says of a group at the end."""
     yield "config", f"stores.{STORE}.factory", "F"
     if group.fault is not Fault.NO_CHANGELOG:
         yield "config", f"stores.{STORE}.changelog", f"kafka.{group.topic}"
@@ -43,22 +44,23 @@ def placed(group: Group) -> Iterator[tuple[str, str, str]]:
 @cache
 def judged() -> dict[tuple[str, str], tuple[Answer, Row]]:
     """Each answer with the row that came of the reports."""
-    rows: dict[str, list[Row]] = {}
+    said: dict[tuple[str, str], list[Said]] = {}
     for offset, report in enumerate(reports(FLEET, END_MS)):
         one = report_of(report.value)
         if one is not None:
-            kept = report.at_ms, offset, one.at_ms, one.process, one.offsets
-            text = kept_reports([kept], record_bytes(one.stores))
-            rows.setdefault(one.job[0], []).append(
-                {"kind": "report", "name": one.task, "text": text, "source": one.host, "came_ms": report.at_ms, "offset": offset, "at_ms": one.at_ms}
+            order, size = (report.at_ms, offset), record_bytes(one.stores)
+            said.setdefault((one.job[0], one.task), []).append(
+                Said("metrics", order, one.at_ms, one.offsets, one.host, one.process, report.at_ms, size)
             )  # fmt: skip
-    about: Row = {"came_ms": 1, "offset": 0, "at_ms": 1, "source": ""}
     found: dict[tuple[str, str], tuple[Answer, Row]] = {}
     known = {(one.job, one.task): one for one in answers(FLEET, END_MS - 1)}
     for group in FLEET.groups:
-        facts = [{**about, "kind": k, "name": n, "text": t} for k, n, t in placed(group)]
-        mine = {standby.task for standby in group.standbys}
-        job = Job.of(group.job, "1", [*facts, *(r for r in rows.get(group.job, []) if r["name"] in mine)])  # fmt: skip
+        every_found = Found(
+            reports={s.task: said.get((group.job, s.task), []) for s in group.standbys}
+        )
+        for kind, name, value in placed(group):
+            every_found.state(Fact(kind, name, value), 1)
+        job = Job.of(group.job, "1", [every_found])
         changelogs = {(group.topic, s.partition): s.changelog for s in group.standbys}
         ranges: Ranges = {
             at: OffsetRange(log.beginning_at(END_MS - 1), log.end_at(END_MS - 1))
@@ -66,7 +68,7 @@ def judged() -> dict[tuple[str, str], tuple[Answer, Row]]:
             else Unreachable("read it", seen="no leader", fix="start its broker")
             for at, log in changelogs.items()
         }
-        every = list(lag.replicas(job, ranges, 0))
+        every = list(lag.replicas(job, ranges))
         asked = {*lag.times_asked(every, PATIENCE_MS), *readiness.times_asked(every)}
         since = {
             (topic, number, ms): changelogs[topic, number].end_at(ms - BEGAN_MS)
@@ -76,10 +78,10 @@ def judged() -> dict[tuple[str, str], tuple[Answer, Row]]:
             < changelogs[topic, number].end_at(END_MS - 1)
         }
         pairs = [(one, lag.lag_row(one, PATIENCE_MS, since, all_observed=True)) for one in every]
-        told = readiness.with_readiness(job, pairs, since, Bounds(window_s=30), {})
-        for dataset, row in told:
-            answer = known.get((group.job, row.get("task_name", "")))
-            if dataset == "changelog_lag" and answer is not None:
+        readiness.with_readiness(job, pairs, since, Bounds(window_s=30), {})
+        for _, row in pairs:
+            answer = known.get((group.job, row["task_name"]))
+            if answer is not None:
                 found[answer.job, answer.task] = answer, row
     return found
 

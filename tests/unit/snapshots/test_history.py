@@ -30,7 +30,7 @@ def ready_in(seconds: float) -> dict[str, float]:
 def kept(directory: Path, *rows: dict[str, Any]) -> Tables:
     tables = Tables(str(directory))
     tables.opened("changelog_lag")
-    tables.commit("changelog_lag", [tables.write("changelog_lag", rows)])
+    tables.commit("changelog_lag", [tables.write("changelog_lag", [row]) for row in rows])
     return tables
 
 
@@ -62,16 +62,3 @@ def test_paces_are_those_of_who_caught_up_within_a_day(tmp_path: Path) -> None:
         row(0, lag_records=90_000, apply_per_s=500.0, write_per_s=100.0),
     )
     assert history(tables, NOW).paces == (("host-1", 900.0),)
-
-
-def test_a_table_of_a_former_release_gets_its_new_columns(tmp_path: Path) -> None:
-    """They are null in its rows."""
-    from deltalake import DeltaTable, write_deltalake
-
-    tables = Tables(str(tmp_path / "former"))
-    rows: Any = kept(tmp_path, row(10, **ready_in(100))).opened("changelog_lag").to_pyarrow_table()
-    former = rows.drop_columns(["process", "ready_spread"])
-    write_deltalake(tables.location("changelog_lag"), former)
-    assert history(tables, NOW).past.judged == 0
-    columns = [field.name for field in DeltaTable(tables.location("changelog_lag")).schema().fields]
-    assert {"process", "ready_spread"} <= set(columns)

@@ -6,6 +6,7 @@ import pytest
 
 from samza_dagster.snapshots.group import facts_of
 from samza_dagster.snapshots.job import Job
+from samza_dagster.snapshots.reading import Found
 from tests.rig.standalone_job import StandaloneJob
 
 pytestmark = pytest.mark.unit
@@ -15,8 +16,10 @@ def test_tasks_stand_beside_the_processors_that_have_them() -> None:
     """A standby has the changelog partition of its active; a processor is where it registered."""
     reader = StandaloneJob().reader()
     told = facts_of(reader.view("j", "1", 0), {"app.run.id": "r"}, reader.changelog_partitions())
-    about = {"came_ms": 1, "offset": 0, "at_ms": None, "source": ""}
-    job = Job.of("j", "1", ({**about, "kind": k, "name": n, "text": t} for k, n, t in told))
+    found = Found()
+    for fact in told:
+        found.state(fact, 1)
+    job = Job.of("j", "1", [found])
     assert set(job.tasks) == {
         ("P 0", "a", "Active", 0),
         ("P 1", "b", "Active", 1),

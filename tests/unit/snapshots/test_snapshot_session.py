@@ -22,19 +22,6 @@ def jdk(home: Path, version: str, modules: str) -> Path:
     return home
 
 
-def test_a_class_archive_is_used_only_when_it_is_there(tmp_path: Path) -> None:
-    """Without it the JVM starts slower, no more."""
-    archive = tmp_path / "spark.jsa"
-
-    def options() -> str:
-        chosen = spark_settings("local[2]", class_archive=archive)
-        return chosen["spark.driver.extraJavaOptions"]
-
-    assert "SharedArchiveFile" not in options()
-    archive.touch()
-    assert f"-XX:SharedArchiveFile={archive}" in options()
-
-
 @pytest.mark.parametrize(
     "option", ["kafka.sasl.jaas.config", "kafka.ssl.key.password", "kafka.ssl.keystore.key"]
 )

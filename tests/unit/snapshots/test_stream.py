@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, cast
 
@@ -15,8 +14,8 @@ from samza_dagster.snapshots import FleetSnapshot
 from samza_dagster.snapshots.stream import TIDIED_EVERY_S, stream
 
 pytestmark = pytest.mark.unit
-NOW = datetime(2023, 11, 14, tzinfo=UTC)
 AWAY = Unreachable("a snapshot", seen="no broker", fix="start it")
+FULL = Unreachable("table violations", seen="no space left", fix="room there")
 
 
 @dataclass
@@ -28,13 +27,19 @@ class World:
     slept: list[float] = field(default_factory=list[float])
     errors: list[Unreachable] = field(default_factory=list[Unreachable])
     tidied: list[float] = field(default_factory=list[float])
+    is_full: bool = False
 
-    def take(self, at: datetime) -> FleetSnapshot:
+    def take(self) -> FleetSnapshot:
         one = self.takes.pop(0)
         if isinstance(one, Unreachable):
             raise one
         self.now_s += one
         return cast("FleetSnapshot", self)
+
+    def tidy(self) -> None:
+        self.tidied.append(self.now_s)
+        if self.is_full:
+            raise FULL
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -43,10 +48,9 @@ class World:
     def stream(self, every_s: float) -> Iterator[Any]:
         return stream(
             self.take,
-            lambda _: self.tidied.append(self.now_s),
+            self.tidy,
             every_s,
             cast("Any", self.errors.append),
-            now=lambda: NOW,
             monotonic=lambda: self.now_s,
             sleep=self.sleep,
         )
@@ -73,3 +77,10 @@ def test_the_tables_are_tidied_once_a_day() -> None:
     world = World([1.0] * 4)
     list(islice(world.stream(TIDIED_EVERY_S / 2), 4))
     assert world.tidied == [1.0, TIDIED_EVERY_S + 1]
+
+
+def test_tidying_that_fails_is_said_and_ends_nothing() -> None:
+    """Snapshots go on while the disk is full, and are taken again once there is room."""
+    world = World([1.0, FULL, 1.0], is_full=True)
+    assert len(list(islice(world.stream(30), 2))) == 2
+    assert world.errors == [FULL, FULL]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.snapshots.source import METRICS, Span, deal
+from samza_dagster.snapshots.reading import COORDINATOR, METRICS, Span, deal
 
 pytestmark = pytest.mark.unit
 
 
 def span(topic: str, start: int, end: int) -> Span:
-    return Span(topic, 0, start, end, f"id of {topic}", METRICS)
+    return Span(topic, 0, start, end, METRICS)
 
 
 def test_a_big_partition_is_split() -> None:
@@ -23,6 +23,12 @@ def test_a_big_partition_is_split() -> None:
         [span("t", 100, 50_100)],
         [span("t", 50_100, 100_100)],
     ]
+
+
+def test_a_job_s_own_topic_is_never_split() -> None:
+    """What deletes a record must be read by whoever read the record."""
+    whole = Span("__samza_coordinator_j_1", 0, 0, 100_000, COORDINATOR, ("j", "1"))
+    assert deal([whole], 20_000) == [[whole]]
 
 
 def test_small_ones_share_a_worker() -> None:

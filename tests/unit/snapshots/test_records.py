@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.snapshots.facts import (
+from samza_dagster.snapshots.records import (
     HUGE_BYTES,
     Fact,
     Report,
@@ -46,7 +46,7 @@ def recorded(name: str) -> list[tuple[bytes | None, bytes | None]]:
 @pytest.mark.parametrize(
     ("name", "read", "facts"),
     [
-        ("coordinator-stream.jsonl", coordinator_fact, 232),
+        ("coordinator-stream.jsonl", coordinator_fact, 238),
         ("checkpoint-tail.jsonl", checkpoint_fact, 12),
         ("metrics-samples.jsonl", report_record, 4),
     ],
