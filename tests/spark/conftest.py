@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -89,10 +89,15 @@ class Topics:
         """Writes (key, value, timestamp in ms) in order."""
         from confluent_kafka import Producer
 
-        producer = Producer({"bootstrap.servers": self.bootstrap})
+        producer, errors = Producer({"bootstrap.servers": self.bootstrap}), list[object]()
         for key, value, timestamp in records:
-            producer.produce(name, value, key, partition, timestamp=timestamp)
+            producer.produce(
+                *(name, value, key, partition),
+                timestamp=timestamp,
+                on_delivery=lambda error, _: errors.append(error),
+            )
         assert producer.flush(DEADLINE_S) == 0
+        assert errors == [None] * len(records)
 
     def fill_numbers(self, name: str, partition: int, count: int) -> None:
         """`count` records of no content: only their offsets matter."""
@@ -289,9 +294,10 @@ def _checkpoint_v2(task: str, stores: dict[str, tuple[str, int, str]]) -> tuple[
     return (json.dumps(key), json.dumps(value), 2_000)
 
 
-def _metrics(
-    job: str, task: str, host: str, gauges: dict[str, str], at_ms: int = 99_000
+def metrics_report(
+    job: str, task: str, host: str, gauges: Mapping[str, object], at_ms: int = 99_000
 ) -> tuple[None, str, int]:
+    """A task's metrics snapshot as Samza writes it."""
     header = {"job-name": job, "job-id": "1", "source": f"TaskName-{task}", "host": host}
     groups = {"org.apache.samza.container.TaskInstanceMetrics": {**gauges, "commit-calls": 3}}
     snapshot = {"header": {**header, "time": at_ms}, "metrics": groups}
@@ -353,12 +359,12 @@ def edge_job(topics: Topics) -> Connection:
     topics.fill(
         "edge-metrics",
         [
-            _metrics(
+            metrics_report(
                 "other", "Standby-Partition 0-0", "h2", {"kafka-edge-s1-0-offset": "2"}, 99_500
             ),
-            _metrics("edge", "Standby-Partition 0-0", "h3", {"kafka-edge-s3-0-offset": "1"}),
-            _metrics("edge", "Standby-Partition 1-0", "h4", {"kafka-edge-s3-1-offset": "3"}),
-            _metrics(
+            metrics_report("edge", "Standby-Partition 0-0", "h3", {"kafka-edge-s3-0-offset": "1"}),
+            metrics_report("edge", "Standby-Partition 1-0", "h4", {"kafka-edge-s3-1-offset": "3"}),
+            metrics_report(
                 "edge", "Standby-Partition 1-0", "h9", {"kafka-edge-s3-1-offset": "4"}, 99_900
             ),
             (None, "TaskName-Standby- not json", 99_000),
