@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from samza_dagster.lag.forecasting import Forecast, Pace, forecast, last_of
-from samza_dagster.lag.readiness import StandbyReadiness
-from samza_dagster.lag.status import StandbyStatus
+from samza_dagster.lag.readiness import Judgement, StandbyStatus
 
 VERSION = 1
 PACES_GOOD_FOR_MS = 900_000
@@ -75,13 +74,29 @@ class NewestReadiness:
 
 
 def published(
-    rows: Iterable[StandbyReadiness], as_of_ms: int, good_for_ms: int = PACES_GOOD_FOR_MS
-) -> list[tuple[bytes, bytes]]:
-    """Key and value of a record for each standby.
+    standby: str,
+    judgement: Judgement,
+    paces: Mapping[Part, Pace | None],
+    as_of_ms: int,
+    good_for_ms: int = PACES_GOOD_FOR_MS,
+) -> tuple[bytes, bytes]:
+    """Return key and value of a standby's record.
 
-    Those of which nothing is known are published too: they replace what was.
+    One of which nothing is known is published too: it replaces what was.
     """
-    return [(row.standby.encode(), _value(row, as_of_ms, good_for_ms)) for row in rows]
+    fields = {
+        "version": VERSION,
+        "as_of_ms": as_of_ms,
+        "good_for_ms": good_for_ms,
+        "status": judgement.status.value,
+        "why": judgement.why,
+        "parts": [
+            {**dict(zip(("task", "store", "partition"), part, strict=True)), **asdict(pace)}
+            for part, pace in paces.items()
+            if pace is not None
+        ],
+    }
+    return standby.encode(), json.dumps(fields, separators=(",", ":")).encode()
 
 
 def newest_readiness(
@@ -126,36 +141,6 @@ def soonest_ready(
         return found.ready_in_ms
 
     return sorted(standbys, key=waits)
-
-
-def _value(row: StandbyReadiness, as_of_ms: int, good_for_ms: int) -> bytes:
-    fields = {
-        "version": VERSION,
-        "as_of_ms": as_of_ms,
-        "good_for_ms": good_for_ms,
-        "status": row.status.value,
-        "why": row.why,
-        "left": row.left,
-        "lag_s": row.lag_s,
-        "ready_in_ms": row.ready.ready_in_ms if row.ready is not None else None,
-        "soonest_ms": row.ready.soonest_ms if row.ready is not None else None,
-        "latest_ms": row.ready.latest_ms if row.ready is not None else None,
-        "parts": [
-            {
-                "task": part.task,
-                "store": part.store,
-                "partition": part.partition,
-                "apply_per_s": part.pace.apply_per_s,
-                "write_per_s": part.pace.write_per_s,
-                "noise_per_s": part.pace.noise_per_s,
-                "intervals": part.pace.intervals,
-                "every_ms": part.pace.every_ms,
-            }
-            for part in row.parts
-            if part.pace is not None
-        ],
-    }
-    return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def _read(standby: str, value: bytes) -> Published | None:

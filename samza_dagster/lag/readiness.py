@@ -1,147 +1,310 @@
-"""Of every standby: whether it is ready, and if not, when it will be. Pure; rows in, rows out."""
+"""Whether a standby is ready, and when it will be: by what was reported of its replicas. Pure.
+
+A standby is ready when its lag in seconds is small and doesn't grow, over a window. A lag in seconds is how long
+the replica would need for what is left if nothing more were written: what a takeover waits for.
+
+This isn't what an operation waits for, which is a *steady* lag (`orchestration.plans.conditions`): at
+most so many records behind at every look, for so many seconds. A wait may begin with a standby's first
+report, and hold where nobody takes snapshots. A status rests on a dozen reports of each replica, with the brokers'
+times of them and a rate: it tells a trend, which no single look does. Its rates reach the wait all the same: the
+limit of a wait is what the standby applies in `lag_limit_s` by its published pace, if that is more.
+
+Times are those of the records that brought the reports, as the brokers tell them. What a host's own
+clock says is in no sample: a clock that is off changes nothing here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
 
-from samza_dagster.lag.forecasting import Errors, Forecast, Pace, forecast, last_of, pace
-from samza_dagster.lag.past import ready_at_ms
-from samza_dagster.lag.reports import ReplicaReport, course
-from samza_dagster.lag.status import Bounds, Judgement, StandbyStatus, judge, of_standby
+from samza_dagster.lag.forecasting import (
+    Applied,
+    Errors,
+    Forecast,
+    Pace,
+    apply_rate,
+    forecast,
+    pace,
+    ready_at_ms,
+    stalled_for_ms,
+    stalled_since,
+    trend,
+)
+from samza_dagster.lag.records import records_behind
 
 PACED_BY = 12
-"""The newest reports of a replica that its pace is told by."""
+"""The newest reports of a replica that its pace is computed from."""
+LEAST_SAMPLES = 3
+"""Of two samples one may be anything, and nothing would show it."""
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaReports:
-    """One store partition of a standby: what it has reported, in order of time.
+class ReplicaReport:
+    """One report of a replica, and where its changelog began and ended when it came.
 
-    `silent_ms` and `reason` are those of `judge`.
+    `process` tells one process from another: its execution id, or its host where there is none.
+    `applied_offset` is the last offset applied, None before the first.
     """
 
-    standby: str
-    host: str | None
-    task: str
-    store: str
-    partition: int
-    reports: tuple[ReplicaReport, ...]
-    silent_ms: int = 0
-    reason: str = ""
+    came_ms: int
+    process: str
+    applied_offset: int | None
+    beginning: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The samples of a replica's newest process in the changelog that is there now.
+
+    `unknown_because` says why its newest report tells no lag; empty: it tells one. Its words are those
+    of the tables: `no-observation`, `beyond-end`.
+    """
+
+    samples: tuple[Applied, ...] = ()
+    unknown_because: str = ""
+
+
+def course(reports: Iterable[ReplicaReport]) -> Course:
+    """What can be compared of reports in order of time.
+
+    What another process reported before tells nothing of the one that is there, nor does what was
+    applied of a topic that has been made anew: its end, or what is applied, went back. There the
+    process tells its former offset until it applies anything of the new topic.
+    """
+    samples: list[Applied] = []
+    newest: ReplicaReport | None = None
+    of_former: int | None = None
+    unknown = "no-observation"
+    for report in reports:
+        if newest is None or report.process != newest.process:
+            samples.clear()
+            of_former = None
+        elif report.end < newest.end:
+            samples.clear()
+            went_back = (report.applied_offset or 0) < (newest.applied_offset or 0)
+            of_former = None if went_back else report.applied_offset
+        newest, applied = report, report.applied_offset
+        lag = records_behind(report.beginning, report.end, applied)
+        if lag is None or (lag and applied == of_former):
+            samples.clear()
+            unknown = "no-observation" if applied is None else "beyond-end"
+            continue
+        unknown = ""
+        sample = Applied(report.came_ms, report.end - lag, report.end)
+        if samples and sample.applied < samples[-1].applied:
+            samples.clear()
+        samples.append(sample)
+    return Course(tuple(samples), unknown)
+
+
+class StandbyStatus(StrEnum):
+    """What is told of a standby, or of one partition of it; the worst last."""
+
+    READY = "ready"
+    UNPROVEN = "unproven"
+    GROWING = "growing"
+    BEHIND = "behind"
+    STALLED = "stalled"
+    SILENT = "silent"
+    UNKNOWN = "unknown"
+
+
+_WORST = tuple(StandbyStatus)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """When a standby counts as ready: at most `seconds` behind for `window_s`.
+
+    `records` is for one that nothing is applied of and nothing is written to, which has no rate.
+    `report_s` is its report interval: it is silent after three of them.
+    """
+
+    seconds: float = 10.0
+    window_s: float = 30.0
+    records: int = 1_000
+    report_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Of one replica or standby: its status, why, and what that rests on.
+
+    `lag_s` is the median over the window; None where no rate is known.
+    """
+
+    status: StandbyStatus
+    why: str
+    lag_s: float | None = None
 
     @property
-    def name(self) -> str:
-        """Names it to a person."""
-        return f"{self.store} {self.partition}"
+    def is_ready(self) -> bool:
+        """It may take over now."""
+        return self.status is StandbyStatus.READY
+
+
+NO_CHANGELOG = Judgement(StandbyStatus.READY, "none of its stores has a changelog", 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaReadiness:
-    """What is told of one store partition of a standby.
+    """What is known of one store partition of a standby.
 
-    `left` is in offsets, `lag_s` what a takeover would wait for them; `ready` is the time until
-    `lag_s` is within the bound while the changelog is written on. `pace` is None where none is known.
-    `ready_since_ms` is when this process was within the bound first, by the times of the reports that
-    are known: what a back-test of former forecasts asks (`Kept`).
+    `left` is in offsets, `ready` the time until the lag in seconds is within the bound while the changelog
+    is written on. `pace` is None where none is known. `ready_since_ms` is when this process was within the
+    bound first, by the times of the reports that are known: what a back-test of former forecasts asks (`Kept`).
     """
 
-    task: str
-    store: str
-    partition: int
-    status: StandbyStatus
-    why: str
-    left: int | None
-    lag_s: float | None
-    pace: Pace | None
-    ready: Forecast | None
+    judgement: Judgement
+    left: int | None = None
+    pace: Pace | None = None
+    ready: Forecast | None = None
     ready_since_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StandbyReadiness:
-    """The same of a whole standby: its worst part, the part that is ready last, and the sum of `left`."""
-
-    standby: str
-    host: str | None
-    status: StandbyStatus
-    why: str
-    left: int | None
-    lag_s: float | None
-    ready: Forecast | None
-    parts: tuple[ReplicaReadiness, ...] = ()
-
-
 def replica_readiness(
-    replica: ReplicaReports, bounds: Bounds, errors: Errors | None = None
-) -> ReplicaReadiness:
-    """Of one store partition. `errors` are those of its job's past forecasts (`back_test`)."""
-    known = course(replica.reports)
-    verdict = judge(known, replica.silent_ms, bounds, replica.reason)
-    is_known = verdict.status not in (StandbyStatus.UNKNOWN, StandbyStatus.SILENT)
-    left = known.samples[-1].behind if is_known else None
-    its_pace = pace(known.samples[-PACED_BY:]) if is_known else None
-    ready = since_ms = None
-    if left is not None:
-        ready = forecast(left, its_pace, ready_s=bounds.seconds, errors=errors)
-        goal = bounds.seconds * its_pace.apply_per_s if its_pace is not None else 0.0
-        since_ms = ready_at_ms(known.samples, known.samples[0].at_ms, goal)
-    return ReplicaReadiness(
-        task=replica.task,
-        store=replica.store,
-        partition=replica.partition,
-        status=verdict.status,
-        why=verdict.why,
-        left=left,
-        lag_s=verdict.lag_s,
-        pace=its_pace,
-        ready=ready,
-        ready_since_ms=since_ms,
-    )
-
-
-def standby_readiness(
-    replicas: Iterable[ReplicaReports],
+    reports: Iterable[ReplicaReport],
     bounds: Bounds,
-    errors: Errors | None = None,
     *,
-    without_changelog: Iterable[tuple[str, str | None]] = (),
-) -> list[StandbyReadiness]:
-    """A row for each standby, by id; `without_changelog` are those (and their hosts) of no such store.
+    silent_ms: int = 0,
+    reason: str = "",
+    errors: Errors | None = None,
+) -> ReplicaReadiness:
+    """Judge one store partition by its reports, in order of time.
 
-    A part of which nothing is known makes its own standby unknown, and no other.
+    `silent_ms` and `reason` are those of `judge`, `errors` those of its job's past forecasts (`back_test`).
     """
-    of: dict[str, list[ReplicaReports]] = {}
-    for replica in replicas:
-        of.setdefault(replica.standby, []).append(replica)
-    rows = [_of_one(standby, mine, bounds, errors) for standby, mine in of.items()]
-    for standby, host in without_changelog:
-        if standby not in of:
-            verdict = of_standby({})
-            rows.append(
-                StandbyReadiness(
-                    *(standby, host, verdict.status, verdict.why, 0, verdict.lag_s),
-                    forecast(0, None),
-                )
-            )
-    return sorted(rows, key=lambda row: row.standby)
+    known = course(reports)
+    verdict = judge(known, silent_ms, bounds, reason)
+    if verdict.status in (StandbyStatus.UNKNOWN, StandbyStatus.SILENT):
+        return ReplicaReadiness(verdict)
+    left, its_pace = known.samples[-1].behind, pace(known.samples[-PACED_BY:])
+    goal = bounds.seconds * its_pace.apply_per_s if its_pace is not None else 0.0
+    return ReplicaReadiness(
+        verdict,
+        left,
+        its_pace,
+        forecast(left, its_pace, ready_s=bounds.seconds, errors=errors),
+        ready_at_ms(known.samples, known.samples[0].at_ms, goal),
+    )
 
 
-def _of_one(
-    standby: str, replicas: list[ReplicaReports], bounds: Bounds, errors: Errors | None
-) -> StandbyReadiness:
-    parts = {one.name: replica_readiness(one, bounds, errors) for one in replicas}
-    worst = of_standby(
-        {name: Judgement(part.status, part.why, part.lag_s) for name, part in parts.items()}
+def judge(known: Course, silent_ms: int, bounds: Bounds, reason: str = "") -> Judgement:
+    """Of one replica of one changelog partition.
+
+    `silent_ms` is how long ago its newest report came: by the brokers' times of it and of the newest
+    record that they have, or by the observer's own clock since it saw it come (`heard`). `reason`: why
+    its changelog can't be read, as for want of a leader.
+    """
+    if silent_ms > 3000 * bounds.report_s:
+        return Judgement(
+            StandbyStatus.SILENT,
+            f"its newest report came {silent_ms / 1000:,.0f} s ago, and it reports every"
+            f" {bounds.report_s:g} s",
+        )
+    why_unknown = reason or known.unknown_because or ("" if known.samples else "no-observation")
+    if why_unknown:
+        return Judgement(StandbyStatus.UNKNOWN, f"its lag isn't known: {why_unknown}")
+    stalled_ms = _stalled_ms(known.samples)
+    if stalled_ms > 0 and stalled_ms >= 1000 * min(bounds.window_s, 2 * bounds.report_s):
+        return Judgement(
+            StandbyStatus.STALLED,
+            f"it has applied nothing for {stalled_ms / 1000:,.0f} s while its changelog grew,"
+            f" {known.samples[-1].behind:,} offsets behind",
+        )
+    return _judged(_window(known.samples, bounds), bounds)
+
+
+def of_standby(parts: Mapping[str, Judgement]) -> Judgement:
+    """Of a whole standby, by the names of its parts: the worst of them, of several the one furthest behind.
+
+    One of whose stores none has a changelog has nothing to restore.
+    """
+    if not parts:
+        return NO_CHANGELOG
+    name, worst = max(
+        parts.items(),
+        key=lambda part: (_WORST.index(part[1].status), part[1].lag_s or 0.0, part[0]),
     )
-    lefts = [part.left for part in parts.values() if part.left is not None]
-    return StandbyReadiness(
-        standby=standby,
-        host=replicas[0].host,
-        status=worst.status,
-        why=worst.why,
-        left=sum(lefts) if len(lefts) == len(parts) else None,
-        lag_s=worst.lag_s,
-        ready=last_of(part.ready for part in parts.values()),
-        parts=tuple(parts.values()),
-    )
+    why = worst.why if worst.is_ready else f"{name}: {worst.why}"
+    return Judgement(worst.status, why, worst.lag_s)
+
+
+def _stalled_ms(samples: Sequence[Applied]) -> int:
+    since: Applied | None = None
+    for sample in samples:
+        since = stalled_since(since, sample)
+    return stalled_for_ms(since, samples[-1])
+
+
+def _window(samples: Sequence[Applied], bounds: Bounds) -> Sequence[Applied]:
+    """The newest samples that reach over the window, and `LEAST_SAMPLES` at least."""
+    since_ms = samples[-1].at_ms - 1000 * bounds.window_s
+    first = max(0, len(samples) - LEAST_SAMPLES)
+    while first > 0 and samples[first].at_ms > since_ms:
+        first -= 1
+    return samples[first:]
+
+
+def _judged(window: Sequence[Applied], bounds: Bounds) -> Judgement:
+    lag, rate = median(sample.behind for sample in window), _rate(window)
+    if rate is None:
+        return _by_records(window, lag, bounds)
+    began_ms = window[0].at_ms
+    seconds = [((sample.at_ms - began_ms) / 1000, sample.behind / rate) for sample in window]
+    lag_s, growth = lag / rate, trend(seconds) or 0.0
+    if lag_s > bounds.seconds:
+        why = f"it is {lag_s:,.1f} s behind, and {bounds.seconds:g} s is the limit"
+        return Judgement(StandbyStatus.BEHIND, why, lag_s)
+    if lag_s + growth * bounds.window_s > bounds.seconds:
+        return Judgement(
+            StandbyStatus.GROWING,
+            f"it is {lag_s:,.1f} s behind and falls back by {growth * 60:,.1f} s a minute: another"
+            f" {bounds.window_s:g} s and it is beyond {bounds.seconds:g} s",
+            lag_s,
+        )
+    return _proven(window, bounds, f"{lag_s:,.1f} s behind", lag_s)
+
+
+def _by_records(window: Sequence[Applied], lag: float, bounds: Bounds) -> Judgement:
+    """Without a rate: of one report, or of one that has nothing written or applied since.
+
+    What is left may be offsets that have no record: transaction markers.
+    """
+    lag_s = None if lag else 0.0
+    if lag > bounds.records and len(window) > 1:
+        why = (
+            f"{lag:,.0f} offsets are left, {bounds.records:,} is the limit, and it applies nothing:"
+            " nothing is written that would show whether it does"
+        )
+        return Judgement(StandbyStatus.BEHIND, why)
+    return _proven(window, bounds, f"{lag:,.0f} offsets are left", lag_s)
+
+
+def _proven(
+    window: Sequence[Applied], bounds: Bounds, words: str, lag_s: float | None
+) -> Judgement:
+    span_s = (window[-1].at_ms - window[0].at_ms) / 1000
+    if len(window) < LEAST_SAMPLES or span_s < bounds.window_s:
+        why = (
+            f"{words}, by {len(window)} report{'s' * (len(window) > 1)} over {span_s:.0f} s:"
+            f" {LEAST_SAMPLES} over {bounds.window_s:g} s show that it stays so"
+        )
+        return Judgement(StandbyStatus.UNPROVEN, why, lag_s)
+    return Judgement(StandbyStatus.READY, f"{words} for {span_s:.0f} s", lag_s)
+
+
+def _rate(window: Sequence[Applied]) -> float | None:
+    """Offsets a second that it is seen to apply; None where it has had nothing to apply.
+
+    It may be able to apply more: then the lag in seconds is less.
+    """
+    applied = apply_rate(window)
+    if applied:
+        return applied
+    gained = window[-1].applied - window[0].applied
+    return 1000 * gained / (window[-1].at_ms - window[0].at_ms) if gained > 0 else None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from statistics import median, stdev
 
-from samza_dagster.lag.forecasting import READY, Errors, Forecast, Pace, forecast, last_of
+from samza_dagster.lag.forecasting import Errors, Forecast, Pace, forecast, last_of
 
 LEAST_SEEN = 3
 
@@ -41,7 +41,6 @@ class StorePart:
 class Container:
     """An active container: where it runs, where its standbys do, and its stores' partitions."""
 
-    job: str
     processor_id: str
     host: str | None
     parts: tuple[StorePart, ...]
@@ -70,40 +69,11 @@ class RestoreForecast:
     the sum; None, and `why`: it can't be known.
     """
 
-    job: str
-    processor_id: str
     host: str
     is_warm: bool
     left: int | None
     down: Forecast | None
     why: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class LostContainer:
-    """An active that a host's death takes down: where it would be back soonest, and when."""
-
-    processor_id: str
-    job: str
-    has_standby: bool
-    best: RestoreForecast | None
-
-
-@dataclass(frozen=True, slots=True)
-class HostLoss:
-    """What the death of a host would cost now.
-
-    `down_s` is the sum of its containers' times until they are back, `longest_s` that of the slowest,
-    both of those that are known; `unknown` is how many aren't. `without_standby`: ids of actives
-    that have no standby on another host.
-    """
-
-    host: str
-    containers: tuple[LostContainer, ...]
-    without_standby: tuple[str, ...]
-    down_s: float
-    longest_s: float
-    unknown: int
 
 
 def speeds(
@@ -139,20 +109,20 @@ def _pace(rates: Sequence[float]) -> Pace | None:
 
 
 def restore_forecast(container: Container, host: str, speeds: Speeds) -> RestoreForecast:
-    """Seconds until an active container, started on this host, has its stores: warm here, cold there."""
-    about = container.job, container.processor_id, host
+    """Forecast when an active container, started on this host, has its stores: warm here, cold there."""
     is_warm = all(host in part.warm for part in container.parts)
-    lefts = [part.left(host) for part in container.parts]
-    known = [left for left in lefts if left is not None]
-    unread = [part.name for part, left in zip(container.parts, lefts, strict=True) if left is None]
-    if unread:
-        why = f"the changelog of {unread[0]} can't be read"
-        return RestoreForecast(*about, is_warm, None, None, why)
+    lefts = {part.name: part.left(host) for part in container.parts}
+    unread = next((name for name, left in lefts.items() if left is None), None)
+    if unread is not None:
+        return RestoreForecast(
+            host, is_warm, None, None, f"the changelog of {unread} can't be read"
+        )
+    known = tuple(left or 0 for left in lefts.values())
     pace = speeds.pace_on.get(host, speeds.pace)
     start_ms = round(1000 * speeds.start_s_on.get(host, speeds.start_s))
-    down = _down(tuple(known or [0]), pace, start_ms, speeds.errors)
+    down = _down(known or (0,), pace, start_ms, speeds.errors)
     why = "" if down is not None else "no restore has been seen that tells how fast one is"
-    return RestoreForecast(*about, is_warm, sum(known), down, why)
+    return RestoreForecast(host, is_warm, sum(known), down, why)
 
 
 @lru_cache(maxsize=1_000)
@@ -165,54 +135,20 @@ def _down(
     )
 
 
-def host_losses(
-    containers: Sequence[Container], hosts: Collection[str], speeds: Speeds
-) -> list[HostLoss]:
-    """A row for each host that has an active, those that would hurt most first.
+def after_a_loss(
+    container: Container, hosts: Collection[str], speeds: Speeds
+) -> tuple[bool, RestoreForecast | None]:
+    """Return whether an active has a standby on another host, and where it would be back soonest if its own died.
 
-    An active comes back in the place of a standby on another host, as our coordinator does it; where
-    it has none, on the host where it would be back soonest.
+    It comes back in the place of a standby, as our coordinator does it; where it has none, on the host where it
+    would be back soonest. None: there is no other host.
     """
-    on: dict[str, list[Container]] = {}
-    for container in containers:
-        if container.host is not None:
-            on.setdefault(container.host, []).append(container)
-    losses = [_loss(host, mine, hosts, speeds) for host, mine in on.items()]
-    return sorted(losses, key=lambda loss: (-loss.unknown, -loss.down_s, loss.host))
-
-
-def _loss(
-    host: str, containers: Iterable[Container], hosts: Collection[str], speeds: Speeds
-) -> HostLoss:
-    lost: list[LostContainer] = []
-    for one in sorted(containers, key=lambda one: (one.job, one.processor_id)):
-        standbys = [other for other in one.standby_hosts if other != host]
-        elsewhere = standbys or sorted(set(hosts) - {host})
-        best = min((restore_forecast(one, other, speeds) for other in elsewhere), key=_soonness, default=None)  # fmt: skip
-        lost.append(LostContainer(one.processor_id, one.job, bool(standbys), best))
-    times = [_seconds(one) for one in lost]
-    known = [seconds for seconds in times if seconds is not None]
-    return HostLoss(
-        host=host,
-        containers=tuple(lost),
-        without_standby=tuple(
-            f"{one.job}/{one.processor_id}" for one in lost if not one.has_standby
-        ),
-        down_s=sum(known),
-        longest_s=max(known, default=0.0),
-        unknown=len(times) - len(known),
-    )
+    standbys = [host for host in container.standby_hosts if host != container.host]
+    elsewhere = standbys or sorted(set(hosts) - {container.host})
+    forecasts = (restore_forecast(container, host, speeds) for host in elsewhere)
+    return bool(standbys), min(forecasts, key=_soonness, default=None)
 
 
 def _soonness(row: RestoreForecast) -> tuple[bool, int, int, str]:
     ready = row.down.ready_in_ms if row.down is not None else None
     return ready is None, ready or 0, row.left or 0, row.host
-
-
-def _seconds(one: LostContainer) -> float | None:
-    down = one.best.down if one.best is not None else READY
-    return (
-        None
-        if one.best is None or down is None or down.ready_in_ms is None
-        else down.ready_in_ms / 1000
-    )

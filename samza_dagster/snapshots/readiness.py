@@ -12,15 +12,16 @@ from samza_dagster.lag import (
     Errors,
     FirstSince,
     Forecast,
+    ReplicaReadiness,
     ReplicaReport,
-    ReplicaReports,
     Speeds,
-    StandbyReadiness,
     StorePart,
-    host_losses,
+    after_a_loss,
+    last_of,
+    of_standby,
     published,
+    replica_readiness,
     restore_forecast,
-    standby_readiness,
 )
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.model.naming import active_task_of
@@ -56,37 +57,53 @@ def with_readiness(
     `silences_ms`: task → for how long it has been silent. `errors` are those of past forecasts.
     """
     bounds = replace(bounds, report_s=job.report_ms / 1000 or bounds.report_s)
-    standbys = [(one, row) for one, row in every if one.task.mode == STANDBY]
-    judged = standby_readiness(
-        (_standby(one, row, first_since, silences_ms) for one, row in standbys),
-        bounds,
-        errors,
-        without_changelog=[
-            (processor, job.host_of(processor))
-            for processor in sorted({t.processor for t in job.tasks if t.mode == STANDBY})
-        ],
-    )
-    parts = {(p.task, p.store): p for standby in judged for p in standby.parts}
-    for one, row in standbys:
-        part = parts.get((one.task.name, one.store.store))
-        if part is not None:
-            row["status"], row["why"] = part.status.value, part.why
-            row["lag_s"] = part.lag_s
+    of: dict[str, list[tuple[Replica, Row, ReplicaReadiness]]] = {
+        processor: [] for processor in sorted({t.processor for t in job.tasks if t.mode == STANDBY})
+    }
+    for one, row in every:
+        if one.task.mode == STANDBY:
+            part = replica_readiness(
+                () if one.is_former else _reports(one, row, first_since),
+                bounds,
+                silent_ms=silences_ms.get(one.task.name, 0),
+                reason=row["unknown_because"] or "",
+                errors=errors,
+            )
+            of[one.task.processor].append((one, row, part))
+            row["status"], row["why"] = part.judgement.status.value, part.judgement.why
+            row["lag_s"] = part.judgement.lag_s
             if part.pace is not None:
                 row["apply_per_s"] = part.pace.apply_per_s
                 row["write_per_s"] = part.pace.write_per_s
             row.update(_times("ready_in_s", "ready", part.ready))
             row["ready_spread"] = part.ready.spread if part.ready is not None else None
             row["ready_since"] = part.ready_since_ms
-    rows_of: dict[str, list[Row]] = {}
-    for one, row in standbys:
-        rows_of.setdefault(one.task.processor, []).append(row)
-    rows = [
-        _readiness_row(standby, job.active_of(standby.standby), rows_of.get(standby.standby, []))
-        for standby in judged
-    ]
-    came = [row["came_at"] for _, row in standbys if row["came_at"] is not None]
-    return rows, published(judged, max(came)) if came else []
+    came = [row["came_at"] for mine in of.values() for _, row, _ in mine if row["came_at"]]
+    rows: list[Row] = []
+    records: list[tuple[bytes, bytes]] = []
+    for standby, mine in of.items():
+        parts = {(one.task.name, one.store.store, one.task.partition or 0): p for one, _, p in mine}
+        verdict = of_standby({f"{s} {number}": p.judgement for (_, s, number), p in parts.items()})
+        mine_came = [row["came_at"] for _, row, _ in mine if row["came_at"]]
+        rows.append(
+            {
+                "processor_id": standby,
+                "active_id": job.active_of(standby),
+                "host": job.host_of(standby),
+                "replicas": len(mine),
+                "status": verdict.status.value,
+                "why": verdict.why,
+                "lag_records": _sum(row["lag_records"] for _, row, _ in mine),
+                "lag_bytes": _sum(row["lag_bytes"] for _, row, _ in mine),
+                "lag_s": verdict.lag_s,
+                **_times("ready_in_s", "ready", last_of(p.ready for p in parts.values())),
+                "came_at": min(mine_came, default=None),
+            }
+        )
+        if came:
+            paces = {part: p.pace for part, p in parts.items()}
+            records.append(published(standby, verdict, paces, max(came)))
+    return rows, records
 
 
 def times_asked(every: Iterable[Replica]) -> set[tuple[str, int, int]]:
@@ -100,21 +117,6 @@ def times_asked(every: Iterable[Replica]) -> set[tuple[str, int, int]]:
         and len(one.said) > 1
         and (oldest := one.said[0].came_ms) is not None
     }
-
-
-def _standby(
-    one: Replica, row: Row, first_since: FirstSince, silences_ms: Mapping[str, int]
-) -> ReplicaReports:
-    return ReplicaReports(
-        standby=one.task.processor,
-        host=one.host,
-        task=one.task.name,
-        store=one.store.store,
-        partition=one.task.partition or 0,
-        reports=() if one.is_former else tuple(_reports(one, row, first_since)),
-        silent_ms=silences_ms.get(one.task.name, 0),
-        reason=row["unknown_because"] or "",
-    )
 
 
 def _reports(one: Replica, row: Row, first_since: FirstSince) -> Iterator[ReplicaReport]:
@@ -139,23 +141,6 @@ def _reports(one: Replica, row: Row, first_since: FirstSince) -> Iterator[Replic
         yield ReplicaReport(at_ms, said.process or said.host or "", applied, one.span.start, end)
 
 
-def _readiness_row(standby: StandbyReadiness, active: str, rows: Sequence[Row]) -> Row:
-    came = [row["came_at"] for row in rows if row["came_at"] is not None]
-    return {
-        "processor_id": standby.standby,
-        "active_id": active,
-        "host": standby.host,
-        "replicas": len(rows),
-        "status": standby.status.value,
-        "why": standby.why,
-        "lag_records": _sum(row["lag_records"] for row in rows),
-        "lag_bytes": _sum(row["lag_bytes"] for row in rows),
-        "lag_s": standby.lag_s,
-        **_times("ready_in_s", "ready", standby.ready),
-        "came_at": min(came, default=None),
-    }
-
-
 def restores(job: Job, stamp: Row, every: Sequence[tuple[Replica, Row]]) -> Iterator[Restores]:
     """Yield for each active container what its stores are restored from, and where copies of them are."""
     by_active: dict[tuple[str, str], list[tuple[Replica, Row]]] = {}
@@ -173,7 +158,6 @@ def restores(job: Job, stamp: Row, every: Sequence[tuple[Replica, Row]]) -> Iter
             if copy.task.mode == STANDBY and copy.host
         }
         container = Container(
-            job.name,
             processor,
             job.host_of(processor),
             tuple(map(_part, mine, copies)),
@@ -233,21 +217,20 @@ def restore_rows(
                 "why": found.why or None,
             },
         )
-    for loss in host_losses([container], hosts, speeds):
-        for lost in loss.containers:
-            best = lost.best
-            yield (
-                "host_loss",
-                {
-                    **one.stamp,
-                    "host": loss.host,
-                    "processor_id": lost.processor_id,
-                    "has_standby": lost.has_standby,
-                    "back_on": (best.host or None) if best is not None else None,
-                    **_times("downtime_s", "downtime", None if best is None else best.down),
-                    "why": (best.why or None) if best is not None else "no other host is known",
-                },
-            )
+    if container.host is not None:
+        has_standby, best = after_a_loss(container, hosts, speeds)
+        yield (
+            "host_loss",
+            {
+                **one.stamp,
+                "host": container.host,
+                "processor_id": container.processor_id,
+                "has_standby": has_standby,
+                "back_on": (best.host or None) if best is not None else None,
+                **_times("downtime_s", "downtime", None if best is None else best.down),
+                "why": (best.why or None) if best is not None else "no other host is known",
+            },
+        )
 
 
 def _times(name: str, prefix: str, known: Forecast | None) -> Row:

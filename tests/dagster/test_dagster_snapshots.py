@@ -9,6 +9,7 @@ from typing import Any
 
 import dagster as dg
 import pytest
+from samza_dagster.snapshots.class_archive import archive_path
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
@@ -30,7 +31,6 @@ from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
-from samza_dagster.snapshots.class_archive import archive_path
 from samza_dagster.snapshots.schemas import DATASETS as TABLES
 
 pytestmark = pytest.mark.dagster

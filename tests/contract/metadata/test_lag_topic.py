@@ -8,9 +8,8 @@ import uuid
 import pytest
 
 from samza_dagster.lag import (
+    Judgement,
     Pace,
-    ReplicaReadiness,
-    StandbyReadiness,
     StandbyStatus,
     newest_readiness,
     published,
@@ -28,19 +27,12 @@ pytestmark = pytest.mark.contract
 STANDBYS, PARTS = 50, 8
 
 
-def rows(apply_per_s: float) -> list[StandbyReadiness]:
+def records(apply_per_s: float) -> list[tuple[bytes, bytes | None]]:
     """A job's, of eight store partitions each."""
     pace = Pace(apply_per_s, 100, 10, 11, 60_000)
-    parts = tuple(
-        ReplicaReadiness(
-            f"Standby-Partition {n}-0", "orders", n, StandbyStatus.READY, "", 9, 0.1, pace, None
-        )
-        for n in range(PARTS)
-    )
-    return [
-        StandbyReadiness(f"{n}-0", "host", StandbyStatus.READY, "", 9, 0.1, None, parts)
-        for n in range(STANDBYS)
-    ]
+    paces = {(f"Standby-Partition {n}-0", "orders", n): pace for n in range(PARTS)}
+    ready = Judgement(StandbyStatus.READY, "", 0.1)
+    return [published(f"{n}-0", ready, paces, 1_000, 60_000) for n in range(STANDBYS)]
 
 
 def test_what_is_published_last_is_read_in_a_tenth_of_a_second(cluster: KafkaCluster) -> None:
@@ -48,7 +40,7 @@ def test_what_is_published_last_is_read_in_a_tenth_of_a_second(cluster: KafkaClu
     connection = Connection(cluster.bootstrap_servers, f"job-{uuid.uuid4().hex[:8]}", "1")
     name = lag_topic(connection.job_name, "1")
     for apply_per_s in (500, 700):
-        assert publish(connection, published(rows(apply_per_s), 1_000, 60_000)) == STANDBYS
+        assert publish(connection, records(apply_per_s)) == STANDBYS
     publish(connection, [(b"3-0", None)])
     config = topic_config(cluster, name, 10)
     assert config is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from samza_dagster.lag import Pace, ReplicaReadiness, StandbyReadiness, StandbyStatus, published
+from samza_dagster.lag import Judgement, Pace, StandbyStatus, published
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model.naming import lag_topic
@@ -20,13 +20,10 @@ GAUGE = f"kafka-{LOG}-0-offset"
 
 def publish(job: Any, as_of_ms: int) -> None:
     """That 0-0 applies 1,000 offsets a second."""
-    part = ReplicaReadiness(
-        TASK, "lab", 0, StandbyStatus.READY, "", 5, 0.0, Pace(1_000, 10, 50, 6, 10_000), None
-    )
-    row = StandbyReadiness("0-0", "host-3", StandbyStatus.READY, "", 5, 0.0, None, (part,))
-    job.topics.records[lag_topic("yw", "1")] = [
-        TopicRecord(key, value, 0) for key, value in published([row], as_of_ms, 600_000)
-    ]
+    paces = {(TASK, "lab", 0): Pace(1_000, 10, 50, 6, 10_000)}
+    ready = Judgement(StandbyStatus.READY, "")
+    record = published("0-0", ready, paces, as_of_ms, 600_000)
+    job.topics.records[lag_topic("yw", "1")] = [TopicRecord(*record, 0)]
 
 
 @pytest.fixture

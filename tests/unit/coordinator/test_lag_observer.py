@@ -13,7 +13,7 @@ from samza_dagster.coordinator.lag_observer import LagObserver
 from samza_dagster.coordinator.mail import Ignored
 from samza_dagster.coordinator.standby_lags import StandbyLags, StandbyPart
 from samza_dagster.errors import Unreachable
-from samza_dagster.lag import Pace, ReplicaReadiness, StandbyReadiness, StandbyStatus, published
+from samza_dagster.lag import Judgement, Pace, StandbyStatus, published
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.job_topics import OffsetRange
 from samza_dagster.metadata.topic_reader import TopicRecord
@@ -37,16 +37,14 @@ def test_after_a_start_the_published_pace_foretells_until_its_own_reports_do() -
     """It is read with the first report, and no more once two have come; one that is too old isn't used."""
     world = World()
     observer = world.observer()
-    part = ReplicaReadiness(
-        TASK, "s", 0, StandbyStatus.READY, "", 5, 0.1, Pace(10, 0, 0, 5, 20_000), None
-    )
-    row = StandbyReadiness("0-0", "host-3", StandbyStatus.READY, "", 5, 0.1, None, (part,))
+    ready = Judgement(StandbyStatus.READY, "", 0.1)
+    paces = {(TASK, "s", 0): Pace(10, 0, 0, 5, 20_000)}
     for as_of_ms in (1_000, -60_001):
-        records = published([row], as_of_ms, 60_000)
-        world.published = [TopicRecord(key, value, as_of_ms) for key, value in records]
+        record = published("0-0", ready, paces, as_of_ms, 60_000)
+        world.published = [TopicRecord(*record, as_of_ms)]
         world.report(4)
         world.observer().observe()
-    world.published = [TopicRecord(*published([row], 1_000, 60_000)[0], 1_000)]
+    world.published = [TopicRecord(*published("0-0", ready, paces, 1_000, 60_000), 1_000)]
     for applied in (4, 5, 6, 7):
         world.report(applied)
         observer.observe()

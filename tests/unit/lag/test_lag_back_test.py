@@ -22,10 +22,10 @@ from samza_dagster.lag import (
     ready_at_ms,
     time_to_ready,
 )
-from samza_dagster.lag.past import LEAST_PAST
+from samza_dagster.lag.forecasting import LEAST_PAST
 from samza_dagster.lag.readiness import PACED_BY
 from tests.rig.fleets import Fault, Fleet, Shape
-from tests.unit.lag.fleet_replicas import replicas
+from tests.unit.lag.fleet_replicas import reports_of, standbys
 
 pytestmark = pytest.mark.unit
 
@@ -38,9 +38,9 @@ def forecasts(seed: int, spread: float, errors: Errors | None, jobs: int = 50) -
     """One of each restore of a fleet, made somewhere on its way, and what came by the fleet's own answer."""
     fleet = Fleet(Shape(jobs=jobs, seed=seed, spread=spread, shares=RESTORING))
     chance = Random(seed)
-    for _, standby, replica in replicas(fleet, LONG_MS):
+    for group, standby in standbys(fleet):
         caught_up_ms = standby.restores[-1][1].caught_up_ms()
-        samples = [s for s in course(replica.reports).samples if caught_up_ms is None or s.at_ms < caught_up_ms]  # fmt: skip
+        samples = [s for s in course(reports_of(group, standby, LONG_MS)).samples if caught_up_ms is None or s.at_ms < caught_up_ms]  # fmt: skip
         if len(samples) < 4:
             continue
         known = samples[: chance.randrange(3, len(samples))]

@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 
 from samza_dagster.lag import (
     Forecast,
+    Judgement,
     Kept,
     NewestReadiness,
     Pace,
     Part,
     Past,
-    ReplicaReadiness,
-    StandbyReadiness,
     StandbyStatus,
     newest_readiness,
     pasts,
@@ -31,19 +30,16 @@ AS_OF_MS, GOOD_FOR_MS = 1_000_000, 600_000
 FAST, SLOW = Pace(5_000, 100, 50, 6, 10_000), Pace(200, 100, 5, 6, 10_000)
 
 
-def standby(name: str, *paces: Pace | None) -> StandbyReadiness:
-    """With a store partition for each pace."""
-    parts = tuple(
-        ReplicaReadiness(f"task {n}", "lab", n, StandbyStatus.READY, "", 10, 0.1, pace, None)
-        for n, pace in enumerate(paces)
-    )
-    return StandbyReadiness(
-        name, "host-1", StandbyStatus.READY, "0.1 s behind", 10, 0.1, None, parts
+def standby(name: str, *paces: Pace | None, good_for_ms: int = GOOD_FOR_MS) -> tuple[bytes, bytes]:
+    """The record of one with a store partition for each pace."""
+    parts = {(f"task {n}", "lab", n): pace for n, pace in enumerate(paces)}
+    return published(
+        name, Judgement(StandbyStatus.READY, "well", 0.1), parts, AS_OF_MS, good_for_ms
     )
 
 
-def read(rows: Sequence[StandbyReadiness], newest_ms: int = AS_OF_MS) -> NewestReadiness:
-    return newest_readiness(published(rows, AS_OF_MS, GOOD_FOR_MS), newest_ms)
+def read(records: Sequence[tuple[bytes, bytes]], newest_ms: int = AS_OF_MS) -> NewestReadiness:
+    return newest_readiness(records, newest_ms)
 
 
 def left(*records: int | None) -> dict[Part, int | None]:
@@ -74,11 +70,9 @@ def test_one_that_is_too_old_is_said_and_not_used() -> None:
 
 def test_the_last_record_of_a_standby_counts_and_none_is_a_removal() -> None:
     """As in a compacted topic whose former records are still there."""
-    first, then = (
-        published([standby("0-0", pace)], AS_OF_MS, GOOD_FOR_MS) for pace in (FAST, SLOW)
-    )
-    assert newest_readiness([*first, *then], AS_OF_MS).apply_per_s("0-0") == 200
-    assert newest_readiness([*first, (b"0-0", None)], AS_OF_MS) == NewestReadiness()
+    first, then = (standby("0-0", pace) for pace in (FAST, SLOW))
+    assert newest_readiness([first, then], AS_OF_MS).apply_per_s("0-0") == 200
+    assert newest_readiness([first, (b"0-0", None)], AS_OF_MS) == NewestReadiness()
 
 
 def test_a_takeover_waits_for_what_is_left_now_at_the_published_pace() -> None:
@@ -101,7 +95,7 @@ def test_the_standby_soonest_ready_comes_first() -> None:
 
 def spoiled(**told: object) -> bytes:
     """A record that was well but for this."""
-    ((_, value),) = published([standby("0-0", FAST)], AS_OF_MS, GOOD_FOR_MS)
+    _, value = standby("0-0", FAST)
     return json.dumps({**json.loads(value), **told}).encode()
 
 
@@ -122,16 +116,15 @@ def spoiled(**told: object) -> bytes:
 )
 def test_what_cannot_be_read_is_said_and_costs_no_other_one(value: bytes) -> None:
     """Anybody may write there."""
-    others = published([standby("1-0", FAST)], AS_OF_MS, GOOD_FOR_MS)
-    newest = newest_readiness([(b"0-0", value), *others], AS_OF_MS)
+    newest = newest_readiness([(b"0-0", value), standby("1-0", FAST)], AS_OF_MS)
     assert newest.unused == {"0-0": "its published readiness can't be read"}
     assert newest.apply_per_s("1-0") == 5_000
 
 
 def test_no_record_is_good_for_more_than_an_hour_whatever_it_says() -> None:
     """A pace of yesterday tells nothing."""
-    records = published([standby("0-0", FAST)], AS_OF_MS, 10**12)
-    assert newest_readiness(records, AS_OF_MS + 3_600_001).unused
+    record = standby("0-0", FAST, good_for_ms=10**12)
+    assert newest_readiness([record], AS_OF_MS + 3_600_001).unused
 
 
 paces = st.builds(

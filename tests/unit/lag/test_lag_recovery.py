@@ -13,7 +13,7 @@ from samza_dagster.lag import (
     Pace,
     Speeds,
     StorePart,
-    host_losses,
+    after_a_loss,
     restore_forecast,
     speeds,
 )
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.unit
 HOSTS = ("a", "b", "c")
 SPEEDS = Speeds(Pace(100, 60, 0, 5, 10_000), start_s=3)
 PART = StorePart("lab 0", 0, 10_000, warm={"a": 10_000, "b": 9_500})
-ACTIVE = Container("shop", "0", "a", (PART,), standby_hosts=("b",))
+ACTIVE = Container("0", "a", (PART,), standby_hosts=("b",))
 
 
 def seconds(container: Container, host: str, speeds: Speeds = SPEEDS) -> float | None:
@@ -67,14 +67,14 @@ def test_a_copy_older_than_the_changelog_has_no_more_to_apply_than_there_is() ->
 
 def test_a_changelog_without_a_leader_makes_its_own_containers_unknown_and_no_others() -> None:
     """With the reason."""
-    unread = Container("shop", "1", "a", (PART, StorePart("lab 1", None, None)))
-    both = (restore_forecast(one, "b", SPEEDS) for one in (ACTIVE, unread))
-    rows = {row.processor_id: row for row in both}
-    assert rows["1"].down is None
-    assert rows["1"].why == "the changelog of lab 1 can't be read"
-    assert rows["0"].down is not None
-    (loss,) = host_losses([ACTIVE, unread], HOSTS, SPEEDS)
-    assert (loss.unknown, loss.down_s) == (1, 8)
+    unread = Container("1", "a", (PART, StorePart("lab 1", None, None)))
+    row = restore_forecast(unread, "b", SPEEDS)
+    assert row.down is None
+    assert row.why == "the changelog of lab 1 can't be read"
+    assert restore_forecast(ACTIVE, "b", SPEEDS).down is not None
+    _, best = after_a_loss(unread, HOSTS, SPEEDS)
+    assert best is not None
+    assert best.why
 
 
 def test_before_any_restore_was_seen_only_what_has_nothing_to_restore_is_known() -> None:
@@ -84,35 +84,31 @@ def test_before_any_restore_was_seen_only_what_has_nothing_to_restore_is_known()
     row = restore_forecast(ACTIVE, "c", unseen)
     assert row.down is None
     assert row.why == "no restore has been seen that tells how fast one is"
-    assert seconds(Container("shop", "2", "a", ()), "c", unseen) == 3
+    assert seconds(Container("2", "a", ()), "c", unseen) == 3
 
 
-def test_the_death_of_a_host_by_what_it_would_cost() -> None:
-    """Those that hurt most come first; an active without a standby restores where it is soonest back."""
-    alone = Container(
-        "shop", "1", "b", (StorePart("lab 1", 0, 1_000, warm={"b": 1_000, "c": 600}),)
-    )
-    losses = host_losses([ACTIVE, alone], HOSTS, SPEEDS)
-    assert [(loss.host, loss.down_s, loss.longest_s) for loss in losses] == [
-        ("a", 8, 8),
-        ("b", 7, 7),
-    ]
-    assert [loss.without_standby for loss in losses] == [(), ("shop/1",)]
-    (lost,) = losses[1].containers
-    assert lost.best is not None
-    assert lost.best.host == "c"
+def after(container: Container) -> tuple[bool, str, float | None]:
+    """Whether it has a standby elsewhere; where it is back, and after how many seconds."""
+    has_standby, best = after_a_loss(container, HOSTS, SPEEDS)
+    assert best is not None
+    return has_standby, best.host, seconds(container, best.host)
+
+
+def test_an_active_whose_host_dies_comes_back_in_the_place_of_its_standby() -> None:
+    """One without a standby restores where it is soonest back."""
+    assert after(ACTIVE) == (True, "b", 8)
+    part = StorePart("lab 1", 0, 1_000, warm={"b": 1_000, "c": 600})
+    assert after(Container("1", "b", (part,))) == (False, "c", 7)
 
 
 def test_a_standby_on_the_host_that_dies_is_none() -> None:
     """As where somebody has put both on one."""
-    (loss,) = host_losses([replace(ACTIVE, standby_hosts=("a",))], HOSTS, SPEEDS)
-    assert loss.without_standby == ("shop/0",)
+    assert not after(replace(ACTIVE, standby_hosts=("a",)))[0]
 
 
 def test_the_only_host_is_lost_for_good() -> None:
     """There is nowhere to go on."""
-    (loss,) = host_losses([replace(ACTIVE, standby_hosts=())], ["a"], SPEEDS)
-    assert (loss.unknown, loss.containers[0].best) == (1, None)
+    assert after_a_loss(replace(ACTIVE, standby_hosts=()), ["a"], SPEEDS) == (False, None)
 
 
 offsets = st.integers(0, 100_000)
@@ -125,20 +121,11 @@ def test_warm_is_never_slower_than_cold(parts: list[tuple[int, int, int]]) -> No
         StorePart(f"lab {n}", min(low, high), max(low, high), warm={"b": at})
         for n, (low, high, at) in enumerate(parts)
     )
-    one = Container("shop", "0", "a", made)
+    one = Container("0", "a", made)
     warm, cold = seconds(one, "b"), seconds(one, "c")
     assert warm is not None
     assert cold is not None
     assert warm <= cold
-
-
-@given(st.lists(st.sampled_from(HOSTS), min_size=1, max_size=6))
-def test_every_active_is_lost_with_its_host_and_with_no_other(on: list[str]) -> None:
-    """Once."""
-    made = [Container("shop", str(n), host, (PART,)) for n, host in enumerate(on)]
-    losses = host_losses(made, HOSTS, SPEEDS)
-    told = sorted((lost.processor_id, loss.host) for loss in losses for lost in loss.containers)
-    assert told == sorted((str(n), host) for n, host in enumerate(on))
 
 
 def test_a_host_counts_by_itself_once_three_of_its_own_were_seen() -> None:

@@ -13,15 +13,13 @@ from samza_dagster.lag import (
     Course,
     Judgement,
     ReplicaReport,
-    ReplicaReports,
     StandbyStatus,
     course,
     judge,
     of_standby,
     replica_readiness,
-    standby_readiness,
 )
-from samza_dagster.lag.status import NO_CHANGELOG
+from samza_dagster.lag.readiness import NO_CHANGELOG
 from tests.rig.fleets import Changelog, Fault, Fleet, Shape
 from tests.unit.lag.fleet_replicas import replicas
 
@@ -48,8 +46,8 @@ def judged(reports: list[ReplicaReport], bounds: Bounds = BOUNDS, silent_ms: int
 def statuses(fault: Fault, shape: Shape = SHAPE, bounds: Bounds = BOUNDS) -> set[StandbyStatus]:
     """Of all replicas with this fault in a fleet, long after its moment, but those still restoring."""
     return {
-        replica_readiness(replica, bounds).status
-        for _, standby, replica in replicas(Fleet(shape), LATE_MS, fault)
+        found.judgement.status
+        for standby, found in replicas(Fleet(shape), LATE_MS, fault, bounds=bounds)
         if _is_done(standby.restores[-1][1].caught_up_ms(), fault)
         and (fault is not Fault.DIED or standby.container.endswith("-0"))
     }
@@ -100,10 +98,9 @@ def test_what_is_small_has_to_stay_so_for_the_window() -> None:
 def test_a_standby_that_stands_still_is_not_ready() -> None:
     """It reports on, and its changelog grows."""
     assert statuses(Fault.STALLED) <= {StandbyStatus.STALLED, StandbyStatus.READY}
-    for _, standby, replica in replicas(Fleet(SHAPE), LATE_MS, Fault.STALLED):
+    for standby, found in replicas(Fleet(SHAPE), LATE_MS, Fault.STALLED, bounds=BOUNDS):
         grows = standby.changelog.per_s > 0
-        found = replica_readiness(replica, BOUNDS).status
-        assert (found is StandbyStatus.STALLED) == grows
+        assert (found.judgement.status is StandbyStatus.STALLED) == grows
 
 
 def test_a_standby_of_an_idle_job_does_not_stand_still() -> None:
@@ -130,12 +127,12 @@ def test_a_compacted_changelog_is_judged_by_seconds_and_not_by_its_offsets() -> 
 
 def test_a_topic_made_anew_tells_nothing_until_the_standby_reports_of_it() -> None:
     """What was applied of the former one is beyond its end, or would look like a lag of the new one."""
-    for _, standby, replica in replicas(Fleet(SHAPE), LATE_MS, Fault.MADE_ANEW):
+    for standby, found in replicas(Fleet(SHAPE), LATE_MS, Fault.MADE_ANEW, bounds=BOUNDS):
         is_written = standby.changelog.per_s > 0
         expected = (
             StandbyStatus.UNKNOWN if is_written else StandbyStatus.READY
         )  # the new one is empty
-        assert replica_readiness(replica, BOUNDS).status is expected
+        assert found.judgement.status is expected
     grown = [
         ReplicaReport(n * 10_000, "p", 500, 0, end) for n, end in enumerate((501, 501, 501, 200))
     ]
@@ -152,12 +149,12 @@ def test_after_a_topic_was_made_anew_what_was_reported_before_is_forgotten() -> 
 def test_a_stale_report_of_a_dead_container_is_not_ready() -> None:
     """It stays in the topic, as good as it was: by the broker's times it is older than three intervals."""
     dead = [
-        replica_readiness(replica, BOUNDS)
-        for _, standby, replica in replicas(Fleet(SHAPE), LATE_MS, Fault.DIED)
+        found
+        for standby, found in replicas(Fleet(SHAPE), LATE_MS, Fault.DIED, bounds=BOUNDS)
         if standby.container.endswith("-0")
     ]
     assert dead
-    assert {one.status for one in dead} == {StandbyStatus.SILENT}
+    assert {one.judgement.status for one in dead} == {StandbyStatus.SILENT}
     assert {one.left for one in dead} == {None}
 
 
@@ -171,10 +168,10 @@ def test_what_a_former_process_reported_is_not_counted() -> None:
 def test_a_host_whose_clock_is_off_changes_nothing() -> None:
     """Three hours ahead or behind: only when the broker got a report counts."""
     right, off = (Fleet(replace(SHAPE, skewed_hosts=number)) for number in (0, 6))
-    for (*_, one), (*_, other) in zip(
-        replicas(right, LATE_MS), replicas(off, LATE_MS), strict=True
+    for (_, one), (_, other) in zip(
+        replicas(right, LATE_MS, bounds=BOUNDS), replicas(off, LATE_MS, bounds=BOUNDS), strict=True
     ):
-        assert replica_readiness(one, BOUNDS) == replica_readiness(other, BOUNDS)
+        assert one == other
 
 
 def test_a_report_interval_of_60_s_takes_three_reports_and_no_longer() -> None:
@@ -191,39 +188,34 @@ def test_a_report_interval_of_60_s_takes_three_reports_and_no_longer() -> None:
 
 def test_a_store_without_a_changelog_has_nothing_to_wait_for() -> None:
     """Its standby is ready, and says why."""
-    (row,) = standby_readiness([], BOUNDS, without_changelog=[("0-0", "host-1")])
-    assert (row.status, row.left, row.lag_s) == (StandbyStatus.READY, 0, 0.0)
-    assert row.why == "none of its stores has a changelog"
-    assert of_standby({}) == NO_CHANGELOG
+    found = of_standby({})
+    assert (found.status, found.lag_s) == (StandbyStatus.READY, 0.0)
+    assert found.why == "none of its stores has a changelog"
+    assert found == NO_CHANGELOG
 
 
 def test_a_partition_without_a_leader_makes_its_own_rows_unknown_and_no_others() -> None:
-    """Standby 0-0 has one of each, 1-0 only the other."""
-    good = tuple(follower([50] * 6))
-    rows = standby_readiness(
-        [
-            ReplicaReports("0-0", "a", "t0", "lab", 0, good, reason="no-leader"),
-            ReplicaReports("0-0", "a", "t1", "lab", 1, good),
-            ReplicaReports("1-0", "b", "t2", "lab", 1, good),
-        ],
-        BOUNDS,
-    )
-    assert [row.status for row in rows] == [StandbyStatus.UNKNOWN, StandbyStatus.READY]
-    assert [part.status for part in rows[0].parts] == [StandbyStatus.UNKNOWN, StandbyStatus.READY]
-    assert "lab 0" in rows[0].why
-    assert "no-leader" in rows[0].why
+    """A standby that has one of each is unknown, and which partition makes it so is said."""
+    lost = replica_readiness(follower([50] * 6), BOUNDS, reason="no-leader").judgement
+    good = replica_readiness(follower([50] * 6), BOUNDS).judgement
+    assert (lost.status, good.status) == (StandbyStatus.UNKNOWN, StandbyStatus.READY)
+    both = of_standby({"lab 0": lost, "lab 1": good})
+    assert both.status is StandbyStatus.UNKNOWN
+    assert both.why == "lab 0: its lag isn't known: no-leader"
+    assert of_standby({"lab 1": good}).is_ready
     assert statuses(Fault.LEADERLESS) == {StandbyStatus.UNKNOWN}
 
 
 def test_a_whole_fleet_is_judged_as_its_answers_say() -> None:
     """Of the standbys without a fault: ready where they caught up long ago, else not."""
     judged_so: set[bool] = set()
-    for _, standby, replica in replicas(Fleet(Shape(jobs=60)), 100_000, Fault.NONE):
+    fleet = Fleet(Shape(jobs=60))
+    for standby, found in replicas(fleet, 100_000, Fault.NONE, bounds=BOUNDS):
         caught_up_ms = standby.restores[-1][1].caught_up_ms()
         if caught_up_ms is not None and 40_000 < caught_up_ms < 120_000:
             continue
         is_ready = caught_up_ms is not None and caught_up_ms < 40_000
-        assert (replica_readiness(replica, BOUNDS).status is StandbyStatus.READY) == is_ready
+        assert found.judgement.is_ready == is_ready
         judged_so.add(is_ready)
     assert judged_so == {True, False}
 

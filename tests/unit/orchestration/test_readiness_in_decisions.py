@@ -9,11 +9,10 @@ from test_bounce_loop import Book, plan_of, run
 
 from samza_dagster.client.views import CoordinatorKind, ReplicaLag
 from samza_dagster.lag import (
+    Judgement,
     NewestReadiness,
     Pace,
     Published,
-    ReplicaReadiness,
-    StandbyReadiness,
     StandbyStatus,
     published,
 )
@@ -39,11 +38,10 @@ def known(standby: str, apply_per_s: float) -> NewestReadiness:
     return NewestReadiness({standby: one})
 
 
-def ready(standby: str, apply_per_s: float) -> StandbyReadiness:
+def ready(standby: str, apply_per_s: float) -> tuple[bytes, bytes]:
     """As snapshots publish it."""
-    pace = Pace(apply_per_s, 0, 0, 6, 10_000)
-    of = ReplicaReadiness(task_of(standby), "store", 0, StandbyStatus.READY, "", 0, 0.0, pace, None)
-    return StandbyReadiness(standby, "host-3", StandbyStatus.READY, "", 0, 0.0, None, (of,))
+    paces = {(task_of(standby), "store", 0): Pace(apply_per_s, 0, 0, 6, 10_000)}
+    return published(standby, Judgement(StandbyStatus.READY, ""), paces, BEGIN_MS, 600_000)
 
 
 def reports(lag: int, at_ms: int, newest: NewestReadiness) -> Reported:
@@ -99,7 +97,7 @@ def test_a_bounce_has_a_standby_back_within_seconds_of_its_own_pace(
     """It stays 1,000 records behind, where 100 are the limit."""
     world, book = BounceWorld(), Book()
     world.far.add("0-0")
-    world.published = published([ready("0-0", apply_per_s)], BEGIN_MS, 600_000)
+    world.published = [ready("0-0", apply_per_s)]
     plan = plan_of(world, only=["0-0"], canaries=1, bake_s=10, lag_timeout_s=300)
     patience = replace(plan.patience, lag_limit=100, lag_limit_s=1.0)
     assert run(world, book, replace(plan, patience=patience)).end is end
@@ -150,7 +148,7 @@ def test_the_standby_soonest_ready_gives_its_place_where_nobody_names_one(
     job.states = {one: "starting" for one in standbys if one not in running.split()}
     job.lag_now = {one: [10 if one == soonest else 9_000] for one in standbys}
     if soonest is not None:
-        job.published = published([ready(one, 500) for one in standbys], BEGIN_MS, 600_000)
+        job.published = [ready(one, 500) for one in standbys]
     config = MoveWithStandbyConfig(who="me", reason="a test", processor="0")
     client = job.client()
     assert soonest_preferred(client.view(), config, client, hosts).standby == chosen
