@@ -126,6 +126,7 @@ class Leadership:
         self._fenced: Fenced | None = None
         self._settle_s = 0.0
         self._counters: Counter[str] = Counter()
+        self._counting_since_ms = clock().now_ms()
         self._connected = False
 
     def stop(self) -> None:
@@ -192,6 +193,7 @@ class Leadership:
                     store, rehearsal.reader, older_than_ms=CLEAN_AFTER.of(settings.config)
                 ),
                 heed_fault_domains=knows_fault_domains(settings.config),
+                counting_since_ms=self._counting_since_ms,
             )
             steps.cluster.add_page("/status", JSON, lambda: json.dumps(term.status()).encode())
             steps.cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
@@ -317,6 +319,7 @@ class Leadership:
             now_ms=steps.clock.now_ms,
         )
         if observer is not None:
+            term.observes_lags = True
             stack.callback(observer.close)
             observer.start()
 

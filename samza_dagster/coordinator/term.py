@@ -46,6 +46,8 @@ class Term:
     cleaner: FinishedMessages
     heed_fault_domains: bool = True
     processes: Processes = field(default_factory=Processes)
+    counting_since_ms: int = 0
+    observes_lags: bool = False
 
     def __post_init__(self) -> None:
         self._inbox = self.steps.inbox
@@ -87,6 +89,8 @@ class Term:
                 dict(self._counters),
                 leader_epoch=self.steps.leader.epoch,
                 now_ms=self._clock.now_ms(),
+                counting_since_ms=self.counting_since_ms,
+                observes_lags=self.observes_lags,
             )
         )
 
