@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -125,8 +124,6 @@ class Leadership:
         self._led_epoch = 0
         self._fenced: Fenced | None = None
         self._settle_s = 0.0
-        self._counters: Counter[str] = Counter()
-        self._counting_since_ms = clock().now_ms()
         self._connected = False
 
     def stop(self) -> None:
@@ -193,7 +190,6 @@ class Leadership:
                     store, rehearsal.reader, older_than_ms=CLEAN_AFTER.of(settings.config)
                 ),
                 heed_fault_domains=knows_fault_domains(settings.config),
-                counting_since_ms=self._counting_since_ms,
             )
             steps.cluster.add_page("/status", JSON, lambda: json.dumps(term.status()).encode())
             steps.cluster.add_page("/metrics", CONTENT_TYPE, term.metrics)
@@ -302,7 +298,6 @@ class Leadership:
             clock=clock,
             recorder=self._recorder,
             fence=None if fence is None else fence.fence,
-            counters=self._counters,
         )
 
     def _begin_to_watch(self, stack: ExitStack, steps: Steps, term: Term) -> None:

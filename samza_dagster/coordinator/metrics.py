@@ -1,7 +1,7 @@
 """`GET /metrics`: the coordinator's counters and the job's gauges, in OpenMetrics text.
 
-Gauges are read from the state when they are asked for; counters are this process's, and tell since
-when it counts: by that an alert knows that what the first scrape of a new leader shows is new.
+Gauges are read from the state when they are asked for; counters are this term's, and tell since
+when they count: by that an alert knows that what the first scrape of a new leader shows is new.
 """
 
 from __future__ import annotations

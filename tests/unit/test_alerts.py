@@ -337,6 +337,20 @@ RULES: Mapping[str, dict[str, Any]] = {
 }
 
 
+def test_prometheus_takes_the_files_as_they_are_written(tmp_path: Path) -> None:
+    """Rules and the example of a configuration, by promtool's own check."""
+    for name in ("prometheus.yml", "samza_dagster_alerts.yml"):
+        (tmp_path / name).write_bytes(content(name))
+    checked = subprocess.run(
+        [promtool(), "check", "config", tmp_path / "prometheus.yml"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert f"{len(RULES)} rules found" in checked.stdout
+
+
 def test_every_alert_is_told_of_here() -> None:
     """An alert that is added brings its entry of `ALERTS`."""
     assert [*dict.fromkeys(alert.name for alert in ALERTS)] == [*RULES]
