@@ -29,7 +29,7 @@ Phases = list[tuple[int, float | None]]
 
 
 class Story(NamedTuple):
-    """Series by their text, and at which minutes the alert fires and doesn't."""
+    """Series by their text, and at which minutes the alert fires and at which it doesn't."""
 
     name: str
     series: Mapping[str, Phases]
@@ -39,7 +39,7 @@ class Story(NamedTuple):
 
 
 class Alert(Protocol):
-    """What is told of an alert: `labels` and `summary` as they are when its first story's first check fires."""
+    """An entry of `ALERTS`; `labels` and `summary` are those of its first story, when it fires first."""
 
     @property
     def name(self) -> str: ...
@@ -70,7 +70,7 @@ class Lasting(NamedTuple):
     labels: Mapping[str, str] = {"job": "orders-1"}
 
     def stories(self) -> Iterator[Story]:
-        """Those of the agents' alerts have no leader in them."""
+        """What an agent tells comes from one target always; what a leader tells doesn't."""
         well, wrong, after = 0, 1, self.after_m
         over = BEFORE_M + SIX_HOURS_M
         yield Story(
@@ -106,7 +106,7 @@ class Lasting(NamedTuple):
         )
 
     def told(self, **targets: Phases) -> dict[str, Phases]:
-        """By each target; 0 stands for the first value of every series, 1 for the second."""
+        """Every series by each target; a phase of 0 has the value when all is well, of 1 the other."""
         return {
             of_target(series, target): [
                 (minutes, None if state is None else values[int(state)])
@@ -128,19 +128,20 @@ class Counted(NamedTuple):
     labels: Mapping[str, str] = {"job": "orders-1"}
 
     def stories(self) -> Iterator[Story]:
-        """A counter begins at 0 with each process, `_created` tells when."""
+        """A counter begins at 0 with each leader, or agent, and `_created` tells when."""
         enough, within, started = self.enough, self.within_m, 120
         end = started + within
         yield Story(
             "counted while it is watched, once",
-            self.told(a=[LONG_AGO_S, (started, 0), (within + 60, enough)]),
+            self.told(a=[LONG_AGO_S, (started, 7), (within + 60, 7 + enough)]),
             [started + 1, end - 2],
             [started - 1, end + 2, end + 50],
         )
         yield Story(
             "one too few",
-            self.told(a=[LONG_AGO_S, (started, 0), (within + 60, enough - 1)]),
+            self.told(a=[LONG_AGO_S, (started, 7), (within + 60, 7 + enough - 1)]),
             *([], [*range(1, end + 60, 7)]),
+            evaluated_every="61s",  # between scrapes, where increase() extrapolates
         )
         yield Story(
             "counted before a new leader's first scrape",
@@ -375,7 +376,7 @@ STORIES = [(alert, story) for alert in ALERTS for story in alert.stories()]
 def test_an_alert_fires_while_its_condition_lasts_and_no_longer(
     alert: Alert, story: Story, tmp_path: Path
 ) -> None:
-    """When its `for` is over it fires, with its labels and texts, and at every minute that is looked at."""
+    """promtool evaluates the rule over the story's series, and is asked at each of its minutes."""
     rule = RULES[alert.name]
     firing = f'count(ALERTS{{alertname="{alert.name}",alertstate="firing"}}) or vector(0)'
     told = {
