@@ -88,7 +88,7 @@ LEVELS = (
             (str(BIN / "pyright"),),
         ),
     ),
-    Level("unit", 110, (_pytest("unit", workers=2),)),
+    Level("unit", 110, (_pytest("unit", workers=2),), (sys.executable, "-m", "tests.rig.promtool")),
     Level("simulator", 90, (_pytest("simulator", "simulation"),)),
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level(

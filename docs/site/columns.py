@@ -73,9 +73,9 @@ def metrics() -> str:
     return page(
         "Metrics",
         "`GET /metrics` of the leading coordinator, in OpenMetrics text, without a token. Every metric has the label `job`;"
-        " counters begin at 0 with each process. What to alert on: [metrics, alerts and logs](../operations/monitoring.md).",
+        " counters begin at 0 with each leader, and `…_created` is when. What to alert on: [metrics, alerts and logs](../operations/monitoring.md).",
         table(("metric", "kind", "what it counts"), rows),
-        "## Of an agent\n\n`GET /metrics` at its `--metrics-listen`. Every metric has the label `host`.",
+        "## Of an agent\n\n`GET /metrics` at its `--metrics-listen`. Every metric has the label `host`; counters begin at 0 with each process, and `…_created` is when.",
         table(("metric", "kind", "what it counts"), of_an_agent),
     )
 

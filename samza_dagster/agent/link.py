@@ -64,7 +64,8 @@ class CoordinatorLink:
         self._clocks = clocks
         self._epoch_file = supervisor.directory / "epoch.json"
         self._instance = str(uuid.uuid4())
-        self._began_ms = int(clocks().boottime_s * 1000)
+        began = clocks()
+        self._began_ms = int(began.boottime_s * 1000)
         self._sequence = 0
         self._acks: Dict[str, CommandOutcome] = {}
         self._seen: Dict[str, None] = {}
@@ -74,8 +75,9 @@ class CoordinatorLink:
         self._random = random.SystemRandom()
         stored = read_record(self._epoch_file) or {}
         self.highest_epoch = int(stored.get("epoch", 0))
-        # What metrics tell; `heard_at` is monotonic, None before the first answer.
-        self.heard_at: Optional[float] = None
+        # What metrics tell; `heard_at` is monotonic, and this agent's begin before the first answer.
+        self.heard_at = time.monotonic()
+        self.counting_since_s = began.wall_s
         self.syncs = self.failed_syncs = 0
         self._losses = 0  # of the leader of that epoch
 
@@ -163,14 +165,14 @@ class CoordinatorLink:
         except ProtocolError as error:
             raise LinkError("its reply can't be used: {}".format(error)) from error
         with self._roster.changed:
-            self.heard_at = time.monotonic()
-            self.syncs += 1
             try:
                 self._take(reply, asked)
             except OSError as error:  # before any command of it was begun: all of it comes again
                 raise LinkError(
                     "its reply can't be put on record: {}: {}".format(type(error).__name__, error)
                 ) from error
+            self.heard_at = time.monotonic()
+            self.syncs += 1
             if (reply.epoch, reply.losses) != leader:  # it wasn't booked: said again at once
                 self._pushed = -1
                 self._roster.changed.notify_all()

@@ -21,12 +21,16 @@ _MIB = 1024 * 1024
 
 
 class Metric(NamedTuple):
-    """A family: its samples are pairs of labels beside `host` and a value."""
+    """A family: its samples are pairs of labels beside `host` and a value.
+
+    `counting_since_s` is when a counter was 0, in seconds of the epoch.
+    """
 
     family: str
     kind: str
     text: str
     samples: List[Tuple[str, float]]
+    counting_since_s: float = 0.0
 
     @property
     def name(self) -> str:
@@ -35,17 +39,18 @@ class Metric(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """An agent at one time; seconds are None where nobody knows them."""
+    """An agent at one time; `lease_left_s` is None where it has no lease."""
 
     ledger: ResourceLedger
     states: Dict[str, int]
     parked: int
     ended: Dict[bool, int]
     lease_left_s: Optional[float] = None
-    silent_s: Optional[float] = None
+    silent_s: float = 0.0
     highest_epoch: int = 0
     syncs: int = 0
     failed_syncs: int = 0
+    counting_since_s: float = 0.0
 
 
 def seen(
@@ -59,10 +64,11 @@ def seen(
             len(supervisor.roster.lot.parked),
             dict(supervisor.watch.ended),
             supervisor.lease.left_s(),
-            None if link.heard_at is None else max(0.0, monotonic() - link.heard_at),
+            max(0.0, monotonic() - link.heard_at),
             link.highest_epoch,
             link.syncs,
             link.failed_syncs,
+            link.counting_since_s,
         )
 
 
@@ -71,6 +77,9 @@ def metrics_of(look: Seen) -> List[Metric]:
 
     def gauge(name: str, text: str, value: Optional[float]) -> Metric:
         return Metric(name, "gauge", text, [] if value is None else [("", value)])
+
+    def counter(name: str, text: str, samples: List[Tuple[str, float]]) -> Metric:
+        return Metric(name, "counter", text, samples, look.counting_since_s)
 
     return [
         Metric("build", "info", "the agent's release", [('version="{}"'.format(__version__), 1)]),
@@ -83,9 +92,8 @@ def metrics_of(look: Seen) -> List[Metric]:
                 ('state="parked"', look.parked),
             ],
         ),
-        Metric(
+        counter(
             "container_ends",
-            "counter",
             "incarnations that ended, by whether that was asked for",
             [('asked="{}"'.format(k), look.ended.get(k == "yes", 0)) for k in ("yes", "no")],
         ),
@@ -102,14 +110,13 @@ def metrics_of(look: Seen) -> List[Metric]:
         ),
         gauge(
             "coordinator_silence_seconds",
-            "since a coordinator's last answer that could be used",
+            "since a coordinator's last answer that could be used, or since the agent began",
             look.silent_s,
         ),
         gauge("leader_epoch", "the highest epoch that a coordinator has shown", look.highest_epoch),
-        Metric("syncs", "counter", "answers of a coordinator that were taken", [("", look.syncs)]),
-        Metric(
+        counter("syncs", "answers of a coordinator that were taken", [("", look.syncs)]),
+        counter(
             "failed_syncs",
-            "counter",
             "asks of a coordinator without an answer that could be used",
             [("", look.failed_syncs)],
         ),
@@ -130,6 +137,8 @@ def render(host: str, metrics: List[Metric]) -> bytes:
         for labels, value in metric.samples:
             every = ",".join(filter(None, ('host="{}"'.format(host), labels)))
             lines.append("{}{{{}}} {}".format(metric.name, every, value))
+            if metric.kind == "counter":
+                lines.append("{}_created{{{}}} {}".format(family, every, metric.counting_since_s))
     return ("\n".join([*lines, "# EOF"]) + "\n").encode("utf-8")
 
 

@@ -172,7 +172,7 @@ class OrphanView(View):
 class LeaderView(View):
     """The coordinator that leads, by its last sign of life (`beat_ms`); `ended` in an orderly way.
 
-    `counters` are Samza's counters and ours, by name, since its process began. It commits
+    `counters` are Samza's counters and ours, by name, since it leads (`since_ms`). It commits
     something at least every `beat_every_ms`; None of an older release.
     """
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
@@ -125,7 +124,6 @@ class Leadership:
         self._led_epoch = 0
         self._fenced: Fenced | None = None
         self._settle_s = 0.0
-        self._counters: Counter[str] = Counter()
         self._connected = False
 
     def stop(self) -> None:
@@ -300,7 +298,6 @@ class Leadership:
             clock=clock,
             recorder=self._recorder,
             fence=None if fence is None else fence.fence,
-            counters=self._counters,
         )
 
     def _begin_to_watch(self, stack: ExitStack, steps: Steps, term: Term) -> None:
@@ -317,6 +314,7 @@ class Leadership:
             now_ms=steps.clock.now_ms,
         )
         if observer is not None:
+            term.observes_lags = True
             stack.callback(observer.close)
             observer.start()
 

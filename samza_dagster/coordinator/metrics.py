@@ -1,6 +1,7 @@
 """`GET /metrics`: the coordinator's counters and the job's gauges, in OpenMetrics text.
 
-Gauges are read from the state when they are asked for; counters are this process's.
+Gauges are read from the state when they are asked for; counters are this term's, and tell since
+when they count: by that an alert knows that what the first scrape of a new leader shows is new.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, cast
 
+from samza_dagster.coordinator.standby_lags import running_standbys
 from samza_dagster.placement.condition import degraded
 from samza_dagster.placement.failures import is_flapping
-from samza_dagster.placement.state import JobState, Phase, Processor, Role
+from samza_dagster.placement.state import JobState, Lag, Phase, Processor, Role
 from samza_dagster.version import __version__
 
 if TYPE_CHECKING:
@@ -44,10 +46,19 @@ class JobMetrics:
     """A collector of one job at one time, as `prometheus_client` takes it."""
 
     def __init__(
-        self, state: JobState, counters: Mapping[str, int], *, leader_epoch: int, now_ms: int
+        self,
+        state: JobState,
+        counters: Mapping[str, int],
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        counting_since_ms: int = 0,
+        observes_lags: bool = True,
     ) -> None:
         self._state = state
         self._counters = counters
+        self._counting_since_s = counting_since_ms / 1000
+        self._observes_lags = observes_lags
         self._leader_epoch = leader_epoch
         self._now_ms = now_ms
 
@@ -132,7 +143,8 @@ class JobMetrics:
             metric = CounterMetricFamily(
                 _PREFIX + name.replace("-", "_"), f"{name}: {text}", labels=["job"]
             )
-            metric.add_metric([self._state.job], self._counters.get(name, 0))
+            count = self._counters.get(name, 0)
+            metric.add_metric([self._state.job], count, created=self._counting_since_s)
             yield metric
 
     def _by_role(self, name: str, text: str, processors: list[Processor]) -> Metric:
@@ -148,6 +160,13 @@ class JobMetrics:
             metric.add_metric([self._state.job, label] if by else [self._state.job], value)
         return metric
 
+    def _is_known(self, lag: Lag | None) -> bool:
+        return (
+            lag is not None
+            and lag.records is not None
+            and self._now_ms - lag.at_ms <= lag.good_for_ms
+        )
+
     def _lags(self) -> Iterator[Metric]:
         lags = sorted(self._state.lags.items())
         seen = {name: lag for name, lag in lags if lag.records is not None}
@@ -161,6 +180,17 @@ class JobMetrics:
             "standby_lag_age_seconds",
             "how long ago that was seen: it grows while a standby reports nothing",
             {name: max(0, self._now_ms - lag.at_ms) / 1000 for name, lag in seen.items()},
+            by="processor",
+        )
+        yield self._gauge(
+            "standby_lag_unknown",
+            "1 for a standby that runs and has told this leader nothing that still counts, else 0",
+            {
+                name: 0 if self._is_known(self._state.lags.get(name)) else 1
+                for name in sorted(running_standbys(self._state))
+            }
+            if self._observes_lags
+            else {},
             by="processor",
         )
         yield self._gauge(

@@ -16,6 +16,7 @@ from typing import Any
 from samza_dagster.agent.logs import about
 from samza_dagster.coordinator.callbacks import ClusterEvents, HostTold
 from samza_dagster.coordinator.cleaning import FinishedMessages
+from samza_dagster.coordinator.clock import wall_clock_ms
 from samza_dagster.coordinator.first_step import first_events
 from samza_dagster.coordinator.inbox import CaughtUp, Incoming
 from samza_dagster.coordinator.kafka import KafkaOwnRequests, KafkaRequests
@@ -46,6 +47,8 @@ class Term:
     cleaner: FinishedMessages
     heed_fault_domains: bool = True
     processes: Processes = field(default_factory=Processes)
+    counting_since_ms: int = field(default_factory=wall_clock_ms)
+    observes_lags: bool = False
 
     def __post_init__(self) -> None:
         self._inbox = self.steps.inbox
@@ -87,6 +90,8 @@ class Term:
                 dict(self._counters),
                 leader_epoch=self.steps.leader.epoch,
                 now_ms=self._clock.now_ms(),
+                counting_since_ms=self.counting_since_ms,
+                observes_lags=self.observes_lags,
             )
         )
 

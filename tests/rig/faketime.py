@@ -7,7 +7,6 @@ the C library. Elapsed clocks are left as they are, and with them every wait for
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from samza_dagster.errors import MissingPrerequisite
 from samza_dagster.sandbox.artifacts import artifacts_directory
+from tests.rig import debian
 
 _PACKAGE = "libfaketime"
 _LIBRARY = "libfaketime.so.1"
@@ -64,11 +64,7 @@ def _prepared() -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent) as work:
-        if not _run(work, "apt-get", "download", _PACKAGE):
-            _run(work, "apt-get", "update", "-q")
-            _run(work, "apt-get", "download", _PACKAGE)
-        for package in Path(work).glob("*.deb"):
-            _run(work, "dpkg", "-x", str(package), "unpacked")
+        debian.unpack(_PACKAGE, Path(work))
         made = Path(work) / _PREPARED
         for library in Path(work).glob(f"unpacked/**/{_LIBRARY}"):
             # That of version 0.9.10 refuses every wait until a time of a clock that it doesn't change.
@@ -101,11 +97,3 @@ def _why_not(library: Path) -> str:
     if began.returncode == 0 and 3_590 < int(began.stdout) - now_s < 3_660:
         return ""
     return f"a process an hour ahead said {(began.stdout or began.stderr).strip()[-200:]!r}"
-
-
-def _run(directory: str, *command: str) -> bool:
-    if shutil.which(command[0]) is None:
-        return False
-    quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(command, cwd=directory, env=quiet, capture_output=True, check=False)
-    return done.returncode == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def test_metrics_follow_a_failover_and_the_log_replays_to_the_same_states(
     it, and the reducer, fed with the recorded events alone, comes to the same state after each.
     """
     log = tmp_path / "events.jsonl"
+    began = time.time()
     job = job_of("watched", options=("--record-events", str(log)), settings=SETTINGS)
     before = values(job)
     assert before["samza_dagster_running_containers", "Active"] == 2
@@ -53,6 +55,7 @@ def test_metrics_follow_a_failover_and_the_log_replays_to_the_same_states(
     job.wait_until_running()
     after = values(job)
     assert after["samza_dagster_failovers_to_standby_total",] == 1
+    assert began < after["samza_dagster_failovers_to_standby_created",] < time.time()
     assert after["samza_dagster_hosts_alive",] == 4
     assert after["samza_dagster_running_containers", "Active"] == 2
     assert job.coordinator is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -39,13 +40,18 @@ def page_of(supervisor: Supervisor, link: Any, now: float = 0.0) -> dict[tuple[s
     )
 
 
-def test_before_a_coordinator_has_answered_neither_lease_nor_silence_is_told(
+def test_before_a_coordinator_has_answered_it_is_silent_since_the_agent_began(
     tmp_path: Path,
 ) -> None:
-    """What isn't known is left out; counters and states begin at 0."""
-    told = page_of(*linked(tmp_path))
+    """An agent that never reaches one is cut off all the same. Counters and states begin at 0, and
+    tell since when; a lease that there isn't is left out.
+    """
+    supervisor, link = linked(tmp_path)
+    told = page_of(supervisor, link, link.heard_at + 42)
     assert ("lease_left_seconds", "host-1") not in told
-    assert ("coordinator_silence_seconds", "host-1") not in told
+    assert told["coordinator_silence_seconds", "host-1"] == 42
+    for counter in (("container_ends_created", "host-1", "no"), ("syncs_created", "host-1")):
+        assert abs(told[counter] - time.time()) < 60
     for state in ("launching", "running", "stopping", "dead", "failed", "parked"):
         assert told["containers", "host-1", state] == 0
     assert told["container_ends_total", "host-1", "no"] == told["syncs_total", "host-1"] == 0
@@ -63,7 +69,6 @@ def test_what_a_coordinator_has_told_shows(tmp_path: Path, monkeypatch: pytest.M
 
     answering(monkeypatch, answer)
     link.poll()
-    assert link.heard_at is not None
     told = page_of(supervisor, link, link.heard_at + 42)
     assert told["coordinator_silence_seconds", "host-1"] == 42
     assert told["leader_epoch", "host-1"] == 7
@@ -85,6 +90,24 @@ def test_a_coordinator_that_doesnt_answer_is_counted(
     answering(monkeypatch, answer)
     link.poll()
     told = page_of(supervisor, link)
+    assert (told["failed_syncs_total", "host-1"], told["syncs_total", "host-1"]) == (1, 0)
+
+
+def test_a_coordinator_of_a_lower_epoch_counts_as_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers, and renews no lease: what can't be used breaks no silence."""
+    supervisor, link = linked(tmp_path)
+    link.highest_epoch, began = 8, link.heard_at
+
+    def answer(_body: dict[str, Any]) -> dict[str, Any]:
+        link.close()
+        return {**REPLY, "commands": []}
+
+    answering(monkeypatch, answer)
+    link.poll()
+    told = page_of(supervisor, link, began + 42)
+    assert told["coordinator_silence_seconds", "host-1"] == 42
     assert (told["failed_syncs_total", "host-1"], told["syncs_total", "host-1"]) == (1, 0)
 
 

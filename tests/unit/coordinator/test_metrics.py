@@ -33,14 +33,20 @@ def samples(state: JobState, counters: dict[str, int]) -> dict[tuple[str, ...], 
 
 
 def test_every_counter_is_there_from_0_under_samzas_name() -> None:
-    """`failovers-to-standby` becomes `samza_dagster_failovers_to_standby_total`."""
-    page = render(JobMetrics(JobState("j-1"), {}, leader_epoch=1, now_ms=0)).decode()
+    """`failovers-to-standby` becomes `samza_dagster_failovers_to_standby_total`, and tells since when
+    it counts.
+    """
+    metrics = JobMetrics(JobState("j-1"), {}, leader_epoch=1, now_ms=9_000, counting_since_ms=7_500)
+    page = render(metrics).decode()
     families = {f.name: f for f in text_string_to_metric_families(page)}
     for name in COUNTERS:
         family = families["samza_dagster_" + name.replace("-", "_")]
         assert family.type == "counter"
         assert name in family.documentation
-        assert [(s.labels, s.value) for s in family.samples] == [({"job": "j-1"}, 0)]
+        assert [(s.name, s.labels, s.value) for s in family.samples] == [
+            (f"{family.name}_total", {"job": "j-1"}, 0),
+            (f"{family.name}_created", {"job": "j-1"}, 7.5),
+        ]
     assert page.endswith("# EOF\n")
 
 
@@ -87,3 +93,34 @@ def test_the_age_of_a_lag_tells_one_that_is_no_more_reported() -> None:
     seen = samples(state, {})
     aged = {key[1]: value for key, value in seen.items() if key[0].endswith("lag_age_seconds")}
     assert aged == {"0-0": 1.5, "0-1": 0}
+
+
+def test_a_standby_of_which_nothing_is_known_shows_unlike_one_that_reports() -> None:
+    """Whether it never reported to this leader, not lately, or what can't be set against the changelog;
+    one that doesn't run isn't expected to.
+    """
+    group = Group(
+        "0",
+        Map(
+            {
+                name: Processor(name, Role.STANDBY, phase, Incarnation(1, "e", "h1", "r"))
+                for name, phase in {
+                    **dict.fromkeys(("reports", "never", "lately", "unread"), Phase.RUNNING),
+                    "waits": Phase.WAITING,
+                }.items()
+            }
+        ),
+    )
+    lags = (
+        Lag("reports", 12, None, 9_000),
+        Lag("lately", 12, None, 1_000, good_for_ms=5_000),
+        Lag("unread", None, None, 9_000),
+    )
+    state = JobState(
+        "j-1", groups=Map({"0": group}), lags=Map({lag.processor_id: lag for lag in lags})
+    )
+    seen = samples(state, {})
+    unknown = {key[1]: v for key, v in seen.items() if key[0].endswith("standby_lag_unknown")}
+    assert unknown == {"reports": 0, "never": 1, "lately": 1, "unread": 1}
+    unasked = JobMetrics(state, {}, leader_epoch=7, now_ms=10_000, observes_lags=False)
+    assert b"standby_lag_unknown{" not in render(unasked)

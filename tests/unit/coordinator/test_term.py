@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from traceback import walk_stack
@@ -287,3 +288,16 @@ def test_log_lines_name_the_request_and_its_group_or_the_incarnation() -> None:
     assert ids_of(malformed(own=True)) == {"request": malformed(own=True).uuid}
     assert ids_of(events.ContainerCheckedIn(0, "e-1", "h1")) == {"execution": "e-1"}
     assert ids_of(events.TimePassed(0)) == {"execution": None}
+
+
+def test_a_leader_counts_from_its_own_term_on() -> None:
+    """Not from its process's start: it may have waited for days, and counted nothing."""
+    began = time.time()
+    bench = Bench()
+    bench.run()
+    (line,) = [
+        line
+        for line in bench.term.metrics().decode().splitlines()
+        if line.startswith("samza_dagster_failovers_to_any_host_created")
+    ]
+    assert began - 1 < float(line.split()[-1]) <= time.time()
