@@ -10,18 +10,23 @@ from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import checkpoint_topic, coordinator_stream_topic
 from tests.rig.fleets import Fleet, Shape, reports, spoiled
+from tests.rig.fleets.fleet import BEGAN_MS
 
 TOPIC = "metrics"
 JOBS = 1_000
 RECORDS_A_JOB = 15
 """At least, in each interval: two active containers and two standbys write four records each, slow ones fewer."""
 INTERVAL_MS = 10_000
+WINDOW_MS = 900_000
+"""What a snapshot reads at most: the records' times are squeezed into it, so that all of them are read."""
 KEEPS_ALL = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
 """A metrics topic isn't compacted, and the fleet's reports are days old."""
 
 
-def fill(servers: str, records: int, more: int) -> Iterator[int]:
+def fill(servers: str, records: int, more: int, now_ms: int) -> Iterator[int]:
     """Writes that many records of a fleet into one partition, and `more` when asked again; their bytes.
+
+    The last of them all is of `now_ms`.
 
     A few come first that nobody should have written.
     """
@@ -38,10 +43,13 @@ def fill(servers: str, records: int, more: int) -> Iterator[int]:
     intervals = -(-(records + more) // (JOBS * RECORDS_A_JOB)) + 1
     written = size = 0
     told = reports(Fleet(Shape(jobs=JOBS)), intervals * INTERVAL_MS)
+    squeezed = min(1.0, 0.95 * WINDOW_MS / (intervals * INTERVAL_MS))
     for report in chain(spoiled("job-0000", "Standby-Partition 0-0", "host-000"), told):
         while True:
             try:
-                producer.produce(TOPIC, report.value, partition=0, timestamp=report.at_ms)
+                age_ms = BEGAN_MS + intervals * INTERVAL_MS - report.at_ms
+                at_ms = round(now_ms - squeezed * age_ms)
+                producer.produce(TOPIC, report.value, partition=0, timestamp=at_ms)
                 break
             except BufferError:
                 producer.poll(0.1)
@@ -76,7 +84,7 @@ def deploy(servers: str, job: str) -> None:
         "stores.lab.changelog": f"kafka.{job}-lab-changelog",
         "metrics.reporters": "snapshot",
         "metrics.reporter.snapshot.stream": f"kafka.{TOPIC}",
-        "metrics.reporter.snapshot.interval": str(10**6),  # reads the topic whole, as the others do
+        "metrics.reporter.snapshot.interval": str(WINDOW_MS // 3_000),  # the longest window
     }
     entries = [("set-config", name, {"value": value}) for name, value in config.items()]
     for number in range(4):
