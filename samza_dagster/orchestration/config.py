@@ -318,7 +318,7 @@ class MoveViaNewStandbyConfig(IfItFailsConfig, SpinUpStandbyConfig):
 
 
 def check_job_name(job: str) -> None:
-    """Of `<name>/<id>`: raises `InvalidInput` for a name or an id that is empty or too long."""
+    """Of `<name>/<id>`: raises `InvalidInput` for a name or an id that no job can have."""
     name, _, job_id = job.partition("/")
     for what, text, longest in (
         ("app_name", name, LONGEST_APP_NAME),
@@ -329,4 +329,8 @@ def check_job_name(job: str) -> None:
                 f"{what} {text[:longest]!r}",
                 seen=f"{len(text)} characters",
                 fix=f"1 to {longest} characters",
+            )
+        if "/" in text or text != text.strip():
+            raise InvalidInput(
+                f"{what} {text!r}", seen="a slash, or a space at an end", fix="the name without it"
             )
