@@ -3,7 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads a component's annotations as types.
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -270,10 +270,15 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 seen=f"type {document.get('type')!r}",
                 fix=f"type: {TYPE}, and attributes",
             )
-        _refuse_other_numbers(
-            document["attributes"],
-            lambda: yaml.BaseLoader(written).get_single_data()["attributes"],
-        )
+        as_texts: Any = (yaml.CBaseLoader if fast else yaml.BaseLoader)(written).get_single_data()
+        names, texts = (_names(each["attributes"]) for each in (document, as_texts))
+        for (of, read), (_, name) in zip(names, texts, strict=True):
+            if isinstance(read, int) and name != str(read):
+                raise InvalidInput(
+                    f"{of} of the component",
+                    seen=f"{name}, which YAML reads as {read}",
+                    fix=f'quotes: "{name}"',
+                )
         try:
             # Dagster's `resolve_from_dict` writes YAML of it and reads that again, by itself.
             model = cls.model()(**cast("dict[str, Any]", document["attributes"]))
@@ -417,22 +422,12 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         }
 
 
-def _refuse_other_numbers(attributes: Mapping[str, Any], as_texts: Callable[[], Any]) -> None:
-    """Raises `InvalidInput` for a name or an id of which YAML makes another number, or a yes or no."""
-    for name, read in _names(attributes).items():
-        if isinstance(read, int) and (written := _names(as_texts())[name]) != str(read):
-            raise InvalidInput(
-                f"{name} of the component",
-                seen=f"{written}, which YAML reads as {read}",
-                fix=f'quotes: "{written}"',
-            )
-
-
-def _names(attributes: Mapping[str, Any]) -> dict[str, object]:
+def _names(attributes: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """The names and ids of jobs in a YAML's attributes, each by its field."""
     jobs: Any = attributes.get("jobs")
-    listed = enumerate(cast("list[object]", jobs) if isinstance(jobs, list) else ())
-    single = {name: attributes.get(name) for name in ("app_name", "app_id")}
-    return {**single, **{f"jobs[{number}]": job for number, job in listed}}
+    several = cast("list[object]", jobs) if isinstance(jobs, list) else []
+    single = [(field, attributes.get(field)) for field in ("app_name", "app_id")]
+    return [*single, *(("jobs", job) for job in several)]
 
 
 def _innermost(text: str) -> str:

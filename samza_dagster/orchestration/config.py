@@ -324,13 +324,9 @@ def check_job_name(job: str) -> None:
         ("app_name", name, LONGEST_APP_NAME),
         ("app_id", job_id, LONGEST_APP_ID),
     ):
-        if not 1 <= len(text) <= longest:
+        if not 1 <= len(text) <= longest or "/" in text or text != text.strip():
             raise InvalidInput(
                 f"{what} {text[:longest]!r}",
                 seen=f"{len(text)} characters",
-                fix=f"1 to {longest} characters",
-            )
-        if "/" in text or text != text.strip():
-            raise InvalidInput(
-                f"{what} {text!r}", seen="a slash, or a space at an end", fix="the name without it"
+                fix=f"1 to {longest} characters, without a slash, or a space at an end",
             )

@@ -125,8 +125,8 @@ def test_a_component_in_python_takes_a_whole_number() -> None:
     [
         (("jobs: [orders, billing]", "app_id: 0"), "app_id '0', and jobs"),
         (("jobs: orders/1",), "'orders/1'"),
-        (("jobs: [orders/1/2]",), "a slash"),
-        (("app_name: orders", 'app_id: " 1"'), "a space"),
+        (("jobs: [orders/1/2]",), "3 characters"),
+        (("app_name: orders", 'app_id: " 1"'), "2 characters"),
     ],
 )
 def test_a_name_that_would_be_another_job_s_is_refused(
