@@ -74,7 +74,8 @@ def as_written(context: dg.ResolutionContext, value: Any) -> Any:
         return [as_written(context, each) for each in cast("list[Any]", value)]
     if not isinstance(value, str) or not any(sign in value for sign in ("{{", "{%", "{#")):
         return value
-    resolve: Callable[[str], Any] = context.resolve_value  # pyright: ignore[reportUnknownMemberType]
+    known = context.resolve_value  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    resolve = cast("Callable[[str], Any]", known)
     given = resolve(value)
     if type(given) in (int, float, complex):
         return resolve(f"={value}")[1:]  # Python reads nothing in a text that begins so
