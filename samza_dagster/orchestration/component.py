@@ -205,7 +205,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             raise InvalidInput(
                 "the component's Samza jobs",
                 seen=f"app_name {self.app_name!r}, app_id {self.app_id!r}, and jobs",
-                fix="app_name and app_id for one Samza job, jobs for several",
+                fix="app_name for one Samza job, jobs for several: <name>/<id>",
             )
         self.jobs = with_ids(text_of(job, "jobs") for job in self.jobs)
 
