@@ -225,7 +225,7 @@ def settings_of(content: Mapping[str, Any], path: Path) -> dict[str, str]:
     settings = {name: value for name, value in content.items() if name not in SECTIONS}
     _require_known(settings, JobSettings.model_fields, str(path))
     for name, value in settings.items():
-        if not isinstance(value, str | int):
+        if not isinstance(value, str | int) or isinstance(value, bool):
             raise InvalidInput(f"{name} in {path}", seen=repr(value), fix=f'{name} = "…"')
     return {name: str(value) for name, value in settings.items()}
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from samza_dagster.cli.completion import destinations
-from samza_dagster.cli.options import TARGET_OPTIONS, Target, gathered, json_option
+from samza_dagster.cli.options import TARGET_OPTIONS, Target, gathered, json_option, not_empty
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.model import PlacementResponse, StatusCode
 
@@ -274,7 +274,10 @@ asking_options = gathered(
     "asking",
     _asking,
     click.option(
-        "--uuid", metavar="UUID", help="The request's UUID; to repeat it asks nothing new."
+        "--uuid",
+        metavar="UUID",
+        callback=not_empty,
+        help="The request's UUID; to repeat it asks nothing new.",
     ),
     click.option("--wait/--no-wait", default=True, show_default=True, help="Wait for the outcome."),
     click.option(

@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from samza_dagster.cli.dagster_instance import dagster_instance, home_option
-from samza_dagster.cli.options import job_options, json_option, prefix_option, said_options
+from samza_dagster.cli.options import (
+    job_options,
+    json_option,
+    not_empty,
+    prefix_option,
+    said_options,
+)
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.errors import InvalidInput
 
@@ -61,10 +67,10 @@ def bounce() -> None:
 
 
 @bounce.command("status", short_help="Show the newest bounces, or one with its containers.")
-@click.argument("run", required=False, default="")
+@click.argument("run", required=False, callback=not_empty)
 @json_option
 @_bounce_options
-def status(*, run: str, job: str | None, home: Path, as_json: bool) -> None:
+def status(*, run: str | None, job: str | None, home: Path, as_json: bool) -> None:
     """Show the newest bounces; with RUN each container of one.
 
     A container is back, failed, stuck, or not yet any of these: it waits or is in flight, of which
@@ -115,20 +121,22 @@ def _add_steering(action: str, summary: str, text: str) -> None:
     """One of the commands that steer a bounce; they differ in what they tell it."""
 
     @bounce.command(action, short_help=summary, help=text)
-    @click.argument("run", required=False, default="")
+    @click.argument("run", required=False, callback=not_empty)
     @said_options
     @click.option(
         "--dry-run", is_flag=True, help="Print which bounce is meant and what would happen."
     )
     @json_option
     @_bounce_options
-    def _(*, run: str, job: str | None, home: Path, as_json: bool, dry_run: bool, by: By) -> None:
+    def _(
+        *, run: str | None, job: str | None, home: Path, as_json: bool, dry_run: bool, by: By
+    ) -> None:
         from samza_dagster.orchestration.operations import control
         from samza_dagster.orchestration.operations.control import BounceAction
 
         with busy("Telling the bounce …"), dagster_instance(home) as instance:
             found, answer = control.steer(
-                instance, BounceAction(action), run, job, by=by, dry_run=dry_run
+                instance, BounceAction(action), run or "", job, by=by, dry_run=dry_run
             )
             shown = _run(instance, found)
         if as_json:

@@ -79,11 +79,18 @@ def _names(options: tuple[Callable[[Any], Any], ...]) -> list[str]:
     return [parameter.name for parameter in parameters if parameter.name]
 
 
+def not_empty(_context: click.Context, _option: click.Parameter, value: str | None) -> str | None:
+    """Refuse the empty value of a script whose variable isn't set: another job would be meant."""
+    if value == "":
+        raise click.BadParameter("it is empty: give a value, or leave the option out")
+    return value
+
+
 def setting(name: str) -> Callable[[Any], Any]:
     """The option of one setting of a job; environment and file stand behind it."""
     text = f"{described(name).removesuffix('.')} [env: {variable(name)}]."
     title = JobSettings.model_fields[name].title
-    return click.option(flag(name), metavar=title, help=text)
+    return click.option(flag(name), metavar=title, help=text, callback=not_empty)
 
 
 TARGET_OPTIONS = [setting(name) for name in JobSettings.model_fields]

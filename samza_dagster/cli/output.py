@@ -26,8 +26,8 @@ _page: ContextVar[Console | None] = ContextVar("page", default=None)
 
 
 def print_json(document: object) -> None:
-    """One JSON document on stdout."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    """One JSON document on stdout, in ASCII: any terminal has that."""
+    click.echo(json.dumps(document, indent=2))
 
 
 def print_table(

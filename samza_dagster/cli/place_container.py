@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from samza_dagster.cli.asking import beyond_budget_option
-from samza_dagster.cli.options import BOOTSTRAP_OPTIONS, Target, gathered
+from samza_dagster.cli.options import BOOTSTRAP_OPTIONS, Target, gathered, not_empty
 from samza_dagster.cli.output import notice
 from samza_dagster.cli.reporting import Reporting
 
@@ -38,8 +38,17 @@ def _target(app_name: str, app_id: str, **others: str | None) -> Target:
 _target_options = gathered(
     "target",
     _target,
-    click.option("--app-name", "--app.name", "app_name", required=True, help="The job's name."),
-    click.option("--app-id", "--app.id", "app_id", required=True, help="The job's id."),
+    click.option(
+        "--app-name",
+        "--app.name",
+        "app_name",
+        required=True,
+        callback=not_empty,
+        help="The job's name.",
+    ),
+    click.option(
+        "--app-id", "--app.id", "app_id", required=True, callback=not_empty, help="The job's id."
+    ),
     *BOOTSTRAP_OPTIONS,
 )
 

@@ -6,20 +6,18 @@ from pathlib import Path
 
 import click
 
-from samza_dagster.cli.options import json_option
+from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.cli.standalone_processor import Identity, StandaloneProcessor
-from samza_dagster.configuration import configuration, variable
+from samza_dagster.configuration import variable
 from samza_dagster.coordinator.job_process import (
     JobFiles,
     JobProcess,
-    config_option,
     job_files,
     stop_at_signals,
 )
-from samza_dagster.metadata.connection import read_properties
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connected
-from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.discovery import find_group
 from samza_dagster.standalone.report import group_report, troubles, unused_stores
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
@@ -95,22 +93,20 @@ def run_command(
 
 
 @processor.command("status")
-@config_option
-@_zookeeper
 @json_option
-def status_command(config: Path, zookeeper: str | None, as_json: bool) -> int:
+@target_options
+def status_command(target: Target, as_json: bool) -> int:
     """Shows a group: who leads, what is agreed on, who has which tasks. 1 when something is wrong.
 
     \b
     Examples:
       samza-dagster processor status --config job.properties --zookeeper zk-1:2181
-      samza-dagster processor status --config job.properties --json
+      samza-dagster processor status --job-name orders --json
     """
-    properties = read_properties(config, "the job's config")
-    hosts = zookeeper or properties.get("job.coordinator.zk.connect", "")
-    paths = GroupPaths.of(properties)
-    address = ZooKeeperAddress(hosts, settings=configuration().zookeeper_settings())
+    connection = target.connection()
+    address = ZooKeeperAddress(connection.zookeeper, settings=connection.zookeeper_config)
     with connected(address) as session:
+        paths = find_group(session, connection.job_name, connection.job_id)
         report = group_report(ZooKeeperGroup(session, paths, lambda: None).view(None))
     wrong = troubles(report)
     if as_json:

@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import errno
+import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
 
 from samza_dagster.cli.output import print_json
-from samza_dagster.errors import MissingPrerequisite, SamzaDagsterError
+from samza_dagster.errors import InvalidInput, MissingPrerequisite, SamzaDagsterError
 from samza_dagster.interrupts import interrupts_raise
 
 INTERRUPTED = 130
@@ -36,6 +39,7 @@ class Reporting(click.Command):
         """Runs the command; with `standalone_mode` it ends the process."""
         given = list(sys.argv[1:] if args is None else args)
         if standalone_mode:
+            _make_writable()
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
                 interrupts_raise(signal.SIGINT)
             _leave(self._reported(given, prog_name, complete_var, extra))
@@ -61,25 +65,38 @@ class Reporting(click.Command):
             _report(missing, as_json)
             code = missing.exit_code
         except click.ClickException as error:
-            if as_json:
-                print_json(_usage(error))
-            else:
+            if not (as_json and _printed(_usage(error))):
                 error.show()
             code = error.exit_code
         except click.Abort:
-            if as_json:
-                print_json(_document("Interrupted", "go on", "Ctrl-C", "", INTERRUPTED))
-            else:
+            document = _document("Interrupted", "go on", "Ctrl-C", "", INTERRUPTED)
+            if not (as_json and _printed(document)):
                 click.echo("Interrupted.", err=True)
             code = INTERRUPTED
         return code if isinstance(code, int) else 0
 
 
+def _make_writable() -> None:
+    """Let every command write whatever it says, in any encoding. Ends the process without a stdout."""
+    streams: tuple[Any, Any] = (sys.stdout, sys.stderr)  # Python has None for one that is closed
+    if None in streams:
+        # Else the next file or socket would get its number, and what a child process says.
+        nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - until the end
+        sys.stdout, sys.stderr = (stream or nowhere for stream in streams)
+    if streams[0] is None:
+        closed = InvalidInput("write to stdout", seen="it is closed", fix="open it: >/dev/null")
+        click.echo(f"Error: {closed}", err=True)
+        sys.exit(closed.exit_code)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def _leave(code: int) -> NoReturn:
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        sys.stderr.close()
+    except OSError:  # its reader is gone, or its disk is full: Python tries once more at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
 
@@ -100,14 +117,22 @@ def _missing_on_disk(error: OSError) -> MissingPrerequisite | None:
 
 
 def _report(error: SamzaDagsterError, as_json: bool) -> None:
-    if as_json:
-        print_json(error.to_json())
+    if as_json and _printed(error.to_json()):
         return
     click.echo(f"Error: {error.asked}", err=True)
     if error.seen:
         click.echo(f"  seen: {error.seen}", err=True)
     if error.fix:
         click.echo(f"  fix:  {error.fix}", err=True)
+
+
+def _printed(document: object) -> bool:
+    """Whether stdout took the document: an error is told on stderr where it can't."""
+    try:
+        print_json(document)
+    except OSError:
+        return False
+    return True
 
 
 def _usage(error: click.ClickException) -> dict[str, str | int]:

@@ -200,7 +200,7 @@ def _show(snapshot: FleetSnapshot, *, as_json: bool) -> None:
             "unpublished": dict(snapshot.unpublished),
             "seconds": dict(snapshot.seconds),
         }
-        click.echo(json.dumps(line, ensure_ascii=False))
+        click.echo(json.dumps(line))
         return
     ready = sum(row["status"] == "ready" for row in snapshot.rows("standby_readiness"))
     counts = snapshot.counts

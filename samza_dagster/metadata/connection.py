@@ -181,7 +181,7 @@ class Connection:
         return cls(
             bootstrap_servers=found,
             job_name=name,
-            job_id=properties.get("job.id") or DEFAULT_JOB_ID,
+            job_id=properties.get("job.id", DEFAULT_JOB_ID),
             client_config={**settings, **given},
             yarn_resource_manager=(environment or {}).get(RESOURCE_MANAGER, ""),
             zookeeper=(environment or {}).get(ZOOKEEPER)

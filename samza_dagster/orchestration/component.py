@@ -3,6 +3,7 @@
 # No `from __future__ import annotations`: Dagster reads a component's annotations as types.
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -34,6 +35,7 @@ from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.bounce.job import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
 from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
+from samza_dagster.orchestration.bounds import Text, text, text_of
 from samza_dagster.orchestration.choices import choices_sensor, jobs_of
 from samza_dagster.orchestration.config import check_job_name
 from samza_dagster.orchestration.history.sensor import placement_responses_sensor
@@ -54,7 +56,7 @@ from samza_dagster.orchestration.resource import (
     settled,
 )
 from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
-from samza_dagster.orchestration.tags import ALL, job_tag
+from samza_dagster.orchestration.tags import ALL, job_tag, names_within
 from samza_dagster.orchestration.waits.continuation import continuations_sensor
 from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
 from samza_dagster.orchestration.watch.sensors import (
@@ -74,7 +76,10 @@ def _is(text: str) -> dg.Resolver:
 
 def _of(name: str) -> dg.Resolver:
     """As the resource's field of the same name."""
-    return _is(SamzaClientResource.model_fields[name].description or "")
+    return text(SamzaClientResource.model_fields[name].description)
+
+
+_QUOTED = ' In quotes ("010") YAML makes no number of it.'
 
 
 @dg.scaffold_with(SamzaJobScaffolder)
@@ -100,11 +105,14 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     """
 
     bootstrap_servers: Annotated[str, _is(described("bootstrap_servers"))] = ""
-    app_name: Annotated[str | int, _is(described("job_name"))] = ""
-    app_id: Annotated[str | int, _is(described("job_id"))] = ""
+    app_name: Annotated[Text, text(described("job_name") + _QUOTED)] = ""
+    app_id: Annotated[Text, text(described("job_id") + _QUOTED)] = ""
     jobs: Annotated[
         list[str],
-        _is("Several Samza jobs of one cluster in place of app_name: <name>/<id>, or orders-*/*."),
+        text(
+            "Several Samza jobs of one cluster in place of app_name: <name>/<id>, or orders-*/*.",
+            list[Text],
+        ),
     ] = field(default_factory=list[str])
     client_config: Annotated[dict[str, str | int], _of("client_config")] = field(
         default_factory=dict[str, str | int]
@@ -145,7 +153,9 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     )
     prefix: Annotated[
         str,
-        _is("Begins the names of its jobs, sensors and assets, where a code location has several."),
+        text(
+            "Begins the names of its jobs, sensors and assets, where a code location has several."
+        ),
     ] = ""
 
     def __post_init__(self) -> None:
@@ -155,6 +165,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """
         refuse_secrets("client_config", self.client_config)
         refuse_secrets("zookeeper_config", self.zookeeper_config)
+        self._read_names()
         self._fill()
         if bool(self.zookeeper) != self.is_standalone:
             raise InvalidInput(
@@ -167,13 +178,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
 
             plain = {name: str(value) for name, value in self.zookeeper_config.items()}
             check_settings({**plain, **self.zookeeper_config_env})
-        if self.jobs and self.app_name:
-            raise InvalidInput(
-                "the component's Samza jobs",
-                seen=f"app_name {self.app_name!r}, and jobs",
-                fix="app_name for one Samza job, jobs for several",
-            )
-        self.jobs = with_ids(self.jobs)
         if len(self.jobs) == 1 and not is_pattern(self.jobs[0]):
             self.app_name, _, self.app_id = self.jobs.pop().partition("/")
         for job in self.jobs or [self.job]:
@@ -188,12 +192,28 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 fix="a letter, then at most 39 of these",
             )
 
+    def _read_names(self) -> None:
+        """Names and ids of jobs as texts. Raises `InvalidInput`."""
+        self.app_name = text_of(self.app_name, "app_name")
+        self.app_id = text_of(self.app_id, "app_id")
+        self.prefix = text_of(self.prefix, "prefix")
+        if not isinstance(cast("object", self.jobs), list):
+            raise InvalidInput(
+                "jobs of the component", seen=repr(self.jobs), fix=f"jobs: [{self.jobs}]"
+            )
+        if self.jobs and (self.app_name or self.app_id):
+            raise InvalidInput(
+                "the component's Samza jobs",
+                seen=f"app_name {self.app_name!r}, app_id {self.app_id!r}, and jobs",
+                fix="app_name for one Samza job, jobs for several: <name>/<id>",
+            )
+        self.jobs = with_ids(text_of(job, "jobs") for job in self.jobs)
+
     def _fill(self) -> None:
         """What the YAML leaves out, as environment and configuration file say it.
 
         Raises `InvalidInput` when nothing names the brokers.
         """
-        names_job = bool(self.jobs or self.app_name)
         said = configuration(
             {
                 "bootstrap_servers": self.bootstrap_servers,
@@ -205,7 +225,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         self.yarn_resource_manager = said("yarn_resource_manager")
         if self.is_standalone:
             self.zookeeper = said("zookeeper")
-        if not names_job:
+        if not self.jobs and not self.app_name:
             self.app_name, self.app_id = said("job_name"), self.app_id or said("job_id")
         self.app_id = self.app_id or "1"
         if not self.bootstrap_servers:
@@ -239,10 +259,10 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """
         import yaml
 
-        text = Path(path).read_text(encoding="utf-8")
+        written = Path(path).read_text(encoding="utf-8")
         # Every run's start reads it: by libyaml, where PyYAML has that.
         fast = yaml.__with_libyaml__
-        content: object = yaml.load(text, yaml.CSafeLoader) if fast else yaml.safe_load(text)
+        content: object = yaml.load(written, yaml.CSafeLoader) if fast else yaml.safe_load(written)
         document = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
         if document.get("type") != TYPE or not isinstance(document.get("attributes"), dict):
             raise InvalidInput(
@@ -250,6 +270,15 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 seen=f"type {document.get('type')!r}",
                 fix=f"type: {TYPE}, and attributes",
             )
+        as_texts: Any = (yaml.CBaseLoader if fast else yaml.BaseLoader)(written).get_single_data()
+        names, texts = (_names(each["attributes"]) for each in (document, as_texts))
+        for (of, read), (_, name) in zip(names, texts, strict=True):
+            if isinstance(read, int) and name != str(read):
+                raise InvalidInput(
+                    f"{of} of the component",
+                    seen=f"{name}, which YAML reads as {read}",
+                    fix=f'quotes: "{name}"',
+                )
         try:
             # Dagster's `resolve_from_dict` writes YAML of it and reads that again, by itself.
             model = cls.model()(**cast("dict[str, Any]", document["attributes"]))
@@ -283,7 +312,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         placing = [*placement_jobs(self.tag), audit_job(self.tag), acknowledge_job(self.tag)]
         return [
             *self._own(placing),
-            snapshot_assets_job(self.tag, self.prefix),
+            snapshot_assets_job(self.tag, self.prefix, self._snapshot_of),
             tidy_job(self.tag, self.snapshots, self.prefix),
             fleet_job(self.tag, self.prefix),
             readiness_job(self.tag, self.prefix),
@@ -333,6 +362,10 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             return {**self._resources, "samza": samza.of_processors()}
         return self._resources if self.prefix else {}
 
+    @property
+    def _snapshot_of(self) -> str:
+        return names_within([self.bootstrap_servers, *(self.jobs or [self.job])])
+
     @cached_property
     def _resources(self) -> dict[str, Any]:
         return self.build_resources()
@@ -345,7 +378,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """A rolling bounce by the clock for each of `bounces`, and the snapshots."""
         return [
             *bounce_schedules(self.tag, self.bounces, self.prefix),
-            *snapshot_schedules(self.snapshots, self.prefix),
+            *snapshot_schedules(self.snapshots, self.prefix, self._snapshot_of),
         ]
 
     def build_assets(self) -> list[Any]:
@@ -365,8 +398,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         """Connection, policies and the place where snapshots are kept."""
         samza = SamzaClientResource(
             bootstrap_servers=self.bootstrap_servers,
-            job_name=str(self.app_name),  # a template that gives "1" is resolved to a number
-            job_id=str(self.app_id),
+            job_name=self.app_name,
+            job_id=self.app_id,
             jobs=self.jobs,
             client_config={name: str(value) for name, value in self.client_config.items()},
             client_config_env=self.client_config_env,
@@ -387,6 +420,14 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
                 master=self.snapshots.master,
             ),
         }
+
+
+def _names(attributes: Mapping[str, Any]) -> list[tuple[str, object]]:
+    """The names and ids of jobs in a YAML's attributes, each by its field."""
+    jobs: Any = attributes.get("jobs")
+    several = cast("list[object]", jobs) if isinstance(jobs, list) else []
+    single = [(field, attributes.get(field)) for field in ("app_name", "app_id")]
+    return [*single, *(("jobs", job) for job in several)]
 
 
 def _innermost(text: str) -> str:

@@ -318,15 +318,15 @@ class MoveViaNewStandbyConfig(IfItFailsConfig, SpinUpStandbyConfig):
 
 
 def check_job_name(job: str) -> None:
-    """Of `<name>/<id>`: raises `InvalidInput` for a name or an id that is empty or too long."""
+    """Of `<name>/<id>`: raises `InvalidInput` for a name or an id that no job can have."""
     name, _, job_id = job.partition("/")
     for what, text, longest in (
         ("app_name", name, LONGEST_APP_NAME),
         ("app_id", job_id, LONGEST_APP_ID),
     ):
-        if not 1 <= len(text) <= longest:
+        if not 1 <= len(text) <= longest or "/" in text or text != text.strip():
             raise InvalidInput(
                 f"{what} {text[:longest]!r}",
                 seen=f"{len(text)} characters",
-                fix=f"1 to {longest} characters",
+                fix=f"1 to {longest} characters, without a slash, or a space at an end",
             )

@@ -195,7 +195,7 @@ class SamzaClientResource(dg.ConfigurableResource[object]):
         """The connection that clients and snapshots are made with. Raises `InvalidInput`."""
         from samza_dagster.metadata.connection import Connection
 
-        name, job_id = self.job.split("/")
+        name, _, job_id = self.job.partition("/")
         return Connection(
             bootstrap_servers=self.bootstrap_servers,
             job_name=name,

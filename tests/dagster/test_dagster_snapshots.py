@@ -11,6 +11,7 @@ import dagster as dg
 import pytest
 from samza_dagster.snapshots.class_archive import archive_path
 
+from samza_dagster import SamzaJobComponent
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import Unreachable
 from samza_dagster.lag import PastError
@@ -237,13 +238,38 @@ def test_no_snapshot_begins_while_one_is_under_way() -> None:
     with dg.instance_for_test() as instance:
         context = dg.build_schedule_context(instance, scheduled_execution_time=NOW)
         assert isinstance(taking(context), dg.RunRequest)
-        job = tidy_job("demo/1", Snapshots())  # any job will do; its name counts
+        job = tidy_job("demo/1", Snapshots())  # any job will do; its name and tag count
         instance.create_run_for_job(
-            job.graph.to_job(name="snapshot_assets"), status=dg.DagsterRunStatus.STARTED
+            job.graph.to_job(name="snapshot_assets"),
+            tags={"samza/snapshot-of": ""},
+            status=dg.DagsterRunStatus.STARTED,
         )
         skipped = taking(context)
     assert isinstance(skipped, dg.SkipReason)
     assert "isn't done yet" in str(skipped.skip_message)
+
+
+@pytest.mark.parametrize(
+    "attributes", [{"app_name": "orders"}, {"jobs": ["orders", "billing"]}], ids=["one", "several"]
+)
+def test_a_snapshot_of_another_code_location_keeps_none_from_beginning(
+    attributes: dict[str, Any],
+) -> None:
+    """Their jobs have one name: what is under way is told by the brokers and Samza jobs it is about."""
+    east, west = (
+        dg.build_defs_for_component(SamzaJobComponent(f"{cluster}:9092", **attributes))
+        for cluster in ("east", "west")
+    )
+    with dg.instance_for_test() as instance:
+        context = dg.build_schedule_context(instance, scheduled_execution_time=NOW)
+
+        def tick(location: dg.Definitions) -> Any:
+            return location.resolve_schedule_def("snapshots").evaluate_tick(context)
+
+        job = east.resolve_job_def("snapshot_assets")
+        instance.create_run_for_job(job, tags=job.tags, status=dg.DagsterRunStatus.STARTED)
+        assert "isn't done yet" in tick(east).skip_message
+        assert len(tick(west).run_requests) == 1
 
 
 def test_what_was_dropped_says_what_is_counted() -> None:

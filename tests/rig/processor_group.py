@@ -6,6 +6,7 @@ What ZooKeeper, the broker's log and an independent consumer say of them.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -93,12 +94,11 @@ class ProcessorGroup:
         return leader.processor_id
 
     def status(self) -> dict[str, Any]:
-        """What the command says of the group."""
-        command = [
-            *(sys.executable, "-m", "samza_dagster.cli.main", "processor", "status", "--json"),
-            *("--config", str(self.files.config), "--zookeeper", self.server.hosts),
-        ]
-        return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+        """What the command says of the group, which the environment names as for every other command."""
+        command = [sys.executable, "-m", "samza_dagster.cli.main", "processor", "status", "--json"]
+        named = demo_job.environment(self._broker.job_servers, zookeeper=self.server.hosts)
+        done = subprocess.run(command, env={**os.environ, **named}, capture_output=True, check=True)
+        return json.loads(done.stdout)
 
     def wait_for(self, *ids: str, within_s: float, after_version: int = 0) -> dict[str, str]:
         """Task → processor, once exactly these run all tasks by an agreed version, and a later one than that."""

@@ -123,6 +123,7 @@ def test_what_is_missing_is_named_with_every_way_to_say_it(environment: dict[str
     [
         ('bootstrap_server = "h:1"\n', "bootstrap_servers"),
         ("job_name = [1]\n", "job_name"),
+        ("job_id = true\n", "job_id"),
         ("job_name\n", "config.toml"),
     ],
 )

@@ -24,7 +24,7 @@ from samza_dagster.orchestration.assets.snapshot_settings import TIDY_CRON, Snap
 from samza_dagster.orchestration.config import SaidConfig
 from samza_dagster.orchestration.history.names import GROUP, HISTORY
 from samza_dagster.orchestration.names import asset_key, named, shown_at
-from samza_dagster.orchestration.tags import job_tags
+from samza_dagster.orchestration.tags import SNAPSHOT_OF, job_tags
 
 SNAPSHOT_JOB, TIDY_JOB = "snapshot_assets", "tidy_snapshots"
 
@@ -110,8 +110,8 @@ def placement_history_spec(
     )
 
 
-def snapshot_assets_job(job: str, prefix: str = "") -> Any:
-    """`snapshot_assets`: all of them in one run, with one snapshot time."""
+def snapshot_assets_job(job: str, prefix: str = "", of: str = "") -> Any:
+    """`snapshot_assets`: all of them in one run, with one snapshot time; `of` is the value of its tag."""
     taken = [asset_key(prefix, name) for name in (*DATASETS, OVERVIEW)]
     lag = dg.AssetCheckKey(asset_key(prefix, CHANGELOG_LAG), LAG_CHECK)
     return dg.define_asset_job(  # pyright: ignore[reportUnknownMemberType]
@@ -120,7 +120,7 @@ def snapshot_assets_job(job: str, prefix: str = "") -> Any:
         selection=dg.AssetSelection.assets(*taken) - dg.AssetSelection.checks_for_assets(*taken)
         | dg.AssetSelection.checks(lag),
         executor_def=dg.in_process_executor,
-        tags=job_tags(job, SNAPSHOT_JOB),
+        tags={**job_tags(job, SNAPSHOT_JOB), SNAPSHOT_OF: of},
         description="Takes one snapshot with Spark: where each container and task runs, how far each"
         " replica is behind, and what a host's death would cost; and looks at each job once, for"
         " `fleet_overview`. Changes nothing in a Samza job.",
@@ -150,8 +150,13 @@ def tidy_job(job: str, settings: Snapshots, prefix: str = "") -> dg.JobDefinitio
     return tidy_snapshots
 
 
-def snapshot_schedules(settings: Snapshots, prefix: str = "") -> list[dg.ScheduleDefinition]:
-    """`snapshots` takes one by `cron`, unless the last one isn't done; `tidy` makes room once a day."""
+def snapshot_schedules(
+    settings: Snapshots, prefix: str = "", of: str = ""
+) -> list[dg.ScheduleDefinition]:
+    """`snapshots` takes one by `cron`, unless the last one isn't done; `tidy` makes room once a day.
+
+    `of` as the job's tag has it: no other code location's runs count.
+    """
     status = (
         dg.DefaultScheduleStatus.RUNNING if settings.running else dg.DefaultScheduleStatus.STOPPED
     )
@@ -167,7 +172,7 @@ def snapshot_schedules(settings: Snapshots, prefix: str = "") -> list[dg.Schedul
     def snapshots(context: dg.ScheduleEvaluationContext) -> dg.RunRequest | dg.SkipReason:
         unfinished = [*_UNFINISHED]
         under_way = context.instance.get_runs(
-            dg.RunsFilter(job_name=job, statuses=unfinished), limit=1
+            dg.RunsFilter(job_name=job, statuses=unfinished, tags={SNAPSHOT_OF: of}), limit=1
         )
         if under_way:
             return dg.SkipReason(f"run {under_way[0].run_id} isn't done yet")

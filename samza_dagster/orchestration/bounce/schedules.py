@@ -5,13 +5,14 @@
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
 import dagster as dg
 from pydantic import Field, field_validator
 
 from samza_dagster.model.naming import with_ids
+from samza_dagster.orchestration.bounds import text
 from samza_dagster.orchestration.names import named
 from samza_dagster.orchestration.operations import control
 from samza_dagster.orchestration.plans import blackout
@@ -30,11 +31,11 @@ class ScheduledBounce(dg.Model, dg.Resolvable):
     )
     cron: str = Field(description="Five fields, in `timezone`.")
     timezone: str = Field(default="UTC", description="Of cron and blackouts, as Europe/Berlin.")
-    settings: dict[str, Any] = Field(
+    settings: Annotated[dict[str, Any], text()] = Field(
         default={},
         description="Fields of the job rolling_bounce: at_once: 2, ….",
     )
-    jobs: list[str] = Field(
+    jobs: Annotated[list[str], text()] = Field(
         default_factory=lambda: ["*/*"],
         description="Which of a component's jobs: <name>/<id>, or patterns of these.",
     )

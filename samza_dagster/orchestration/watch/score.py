@@ -130,7 +130,8 @@ def _score_svg(found: Sequence[Incident]) -> str:
     longest_ms = max((_lasted_ms(one) or 0 for one in found), default=0) or 1
     drawn = [text_at(20, 26, 16, f"from told to done, {in_words(longest_ms / 1000)} at most")]
     for line, one in enumerate(found):
-        y, share = 40 + line * row, (_lasted_ms(one) or longest_ms) / longest_ms
+        y, lasted_ms = 40 + line * row, _lasted_ms(one)
+        share = 1.0 if lasted_ms is None else lasted_ms / longest_ms
         kind = _COLOURS.get(one.outcome, "p")
         said = f"{one.signal} {one.subject}"[:28]
         drawn += [

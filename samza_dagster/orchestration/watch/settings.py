@@ -9,7 +9,7 @@ import dagster as dg
 from pydantic import Field, model_validator
 
 from samza_dagster.lag import silent_after_ms
-from samza_dagster.orchestration.bounds import IntervalS, Within
+from samza_dagster.orchestration.bounds import IntervalS, Within, text
 from samza_dagster.orchestration.config import DAY_S, MOST_LAG
 from samza_dagster.orchestration.ticks import least_seconds
 from samza_dagster.orchestration.watch import names
@@ -186,10 +186,10 @@ class Invariants(dg.Model, dg.Resolvable):
 class LagObjective(dg.Model, dg.Resolvable):
     """One objective. `standby` and `store` are patterns: `*`, `7-0`, `orders-*`."""
 
-    standby: str = Field(
+    standby: Annotated[str, text()] = Field(
         default="*", min_length=1, max_length=128, description="Pattern of standbys' ids."
     )
-    store: str = Field(
+    store: Annotated[str, text()] = Field(
         default="*", min_length=1, max_length=255, description="Pattern of stores' names."
     )
     records: Annotated[int | None, Within(0, MOST_LAG)] = Field(

@@ -36,15 +36,16 @@ class KafkaJob:
 
     bootstrap_servers: str
     name: str = field(default_factory=lambda: f"client_{uuid.uuid4().hex[:10]}")
+    job_id: str = "1"
 
     def __post_init__(self) -> None:
-        self.connection = Connection(self.bootstrap_servers, self.name)
+        self.connection = Connection(self.bootstrap_servers, self.name, self.job_id)
         self.topic = self.connection.coordinator_stream_topic
         self.cluster = KafkaCluster(self.bootstrap_servers)
         self.metrics = f"metrics-{self.name}"
         self.changelog = f"log-{self.name}"
         ensure_topic(self.cluster, self.topic)
-        ensure_topic(self.cluster, checkpoint_topic(self.name, "1"))
+        ensure_topic(self.cluster, checkpoint_topic(self.name, self.job_id))
         ensure_topic(self.cluster, self.metrics, config={})
         with self.cluster.admin() as admin:
             is_there = self.changelog in admin.list_topics(timeout=10).topics

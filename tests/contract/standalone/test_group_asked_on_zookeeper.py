@@ -8,9 +8,11 @@ import logging
 from collections.abc import Generator
 
 import pytest
+from click.testing import CliRunner
 
 from samza_dagster.agent.logs import JsonLines
 from samza_dagster.assignment import by_locality
+from samza_dagster.cli.main import cli
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection
@@ -58,7 +60,7 @@ def log() -> Generator[io.StringIO]:
 
 
 def test_a_group_is_found_by_its_job_read_and_asked(
-    server: ZooKeeperServer, log: io.StringIO
+    server: ZooKeeperServer, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever its application is called; the request stands where the leader looks for it, and its log tells of it."""
     with pytest.raises(InvalidInput, match="no /app-…/orders_eu-1"):
@@ -70,6 +72,12 @@ def test_a_group_is_found_by_its_job_read_and_asked(
     session = connect(ZooKeeperAddress(server.hosts))
     store = placement_store(session, PATHS)
     publish_config(store, {"job.name": "orders_eu", "stores.s.changelog": "kafka.log"})
+    where = {"BOOTSTRAP_SERVERS": "127.0.0.1:1", "JOB_NAME": "orders_eu", "ZOOKEEPER": server.hosts}
+    for name, value in where.items():
+        monkeypatch.setenv(f"SAMZA_DAGSTER_{name}", value)
+    shown = CliRunner().invoke(cli, ["processor", "status", "--json"])
+    found = json.loads(shown.stdout)["processors"]
+    assert {row["processor_id"] for row in found} == {"p1", "p2"}
     with client_of(server, "orders_eu") as client:
         view = client.view()
         assert view.agreement is not None

@@ -98,6 +98,8 @@ def test_from_a_samza_job(tmp_path: Path) -> None:
     assert Connection.from_properties(properties(tmp_path, other)).bootstrap_servers == "m:1"
     without_id = JOB.replace("job.id=7", "")
     assert Connection.from_properties(properties(tmp_path, without_id)).job_id == "1"
+    with pytest.raises(InvalidInput, match="job_id"):
+        Connection.from_properties(properties(tmp_path, JOB.replace("job.id=7", "job.id=")))
 
 
 def test_security_settings_of_a_samza_job_are_translated(tmp_path: Path) -> None:
