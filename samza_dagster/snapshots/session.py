@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from samza_dagster.errors import MissingPrerequisite
-from samza_dagster.java.releases import NEWEST, WANTED, WHY_NOT_NEWER, is_fit
+from samza_dagster.java.spark_home import spark_java_home
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 _LOOPBACK = "127.0.0.1"
 APP_NAME = "samza_dagster snapshots"
 _INSTALL = "pip install 'samza_dagster[spark]'"
-_NEEDED_MODULE = "jdk.incubator.vector"  # Spark's launcher adds it, whatever the job
 _SECRETS = "(?i)secret|password|token|access[.]?key|jaas|keystore|truststore"
 
 
@@ -86,55 +84,6 @@ def pyspark_home() -> Path:
     if found is None or found.origin is None:
         raise MissingPrerequisite("pyspark", seen="not installed", fix=_INSTALL)
     return Path(found.origin).parent
-
-
-def spark_java_home(environment: Mapping[str, str] | None = None) -> Path:
-    """A JDK that Spark 4 runs on: `JAVA_HOME` if it will do, else the one on `PATH`.
-
-    It must be of release 17 to 22 and hold the module `jdk.incubator.vector`, which
-    Java packaged as a wheel lacks; both are read from its `release` file. Raises
-    `MissingPrerequisite` with what was found wrong.
-    """
-    environment = os.environ if environment is None else environment
-    seen: list[str] = []
-    for candidate in _java_homes(environment):
-        wrong = _wrong_with(candidate)
-        if wrong is None:
-            return candidate
-        seen.append(f"{candidate}: {wrong}")
-    raise MissingPrerequisite(
-        f"{WANTED}, for Spark",
-        seen="; ".join(seen) or "neither JAVA_HOME nor java on PATH",
-        fix="a JDK of release 17 or 21 (Debian: apt-get install openjdk-17-jdk-headless)",
-    )
-
-
-def _java_homes(environment: Mapping[str, str]) -> list[Path]:
-    homes: list[Path] = []
-    if environment.get("JAVA_HOME"):
-        homes.append(Path(environment["JAVA_HOME"]))
-    java = shutil.which("java", path=environment.get("PATH"))
-    if java is not None:
-        homes.append(Path(java).resolve().parent.parent)
-    return homes
-
-
-def _wrong_with(home: Path) -> str | None:
-    if not (home / "bin" / "java").is_file():
-        return "no bin/java"
-    try:
-        text = (home / "release").read_text(encoding="utf-8")
-    except OSError:
-        return "no 'release' file"
-    release = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-    version = release.get("JAVA_VERSION", "").strip('"')
-    major = version.split(".", 1)[0]
-    if not major.isdigit() or not is_fit(int(major)):
-        too_new = f" ({WHY_NOT_NEWER})" if major.isdigit() and int(major) > NEWEST else ""
-        return f"release {version or 'unknown'}{too_new}"
-    if _NEEDED_MODULE not in release.get("MODULES", "").strip('"').split():
-        return f"without the module {_NEEDED_MODULE}"
-    return None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -200,21 +200,6 @@ class Tables:
                 found = dataset.dataset(every, _file_schema(table), "parquet", self._place())
                 for batch in found.to_batches(columns=columns, filter=rows):
                     yield from batch.to_pylist()
-
-    def last(self, table: str, jobs: Collection[tuple[str, str]] = ()) -> Any:
-        """The rows of each job's newest whole snapshot, as a `pyarrow.Table`; of these jobs when named."""
-        stamp = ["job_name", "job_id", "snapshot_time"]
-        with self._at(table):
-            whole: Any = self.opened("snapshots").to_pyarrow_table(columns=stamp)
-            newest = whole.group_by(stamp[:2]).aggregate([(stamp[2], "max")]).rename_columns(stamp)
-            if jobs:
-                wanted = [(row["job_name"], row["job_id"]) in jobs for row in newest.to_pylist()]
-                newest = newest.filter(wanted)
-            times = compute.unique(newest[stamp[2]]).to_pylist()
-            chosen = compute.field(DAY).isin([*{day_of(time) for time in times}])
-            chosen &= compute.field(stamp[2]).isin(times)
-            near = self.opened(table).to_pyarrow_dataset().to_table(filter=chosen)
-            return near.join(newest, keys=stamp, join_type="left semi")
 
     def tidy(self, keep: timedelta) -> dict[str, int]:
         """Drop days older than `keep` before the newest snapshot, join small files; return rows dropped, by dataset.

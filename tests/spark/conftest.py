@@ -180,6 +180,18 @@ def recorded_job(topics: Topics) -> Connection:
     return Connection(topics.bootstrap, "yw", "1")
 
 
+def newest(tables: Tables, table: str) -> list[dict[str, Any]]:
+    """The rows of each job's newest whole snapshot: table `snapshots` is written last."""
+    whole: dict[tuple[str, str], datetime] = {}
+    for row in tables.opened("snapshots").to_pyarrow_table().to_pylist():
+        job = row["job_name"], row["job_id"]
+        whole[job] = max(row["snapshot_time"], whole.get(job, row["snapshot_time"]))
+    rows: list[dict[str, Any]] = tables.opened(table).to_pyarrow_table().to_pylist()
+    for row in rows:
+        del row["snapshot_day"]
+    return [r for r in rows if whole.get((r["job_name"], r["job_id"])) == r["snapshot_time"]]
+
+
 def at(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 

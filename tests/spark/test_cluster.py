@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.java.spark_home import spark_java_home
 from samza_dagster.metadata import Connection
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.sandbox import process
 from samza_dagster.sandbox.ports import LOOPBACK, free_ports
-from samza_dagster.snapshots.session import pyspark_home, spark_java_home
+from samza_dagster.snapshots.session import pyspark_home
 from tests.rig.job import ROOT
 from tests.rig.waiting import until
 

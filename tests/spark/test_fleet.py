@@ -17,7 +17,7 @@ from samza_dagster.model.naming import lag_topic
 from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, take_fleet
 from tests.rig.fleets import Answer, Fault, Fleet, Report, Shape, answers, reports, spoiled
 from tests.rig.fleets.fleet import BEGAN_MS, STORE
-from tests.spark.conftest import Topics, at, entry
+from tests.spark.conftest import Topics, at, entry, newest
 
 pytestmark = pytest.mark.spark
 
@@ -156,10 +156,7 @@ def test_readers_see_whole_snapshots_alone(story: Story) -> None:
     assert {row["snapshot_time"] for row in story.second.rows("task_locality")} == {
         at(BEGAN_MS + END_MS)
     }
-    newest = story.tables.last("task_locality")
-    assert newest.num_rows == story.second.counts["task_locality"]
-    of_one = story.tables.last("task_locality", [(JOBS[0], "1")])
-    assert set(of_one["job_name"].to_pylist()) == {JOBS[0]}
+    assert len(newest(story.tables, "task_locality")) == story.second.counts["task_locality"]
 
 
 def test_the_newest_readiness_of_each_standby_is_published(story: Story) -> None:
@@ -169,9 +166,9 @@ def test_the_newest_readiness_of_each_standby_is_published(story: Story) -> None
     with closing(KafkaJobTopics(cluster)) as topics:
         for job in JOBS:
             told = [one for one in topics.tail(lag_topic(job, "1")) if isinstance(one, TopicRecord)]
-            newest = newest_readiness([(one.key or b"", one.value) for one in told], 0)
-            assert not newest.unused
-            found |= {(job, standby): one for standby, one in newest.standbys.items()}
+            known_now = newest_readiness([(one.key or b"", one.value) for one in told], 0)
+            assert not known_now.unused
+            found |= {(job, standby): one for standby, one in known_now.standbys.items()}
     assert story.second.unpublished == story.whole.unpublished == {}
     rows = {(r["job_name"], r["processor_id"]): r for r in story.whole.rows("standby_readiness")}
     assert found.keys() == rows.keys()

@@ -25,7 +25,7 @@ from samza_dagster.sandbox.yarn.cluster import JVM_OPTIONS
 from samza_dagster.snapshots import Tables, Workers, take_fleet
 from samza_dagster.snapshots.session import pyspark_home
 from tests.rig.waiting import until
-from tests.spark.conftest import RECORDED_AT_MS, at
+from tests.spark.conftest import RECORDED_AT_MS, at, newest
 
 pytestmark = pytest.mark.cluster
 UV = Path(sys.executable).parent / "uv"
@@ -68,8 +68,8 @@ def holds(tables: Tables, workers: Workers, job: Connection) -> None:
     for later_ms in (0, 2 * 86_400_000):
         taken = take_fleet(workers, [job], at(RECORDED_AT_MS + later_ms), tables)
         assert taken.counts["container_locality"] == len(taken.rows("container_locality")) == 4
-        newest = tables.last("changelog_lag").drop_columns(["snapshot_day"]).to_pylist()
-        assert sorted(map(repr, newest)) == sorted(map(repr, taken.rows("changelog_lag")))
+        told = newest(tables, "changelog_lag")
+        assert sorted(map(repr, told)) == sorted(map(repr, taken.rows("changelog_lag")))
     assert tables.opened("task_locality").to_pyarrow_table().num_rows == 2 * 8
     assert tables.tidy(timedelta(days=1))["task_locality"] == 8
     assert tables.opened("task_locality").to_pyarrow_table().num_rows == 8

@@ -19,7 +19,7 @@ from tests.rig.fleets import reports
 from tests.rig.fleets.fleet import BEGAN_MS
 from tests.rig.job import ROOT
 from tests.rig.waiting import until
-from tests.spark.conftest import Topics
+from tests.spark.conftest import Topics, newest
 from tests.spark.test_fleet import END_MS, FLEET, JOBS, PARTITIONS, TOPIC, stream_of, write
 
 pytestmark = pytest.mark.cluster
@@ -79,7 +79,7 @@ class Streaming:
 
     def rows(self) -> list[tuple[Any, ...]]:
         """What the newest snapshot tells of each replica."""
-        found = self.tables.last("changelog_lag").to_pylist()
+        found = newest(self.tables, "changelog_lag")
         return sorted(tuple(map(str, (row[name] for name in COMPARED))) for row in found)
 
 
