@@ -162,7 +162,7 @@ class _Taking:
 
     def take(self, side_by_side: ThreadPoolExecutor) -> FleetSnapshot:
         """Read, judge, write. What is asked of the brokers and of the tables doesn't wait for each other."""
-        tables = side_by_side.map(self._store.is_there, TABLES)
+        tables = side_by_side.map(self._store.found, TABLES)
         streams = {
             job.coordinator_stream_topic: it for it, job in self._jobs.items() if not job.zookeeper
         }

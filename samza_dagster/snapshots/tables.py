@@ -43,8 +43,8 @@ _ROWS_TOGETHER = 1_000
 """Of a file, that a reader skips or reads: rows are sorted by job."""
 _BOUND = 32
 """Characters of a text that are enough to tell where it is in their order."""
-_SMALL_BYTES = 8 << 20
-"""Files of a day are joined while their mean size is smaller."""
+_JOINED_BYTES = 64 << 20
+"""Of a day's files, up to which they are joined: they are in memory then."""
 _REMOVED_FOR = timedelta(days=1)
 """Files that a table has no more stay that long for whoever reads it as it was."""
 _TRIES = 10
@@ -133,43 +133,40 @@ class Tables:
 
     def opened(self, table: str) -> Any:
         """The table as it is now, a `deltalake.DeltaTable`; an empty one is made where there is nothing."""
-        location, options = self.location(table), dict(self.storage_options)
-        if not self.is_there(table):
+        opened = self.found(table)
+        if opened is None:
             with self._at(table), suppress(CommitFailedError):  # another made it at the same time
                 DeltaTable.create(
-                    location,
+                    self.location(table),
                     _schema(table),
                     mode="ignore",
                     partition_by=[DAY],
                     configuration={_OWNER: table},
                     raise_if_key_not_exists=False,
-                    storage_options=options,
+                    storage_options=dict(self.storage_options),
                 )
-        with self._at(table):
-            return DeltaTable(location, storage_options=options)
+            opened = self.found(table)
+        return opened
 
-    def is_there(self, table: str) -> bool:
-        """Whether the table has been made. Raises `Refused` where its place holds what isn't ours."""
+    def found(self, table: str) -> Any:
+        """The table if it has been made, else None. Raises `Refused` where its place holds what isn't ours."""
         location, options = self.location(table), dict(self.storage_options)
         with self._at(table):
-            is_there = DeltaTable.is_deltatable(location, options)
-            if is_there:
-                configuration = (
-                    DeltaTable(location, storage_options=options).metadata().configuration
-                )
+            if DeltaTable.is_deltatable(location, options):
+                opened = DeltaTable(location, storage_options=options)
+                if opened.metadata().configuration.get(_OWNER) == table:
+                    return opened
                 seen = f"a Delta table without our property {_OWNER}={table}"
-                foreign = configuration.get(_OWNER) != table
             else:
                 files = self._foreign_files(table)
-                seen = f"no Delta table, and {len(files):,} files, as {min(files, default='')}"
-                foreign = bool(files)
-        if foreign:
-            raise Refused(
-                f"table {location} of snapshots",
-                seen=seen,
-                fix="another uri: an empty directory, or one that holds our tables",
-            )
-        return is_there
+                if not files:
+                    return None
+                seen = f"no Delta table, and {len(files):,} files, as {min(files)}"
+        raise Refused(
+            f"table {location} of snapshots",
+            seen=seen,
+            fix="another uri: an empty directory, or one that holds our tables",
+        )
 
     def _foreign_files(self, table: str) -> list[str]:
         """Neither those of a log, with which whoever makes a table begins, nor what killed runs have left."""
@@ -186,19 +183,13 @@ class Tables:
             and not one.base_name.startswith(_OURS)
         ]
 
-    def read(
-        self,
-        table: str,
-        paths: Iterable[str],
-        columns: Sequence[str] | None = None,
-        rows: Any = None,
-    ) -> Iterator[dict[str, Any]]:
-        """The rows of these files, in their order; `rows`: those that this `pyarrow` expression is true of."""
+    def read(self, table: str, paths: Iterable[str]) -> Iterator[dict[str, Any]]:
+        """The rows of these files, in their order."""
         every = [f"{table}/{path}" for path in paths]
         if every:
             with self._at(table):
                 found = dataset.dataset(every, _file_schema(table), "parquet", self._place())
-                for batch in found.to_batches(columns=columns, filter=rows):
+                for batch in found.to_batches():
                     yield from batch.to_pylist()
 
     def tidy(self, keep: timedelta) -> dict[str, int]:
@@ -252,7 +243,7 @@ class Tables:
         for day, size in zip(*sizes, strict=True):
             files.setdefault(day, []).append(size)
         for day, mine in files.items():
-            if day < newest and len(mine) > 1 and sum(mine) < len(mine) * _SMALL_BYTES:
+            if day < newest and len(mine) > 1 and sum(mine) <= _JOINED_BYTES:
                 of_day = compute.field(DAY) == day
                 rows = opened.to_pyarrow_dataset().to_table(filter=of_day)
                 rows = rows.sort_by([("snapshot_time", "ascending"), ("job_name", "ascending")])
