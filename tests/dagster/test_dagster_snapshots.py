@@ -100,9 +100,9 @@ class FixedStore(SnapshotStore):
 
 @pytest.fixture(autouse=True)
 def _tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tables of a test are its own, where nothing names a place."""
-    (tmp_path / "data" / "snapshots").mkdir(parents=True)
-    monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path / "data"))
+    """The tables of a test are its own, with an instance that has a home there and without."""
+    (tmp_path / "snapshots").mkdir()
+    monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path))
 
 
 class AwayJob(SamzaClientResource):
