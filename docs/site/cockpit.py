@@ -16,7 +16,7 @@ from samza_dagster.orchestration.bounds import Within
 
 def component() -> str:
     """Its attributes, and those of each block."""
-    from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
+    from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
     from samza_dagster.orchestration.bounce.schedules import ScheduledBounce
     from samza_dagster.orchestration.component import TYPE, SamzaJobComponent
     from samza_dagster.orchestration.plans.bounce_config import BlackoutWindow, RollingBounceConfig
@@ -35,7 +35,7 @@ def component() -> str:
         ("`lag_slo`", LagSlo),
         ("`lag_slo.objectives`, each", LagObjective),
         ("`invariants`", Invariants),
-        ("`snapshots`", Snapshots),
+        ("`snapshots`", SnapshotStore),
         ("`bounces`, each", ScheduledBounce),
         ("`bounces[].settings`", RollingBounceConfig),
         ("`bounces[].blackouts`, each", BlackoutWindow),

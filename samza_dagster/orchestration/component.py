@@ -17,20 +17,12 @@ from samza_dagster.configuration import configuration, described, variable
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model.naming import is_pattern, with_ids
 from samza_dagster.orchestration.assets.datasets import (
-    late_pyspark,
-    placement_history_spec,
     snapshot_assets,
     snapshot_assets_job,
     snapshot_schedules,
     tidy_job,
 )
 from samza_dagster.orchestration.assets.fleet import fleet_job, fleet_overview
-from samza_dagster.orchestration.assets.readiness import (
-    outside_checks_now,
-    readiness_job,
-    readiness_now,
-)
-from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
 from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.bounce.job import bounce_history_spec
 from samza_dagster.orchestration.bounce.schedules import ScheduledBounce, bounce_schedules
@@ -38,7 +30,10 @@ from samza_dagster.orchestration.bounce.steering import bounce_resume_sensor
 from samza_dagster.orchestration.bounds import Text, text, text_of
 from samza_dagster.orchestration.choices import choices_sensor, jobs_of
 from samza_dagster.orchestration.config import check_job_name
-from samza_dagster.orchestration.history.sensor import placement_responses_sensor
+from samza_dagster.orchestration.history.sensor import (
+    placement_history_spec,
+    placement_responses_sensor,
+)
 from samza_dagster.orchestration.jobs import (
     BY_OWN_REQUEST,
     BY_WHOLE_PROCESSOR,
@@ -59,6 +54,7 @@ from samza_dagster.orchestration.scaffold import SamzaJobScaffolder
 from samza_dagster.orchestration.tags import ALL, job_tag, names_within
 from samza_dagster.orchestration.waits.continuation import continuations_sensor
 from samza_dagster.orchestration.watch.audit import acknowledge_job, audit_job
+from samza_dagster.orchestration.watch.on_demand import outside_checks
 from samza_dagster.orchestration.watch.sensors import (
     auto_failover_sensor,
     invariants_sensor,
@@ -148,8 +144,8 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
     bounces: Annotated[list[ScheduledBounce], _is("Rolling bounces by the clock.")] = field(
         default_factory=list[ScheduledBounce]
     )
-    snapshots: Annotated[Snapshots, _is("Spark's looks at all of its jobs, by the clock.")] = field(
-        default_factory=Snapshots
+    snapshots: Annotated[SnapshotStore, _is("Spark's looks at all of its jobs, by the clock.")] = (
+        field(default_factory=SnapshotStore)
     )
     prefix: Annotated[
         str,
@@ -315,7 +311,6 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             snapshot_assets_job(self.tag, self.prefix, self._snapshot_of),
             tidy_job(self.tag, self.snapshots, self.prefix),
             fleet_job(self.tag, self.prefix),
-            readiness_job(self.tag, self.prefix),
         ]
 
     def build_sensors(self) -> list[dg.SensorDefinition]:
@@ -382,7 +377,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         ]
 
     def build_assets(self) -> list[Any]:
-        """Snapshots, readiness, the history of placement and of bounces, and checks."""
+        """Snapshots, the history of placement and of bounces, the overview, and checks."""
         prefix, partitions = self.prefix, jobs_of(self.tag) if self.jobs else None
         about = ", ".join(self.jobs) or self.job
         return [
@@ -390,8 +385,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
             placement_history_spec(about, prefix, partitions),
             bounce_history_spec(about, prefix, partitions),
             fleet_overview(prefix),
-            readiness_now(prefix, partitions),
-            outside_checks_now(self.lag_slo, self.invariants.standbys, prefix),
+            outside_checks(self.lag_slo, self.invariants, prefix),
         ]
 
     def build_resources(self) -> dict[str, Any]:
@@ -413,12 +407,7 @@ class SamzaJobComponent(dg.Component, dg.Resolvable):
         return {
             "samza": samza,
             "samza_policies": self.policies,
-            "pyspark": late_pyspark(self.snapshots),
-            "snapshot_store": SnapshotStore(
-                uri=self.snapshots.uri,
-                storage_options_env=self.snapshots.storage_options_env,
-                master=self.snapshots.master,
-            ),
+            "snapshot_store": self.snapshots,
         }
 
 

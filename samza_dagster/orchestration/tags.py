@@ -38,8 +38,8 @@ ALONE = frozenset({"rolling_bounce", "reconcile"})
 AT_ONCE = frozenset({"control_bounce"})
 """Launched without the queue: an abort mustn't wait until others are over."""
 ASK_NOTHING = AT_ONCE | {
-    *("acknowledge_failover", "audit_failover", "forecast_readiness", "snapshot_assets"),
-    *("tidy_snapshots", "look_at_fleet"),
+    *("acknowledge_failover", "audit_failover"),
+    *("snapshot_assets", "tidy_snapshots", "look_at_fleet"),
 }
 
 MOST_TAG_BYTES = 2_400

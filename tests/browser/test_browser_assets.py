@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from playwright.sync_api import expect
 
-from samza_dagster.orchestration.assets.names import DATASETS, FED_BY, PICTURES
+from samza_dagster.orchestration.assets.datasets import DATASETS
 from tests.browser.cockpit import Cockpit
 from tests.browser.stage import Stage
 from tests.rig.pace import PACE
@@ -36,7 +36,7 @@ def test_the_page_of_an_asset_shows_its_picture_without_a_click(
     """At the top of its metadata, whole in width; no time in milliseconds since the epoch."""
     cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     cockpit.open_asset(asset)
-    name = PICTURES.get(asset, "rows")
+    name = DATASETS[asset].picture or "rows"
     cockpit.reads(name)
     if name != "rows":
         # The newest one stands in the description, that of the newest snapshot in its metadata.
@@ -63,7 +63,7 @@ def test_no_check_was_never_evaluated(cockpit: Cockpit, snapshots: str) -> None:
 def test_the_lineage_shows_what_feeds_what(cockpit: Cockpit) -> None:
     """What an asset is made of is drawn above it."""
     cockpit.page.goto(f"{cockpit.url}/assets/host_loss?view=lineage&lineageScope=upstream")
-    for name in ("host_loss", *FED_BY["host_loss"]):
+    for name in ("host_loss", *DATASETS["host_loss"].fed_by):
         cockpit.reads(name)
     cockpit.screenshot("lineage-host_loss")
 

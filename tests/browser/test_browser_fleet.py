@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 from playwright.sync_api import Browser
 
-from samza_dagster.orchestration.assets.datasets import late_pyspark, snapshot_assets
+from samza_dagster.lag import PastError
+from samza_dagster.orchestration.assets.datasets import DATASETS, snapshot_assets
 from samza_dagster.orchestration.assets.fleet import fleet_overview
-from samza_dagster.orchestration.assets.names import DATASETS
-from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
-from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
+from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.show.pictures import MOST_BYTES
+from samza_dagster.snapshots import FleetSnapshot
 from tests.browser.cockpit import Cockpit
 from tests.browser.stage import Stage
 from tests.rig.pace import PACE
@@ -61,15 +61,16 @@ class Fleet(SnapshotStore):
     hosts: int = HOSTS
     domain: str = ""
 
-    def take(
-        self, samza: SamzaClientResource, spark_config: Mapping[str, Any] | None = None
-    ) -> TakenSnapshot:
+    def take(self, samza: SamzaClientResource) -> FleetSnapshot:
         rows: list[dict[str, Any]] = []
         at = datetime(2023, 11, 14, tzinfo=UTC)
         for number in range(ACTIVES):
             for processor, host in ((f"{number}", number), (f"{number}-0", number + 7)):
                 rows.append(
                     {
+                        "snapshot_time": at.timestamp() * 1000,
+                        "job_name": "fleet",
+                        "job_id": "1",
                         "processor_id": processor,
                         "host": f"host-{host % self.hosts}{self.domain}",
                         "mode": "Standby" if "-" in processor else "Active",
@@ -77,10 +78,11 @@ class Fleet(SnapshotStore):
                         "reported_at": at,
                     }
                 )
-        taken: dict[str, list[dict[str, Any]]] = {name: [] for name in DATASETS}
-        taken["container_locality"] = rows
-        counts = {name: len(each) for name, each in taken.items()}
-        return TakenSnapshot(at, taken, counts, dict.fromkeys(taken, "/data"), {})
+        tables = self.tables()
+        tables.opened("container_locality")
+        files = [tables.write("container_locality", rows)]
+        past = PastError(0, None, None, None, None)
+        return FleetSnapshot(at, tables, files, 0, {}, {}, past, {})
 
 
 def materialized(stage: Stage, fleet: Fleet) -> None:
@@ -93,7 +95,6 @@ def materialized(stage: Stage, fleet: Fleet) -> None:
                 "samza": SamzaClientResource(bootstrap_servers="here:9092", job_name="fleet"),
                 "samza_policies": PlacementPolicies(),
                 "snapshot_store": fleet,
-                "pyspark": late_pyspark(Snapshots()),
             },
         )
     assert done.success
@@ -104,10 +105,16 @@ def materialized(stage: Stage, fleet: Fleet) -> None:
     [(HOSTS, "", "light"), (HOSTS, "", "dark"), (100, DOMAIN, "light"), (250, DOMAIN, "light")],
 )
 def test_a_thousand_containers_are_seen_on_one_screen(
-    browser: Browser, cockpit: Cockpit, stage: Stage, hosts: int, domain: str, scheme: str
+    browser: Browser,
+    cockpit: Cockpit,
+    stage: Stage,
+    tmp_path: Path,
+    hosts: int,
+    domain: str,
+    scheme: str,
 ) -> None:
     """The whole map is in the window without scrolling, no text of it is cut off or too small."""
-    materialized(stage, Fleet(hosts=hosts, domain=domain))
+    materialized(stage, Fleet(hosts=hosts, domain=domain, uri=str(tmp_path)))
     cockpit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     cockpit.open_asset("container_locality")
     cockpit.reads("hosts")

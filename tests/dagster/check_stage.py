@@ -21,9 +21,9 @@ from dagster._core.scheduler.instigation import (
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from lookout import LOOKOUTS, Lookout, LookoutSamza
 
-from samza_dagster.orchestration.assets.readiness import outside_checks_now
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.watch import check_tick
+from samza_dagster.orchestration.watch.on_demand import outside_checks
 from samza_dagster.orchestration.watch.sensors import invariants_sensor
 from samza_dagster.orchestration.watch.settings import Invariants, LagSlo
 
@@ -75,7 +75,7 @@ class Stage:
 
     def on_demand(self, slo: LagSlo | None = None) -> dict[str, Evaluation]:
         """The evaluations by check of a run of `outside_checks`."""
-        checks = outside_checks_now(slo or LagSlo(), None)
+        checks = outside_checks(slo or LagSlo(), Invariants())
         definitions = dg.Definitions(
             asset_checks=[checks],
             jobs=[dg.define_asset_job("look", selection=dg.AssetSelection.checks(checks))],

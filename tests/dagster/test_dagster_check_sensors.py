@@ -9,16 +9,12 @@ from collections.abc import Callable, Iterator
 import dagster as dg
 import pytest
 from check_stage import Stage, on_stage
-from lookout import DictKeeper, ListEvents, Lookout, LookoutSamza
+from lookout import DictKeeper, ListEvents, Lookout
 
 from samza_dagster.client import PlacementClient
 from samza_dagster.client.views import JobView
 from samza_dagster.errors import Unreachable
 from samza_dagster.metadata.resource_manager import Application, Cluster
-from samza_dagster.orchestration.assets.readiness import (
-    ReadinessConfig,
-    readiness_now,
-)
 from samza_dagster.orchestration.watch import lag_objectives
 from samza_dagster.orchestration.watch.check_events import due
 from samza_dagster.orchestration.watch.check_tick import CheckTick, invariants_tick, lag_slo_tick
@@ -120,11 +116,6 @@ def test_a_host_with_a_wrong_clock_is_told_as_that_and_not_as_silent(
     assert stage.tick(times=2)["clocks_agree"].passed
 
 
-def test_a_look_on_demand_tells_what_the_sensor_has_seen_of_clocks(stage: Stage) -> None:
-    """One look can't tell a slow clock from an old report."""
-    assert stage.on_demand()["clocks_agree"].passed
-
-
 def test_a_broken_invariant_is_told_with_severity_and_what_to_do(stage: Stage) -> None:
     """At the second look; and its end."""
     stage.tick()
@@ -212,76 +203,6 @@ def test_the_checks_can_be_run_on_demand(stage: Stage) -> None:
     passed = {name: event.passed for name, event in stage.on_demand().items()}
     assert len(passed) == 10
     assert [name for name, well in passed.items() if not well] == ["same_host"]
-
-
-def test_readiness_is_a_forecast_for_each_standby(stage: Stage) -> None:
-    """Those that need longest first; unknown ones say why."""
-    world = stage.world
-    world.behind = {"0-0": None, "1-0": 0, "2-0": 5_000}
-    result = dg.materialize(
-        [readiness_now()],
-        instance=stage.instance,
-        resources={"samza": LookoutSamza(bootstrap_servers="here", job_name="demo")},
-        run_config=dg.RunConfig(ops={"readiness_now": ReadinessConfig(samples=2, every_s=0)}),
-    )
-    (event,) = result.get_asset_materialization_events()
-    told = event.materialization.metadata
-    rows = [record.data for record in told["readiness"].value.records]  # type: ignore[union-attr]
-    assert {row["standby"]: row["status"] for row in rows} == {
-        "0-0": "unknown",
-        "1-0": "unproven",
-        "2-0": "unproven",
-        "3-0": "unproven",
-    }
-    why = {row["standby"]: str(row["why"]) for row in rows}
-    assert why["0-0"].endswith("it doesn't report")
-    assert "by 1 report over 0 s" in why["2-0"]
-    assert [row["standby"] for row in rows[:2]] == ["0-0", "2-0"]
-    assert "data:image/svg+xml" in str(told["lag_over_time"].value)
-
-
-class Clock:
-    """The time of the looks, in which a pause is over at once."""
-
-    def __init__(self, now_s: float = 1_800_000_000.0) -> None:
-        self.now_s = now_s
-
-    def sleep(self, seconds: float) -> None:
-        """So long."""
-        self.now_s += seconds
-
-    def time_ns(self) -> int:
-        """Since the epoch."""
-        return int(self.now_s * 1e9)
-
-    def monotonic(self) -> float:
-        """In seconds."""
-        return self.now_s
-
-
-def test_a_forecast_says_every_half_minute_when_it_looks_next(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its run was silent for up to ten minutes between two looks."""
-    clock = Clock()
-    monkeypatch.setattr("samza_dagster.orchestration.assets.readiness_now.time", clock)
-    result = dg.materialize(
-        [readiness_now()],
-        instance=stage.instance,
-        resources={"samza": LookoutSamza(bootstrap_servers="here", job_name="demo")},
-        run_config=dg.RunConfig(ops={"readiness_now": ReadinessConfig(samples=3, every_s=70)}),
-    )
-    told = [entry.message for entry in stage.instance.all_logs(result.run_id)]
-    assert clock.now_s == 1_800_000_140.0
-    assert [text for text in told if text.startswith("look ")] == [
-        "look 1 of 3: 8 replicas",
-        "look 2 of 3 in 40 s",
-        "look 2 of 3 in 10 s",
-        "look 2 of 3: 8 replicas",
-        "look 3 of 3 in 40 s",
-        "look 3 of 3 in 10 s",
-        "look 3 of 3: 8 replicas",
-    ]
 
 
 def fleet() -> Lookout:

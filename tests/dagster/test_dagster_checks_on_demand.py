@@ -9,8 +9,9 @@ import dagster as dg
 import pytest
 from check_stage import Stage, on_stage
 
+from samza_dagster.metadata.resource_manager import Application, Cluster
 from samza_dagster.orchestration.watch.check_events import latest
-from samza_dagster.orchestration.watch.names import OBJECTIVE, SAME_HOST
+from samza_dagster.orchestration.watch.names import CLOCKS, OBJECTIVE, SAME_HOST
 from samza_dagster.orchestration.watch.sensors import lag_slo_sensor
 from samza_dagster.orchestration.watch.settings import LagSlo
 
@@ -110,3 +111,25 @@ def test_an_objective_in_seconds_that_nobody_follows_is_not_known_on_demand(
 def test_a_standby_that_is_ready_passes_on_demand_without_the_sensor(stage: Stage) -> None:
     """Nothing is left to apply."""
     assert stage.on_demand(SECONDS)[OBJECTIVE].passed
+
+
+def test_a_wrong_clock_is_judged_on_demand_by_what_the_sensor_follows(kept: Stage) -> None:
+    """One look can't tell a slow clock from an old report, and says so."""
+    kept.world.skew_ms = {"host-1": -100_000}
+    alone = kept.on_demand()[CLOCKS]
+    assert (alone.passed, alone.description) == (True, "nothing found; not known from one look")
+    kept.tick(times=3)
+    kept.keep_cursor()
+    told = kept.on_demand()[CLOCKS]
+    assert not told.passed
+    assert "clock of host-1: its clock is about" in str(told.description)
+
+
+def test_of_a_dead_job_a_look_on_demand_says_what_the_sensors_say(stage: Stage) -> None:
+    """That it is dead, and no standby's lag."""
+    stage.world.coordinator = "samza"
+    stage.world.yarn = Cluster("http://rm:8088", {}, Application("application_1_0004", "FAILED"))
+    stage.world.behind = dict.fromkeys(stage.world.at, None)
+    told = {name: event for name, event in stage.on_demand(SECONDS).items() if not event.passed}
+    assert set(told) == {"replicas_present", "standbys_within_limit", OBJECTIVE}
+    assert {event.severity for event in told.values()} == {dg.AssetCheckSeverity.ERROR}

@@ -1,8 +1,8 @@
-"""The snapshot assets over rows as Spark gives them; Spark itself has its own level."""
+"""The snapshot assets over tables with given rows; Spark itself has its own level."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,35 +18,33 @@ from samza_dagster.lag import PastError
 from samza_dagster.metadata import resource_manager as resource_managers
 from samza_dagster.metadata.resource_manager import Application, Cluster, YarnNode
 from samza_dagster.orchestration.assets.datasets import (
+    DATASETS,
     described,
-    late_pyspark,
     snapshot_assets,
     snapshot_assets_job,
     snapshot_schedules,
     tidy_job,
 )
 from samza_dagster.orchestration.assets.fleet import fleet_overview
-from samza_dagster.orchestration.assets.names import DATASETS, FED_BY
 from samza_dagster.orchestration.assets.snapshot_run import lines
-from samza_dagster.orchestration.assets.snapshot_settings import Snapshots
-from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore, TakenSnapshot
+from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.policies import PlacementPolicies
 from samza_dagster.orchestration.resource import SamzaClientResource
+from samza_dagster.snapshots import FleetSnapshot
 from samza_dagster.snapshots.schemas import DATASETS as TABLES
 
 pytestmark = pytest.mark.dagster
 NOW = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
 
 
-def row_of(dataset: str, **values: Any) -> dict[str, Any]:
-    """A row with all columns of its dataset."""
-    empty = dict.fromkeys((column.name for column in TABLES[dataset]), None)
-    return {**empty, "snapshot_time": NOW, "job_name": "demo", "job_id": "1", **values}
+def row_of(**values: Any) -> dict[str, Any]:
+    """A row of its dataset; columns that aren't given are null."""
+    at_ms = int(NOW.timestamp() * 1000)
+    return {"snapshot_time": at_ms, "job_name": "demo", "job_id": "1", **values}
 
 
 def lag_row(processor: str, lag: int | None) -> dict[str, Any]:
     return row_of(
-        "changelog_lag",
         store="joiner-state",
         processor_id=processor,
         task_name=f"task of {processor}",
@@ -55,40 +53,58 @@ def lag_row(processor: str, lag: int | None) -> dict[str, Any]:
         lag_records=lag,
         came_at=NOW - timedelta(minutes=3),
         unknown_because=None if lag is not None else "no-observation",
+        why=None if lag is not None else "it has reported no offset",
     )
 
 
 class FixedStore(SnapshotStore):
-    """Rows instead of Spark; `lags` as `processor=lag`, empty for unknown; none: no broker."""
+    """Given rows instead of Kafka's; `lags` as `processor=lag`, empty for unknown; none: no broker."""
 
     lags: list[str]
     minutes: int = 0
 
-    def take(
-        self, samza: SamzaClientResource, spark_config: Mapping[str, Any] | None = None
-    ) -> TakenSnapshot:
+    def take(self, samza: SamzaClientResource) -> FleetSnapshot:
         if not self.lags:
             raise Unreachable("a snapshot", seen="no broker", fix="start it")
         pairs = (text.split("=") for text in self.lags)
-        rows: dict[str, list[dict[str, Any]]] = {name: [] for name in DATASETS}
-        rows["changelog_lag"] = [lag_row(p, int(value) if value else None) for p, value in pairs]
-        place = row_of("container_locality", processor_id="0", host="host-1", reported_at=NOW)
-        rows["container_locality"] = [place]
-        rows["restore_forecast"] = [
-            row_of("restore_forecast", processor_id="0", host=host, is_warm=warm, restore_s=took)
-            for host, warm, took in (("host-2", True, 4.0), ("host-3", False, 700.0))
-        ]
-        rows["host_loss"] = [
-            row_of("host_loss", host=host, processor_id="0", has_standby=True, downtime_s=took)
-            for host, took in (("host-1", 4.0), ("host-2", 90.0), ("host-3", None))
-        ]
-        counts = {name: len(each) for name, each in rows.items()}
-        at = NOW + timedelta(minutes=self.minutes)
-        return TakenSnapshot(
-            *(at, rows, counts, dict.fromkeys(rows, "/data"), {"judge": 0.5}),
+        rows = {
+            "changelog_lag": [lag_row(p, int(value) if value else None) for p, value in pairs],
+            "container_locality": [
+                row_of(processor_id="0", host="host-1", mode="Active", reported_at=NOW)
+            ],
+            "restore_forecast": [
+                row_of(processor_id="0", host=host, is_warm=warm, restore_s=took)
+                for host, warm, took in (
+                    ("host-2", True, 4.0),
+                    ("host-3", False, 700.0),
+                    (None, False, 700.0),
+                )
+            ],
+            "host_loss": [
+                row_of(host=host, processor_id="0", has_standby=True, downtime_s=took)
+                for host, took in (("host-1", 4.0), ("host-2", 90.0), ("host-3", None))
+            ],
+        }
+        tables = self.tables()
+        for name in rows:
+            tables.opened(name)
+        return FleetSnapshot(
+            at=NOW + timedelta(minutes=self.minutes),
+            tables=tables,
+            files=[tables.write(name, each) for name, each in rows.items()],
+            unreadable=0,
+            unread={},
             unpublished={"demo/1": "no right to write there"},
             past=PastError(50, 0.88, 0.2, None, None),
+            seconds={"judge": 0.5},
         )
+
+
+@pytest.fixture(autouse=True)
+def _tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of a test are its own, with an instance that has a home there and without."""
+    (tmp_path / "snapshots").mkdir()
+    monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path))
 
 
 class AwayJob(SamzaClientResource):
@@ -99,18 +115,24 @@ class AwayJob(SamzaClientResource):
 
 
 def materialize(
-    *lags: str, yarn: str = "", instance: dg.DagsterInstance | None = None, minutes: int = 0
+    *lags: str,
+    yarn: str = "",
+    instance: dg.DagsterInstance | None = None,
+    minutes: int = 0,
+    hosts: Sequence[str] = (),
 ) -> dg.ExecuteInProcessResult:
     definitions = dg.Definitions(
         assets=[snapshot_assets(), fleet_overview()],
         jobs=[snapshot_assets_job("demo/1")],
         resources={
             "samza": AwayJob(
-                bootstrap_servers="here:9092", job_name="demo", yarn_resource_manager=yarn
+                bootstrap_servers="here:9092",
+                job_name="demo",
+                yarn_resource_manager=yarn,
+                hosts=list(hosts),
             ),
             "samza_policies": PlacementPolicies(lag_limit=100),
             "snapshot_store": FixedStore(lags=list(lags), minutes=minutes),
-            "pyspark": late_pyspark(Snapshots()),
         },
     )
     job = definitions.resolve_job_def("snapshot_assets")
@@ -219,13 +241,13 @@ def test_the_lineage_is_what_feeds_what() -> None:
     definition = snapshot_assets("east")
     for name in DATASETS:
         fed = {key.path[-1] for key in definition.asset_deps[dg.AssetKey(["east", name])]}
-        assert fed == set(FED_BY.get(name, ())), name
+        assert fed == set(DATASETS[name].fed_by), name
 
 
 @pytest.mark.parametrize("running", [True, False])
 def test_the_schedule_is_off_until_it_is_switched_on(*, running: bool) -> None:
     """Where it is on, an asset says when it is no longer fresh."""
-    settings = Snapshots(running=running, fresh_within_min=20)
+    settings = SnapshotStore(running=running, fresh_within_min=20)
     wanted = dg.DefaultScheduleStatus.RUNNING if running else dg.DefaultScheduleStatus.STOPPED
     assert {s.default_status for s in snapshot_schedules(settings)} == {wanted}
     spec = next(iter(snapshot_assets("", settings).specs))
@@ -234,11 +256,11 @@ def test_the_schedule_is_off_until_it_is_switched_on(*, running: bool) -> None:
 
 def test_no_snapshot_begins_while_one_is_under_way() -> None:
     """A slow one isn't followed by a queue of them."""
-    taking = snapshot_schedules(Snapshots())[0]
+    taking = snapshot_schedules(SnapshotStore())[0]
     with dg.instance_for_test() as instance:
         context = dg.build_schedule_context(instance, scheduled_execution_time=NOW)
         assert isinstance(taking(context), dg.RunRequest)
-        job = tidy_job("demo/1", Snapshots())  # any job will do; its name and tag count
+        job = tidy_job("demo/1", SnapshotStore())  # any job will do; its name and tag count
         instance.create_run_for_job(
             job.graph.to_job(name="snapshot_assets"),
             tags={"samza/snapshot-of": ""},
@@ -280,7 +302,7 @@ def test_what_was_dropped_says_what_is_counted() -> None:
             assert keep == timedelta(days=30)
             return {"changelog_lag": 12, "standby_readiness": 0}
 
-    job = tidy_job("demo/1", Snapshots(keep_days=30))
+    job = tidy_job("demo/1", SnapshotStore(keep_days=30))
     done = job.execute_in_process(resources={"snapshot_store": Store(lags=[])})
     (output,) = (each for each in done.all_events if each.is_successful_output)
     told = {name: each.value for name, each in output.step_output_data.metadata.items()}
@@ -345,6 +367,26 @@ def test_the_check_holds_standbys_to_the_limit(lags: tuple[str, ...], passed: bo
     assert check.passed is passed
 
 
+def test_the_check_shows_why_a_lag_isnt_known() -> None:
+    """As its row of the table has it."""
+    (check,) = materialize("0-0=", "1-0=3").get_asset_check_evaluations()
+    behind: Any = check.metadata["behind_or_unknown"].value
+    (row,) = (record.data for record in behind.records)
+    assert (row["processor_id"], row["unknown_because"]) == ("0-0", "no-observation")
+    assert row["why"] == "it has reported no offset"
+
+
+def test_the_map_has_hosts_that_run_nothing() -> None:
+    """One would move there: those that the forecasts name, and those that the component names."""
+    told = metadata(materialize("0=0", hosts=["host-1", "host-9"]), "container_locality")
+    assert {row.data["host"]: row.data["containers"] for row in told["hosts"].records} == {
+        "host-1": 1,
+        "host-2": 0,
+        "host-3": 0,
+        "host-9": 0,
+    }
+
+
 def test_a_broker_that_is_away_is_the_run_s_failure_text() -> None:
     """What was seen and what to do."""
     data = materialize().failure_data_for_node("take_snapshot")
@@ -354,9 +396,9 @@ def test_a_broker_that_is_away_is_the_run_s_failure_text() -> None:
 
 
 def test_spark_starts_by_dagster_pyspark_and_a_users_settings_win(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """From the class archive that `snapshots.class_archive` writes; the session passes over one that isn't there."""
+    """They are over ours, which are over Spark's own."""
     import dagster_pyspark.resources as pyspark_resources
 
     given: dict[str, Any] = {}
@@ -365,13 +407,10 @@ def test_spark_starts_by_dagster_pyspark_and_a_users_settings_win(
         given.update(config)
         raise Unreachable("a session", seen="this test starts none")
 
-    monkeypatch.setenv("SAMZA_DAGSTER_HOME", str(tmp_path))
     monkeypatch.setattr(pyspark_resources, "spark_session_from_config", no_spark)
-    workers = SnapshotStore(master="local[1]").workers({"spark.driver.memory": "3g"})
+    store = SnapshotStore(master="local[1]", spark_config={"spark.driver.memory": "3g"})
     with pytest.raises(Unreachable, match="starts none"):
-        _ = workers.session
+        _ = store.workers().session
     assert given["spark.driver.memory"] == "3g"
     assert given["spark.master"] == "local[1]"
-    archive = archive_path()
-    assert archive.parent == tmp_path / "artifacts" / "archives"
     assert given["spark.sql.catalogImplementation"] == "in-memory"

@@ -76,17 +76,17 @@ def test_a_cluster_s_workers_take_the_snapshot(
     samza = SamzaClientResource(
         bootstrap_servers=recorded_job.bootstrap_servers, job_name="yw", job_id="1"
     )
-    store = SnapshotStore(uri=str(tmp_path / "tables"), master=master)
     settings = {
         "spark.driver.host": LOOPBACK,
         "spark.driver.bindAddress": LOOPBACK,
         "spark.executor.memory": "512m",
         "spark.executor.cores": "1",
     }
-    taken = store.take(samza, settings)
+    store = SnapshotStore(uri=str(tmp_path / "tables"), master=master, spark_config=settings)
+    taken = store.take(samza)
     assert taken.counts["container_locality"] == 4
     assert taken.counts["task_locality"] == 8
-    assert {row["processor_id"] for row in taken.rows["container_locality"]} == {
+    assert {row["processor_id"] for row in taken.rows("container_locality")} == {
         *("0", "1", "0-0", "1-0"),
     }
     assert taken.unread == {}

@@ -1,37 +1,104 @@
-"""The snapshot assets: an asset for each dataset, what feeds it, and when a snapshot is taken.
+"""The datasets of a snapshot as assets: what each holds and shows, what feeds it, when a snapshot is taken.
 
 What their run does is in `snapshot_run`, which only those runs import.
 """
 
 # No `from __future__ import annotations`: Dagster reads the annotations of assets as types.
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import dagster as dg
 
 from samza_dagster.orchestration.assets.fleet import OVERVIEW
-from samza_dagster.orchestration.assets.names import (
-    CHANGELOG_LAG,
-    DATASETS,
-    FED_BY,
-    LAG_CHECK,
-    PICTURES,
-    owner_of,
-)
-from samza_dagster.orchestration.assets.snapshot_settings import TIDY_CRON, Snapshots
+from samza_dagster.orchestration.assets.snapshot_store import SnapshotStore
 from samza_dagster.orchestration.config import SaidConfig
-from samza_dagster.orchestration.history.names import GROUP, HISTORY
+from samza_dagster.orchestration.history.names import GROUP
 from samza_dagster.orchestration.names import asset_key, named, shown_at
 from samza_dagster.orchestration.tags import SNAPSHOT_OF, job_tags
 
 SNAPSHOT_JOB, TIDY_JOB = "snapshot_assets", "tidy_snapshots"
 
+LOCALITY = "container_locality"
+TASKS = "task_locality"
+CHANGELOG_LAG = "changelog_lag"
+READINESS = "standby_readiness"
+FORECAST = "restore_forecast"
+LOSS = "host_loss"
+VIOLATIONS = "violations"
+LAG_CHECK = "standby_lag_within_limit"
+TIDY_CRON = "17 3 * * *"
 
-def snapshot_assets(prefix: str = "", settings: Snapshots | None = None) -> dg.AssetsDefinition:
+
+class Dataset(NamedTuple):
+    """What a dataset holds, the datasets that feed it, and what its asset's page shows.
+
+    `columns` are those that are shown where the page, which has room for ten, hasn't room for all that the
+    Delta table has. Rows are shown by the column `worst_by`, those first in which it is unknown, then the
+    largest. `picture` is drawn of each snapshot, and the newest is in the asset's description.
+    """
+
+    holds: str
+    fed_by: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    worst_by: str = ""
+    picture: str = ""
+
+
+DATASETS: Mapping[str, Dataset] = {
+    LOCALITY: Dataset(
+        "Where each container runs, as the coordinator stream tells it; where the address of YARN's"
+        " ResourceManager is given, held against that one and the Application Master: each difference is named.",
+        picture="map",
+    ),
+    TASKS: Dataset(
+        "Where each task runs, by the processor it is assigned to.",
+        fed_by=(LOCALITY,),
+    ),
+    CHANGELOG_LAG: Dataset(
+        "How far each replica of a store is behind its changelog: records, bytes, seconds.",
+        fed_by=(TASKS,),
+        columns=(
+            *("processor_id", "mode", "host", "store", "partition", "lag_records", "lag_s"),
+            *("status", "came_at", "unknown_because"),
+        ),
+        worst_by="lag_records",
+        picture="lag_over_time",
+    ),
+    READINESS: Dataset(
+        "When each standby is ready, with an interval, and why it isn't.",
+        fed_by=(CHANGELOG_LAG,),
+        columns=(
+            *("processor_id", "host", "status", "ready_in_s", "ready_soonest_s", "ready_latest_s"),
+            *("lag_records", "lag_s", "came_at", "why"),
+        ),
+        worst_by="ready_in_s",
+    ),
+    FORECAST: Dataset(
+        "How long each active would take to process again on each host: warm, or cold.",
+        fed_by=(LOCALITY, CHANGELOG_LAG),
+        worst_by="restore_s",
+        picture="minutes_to_recover",
+    ),
+    LOSS: Dataset(
+        "What it would cost if a host died now: its containers, their downtime, and which of them have"
+        " no standby.",
+        fed_by=(FORECAST, READINESS),
+        worst_by="downtime_s",
+        picture="if_a_host_dies",
+    ),
+    VIOLATIONS: Dataset(
+        "What breaks a rule: containers that share a host, that have none, or no standby; changelogs that"
+        " aren't there, and records that can't be read.",
+        fed_by=(LOCALITY, TASKS),
+    ),
+}
+
+
+def snapshot_assets(prefix: str = "", settings: SnapshotStore | None = None) -> dg.AssetsDefinition:
     """The assets of a component, taken by one op of all its Samza jobs at one time."""
-    settings = settings or Snapshots()
+    settings = settings or SnapshotStore()
     keys = [named(prefix, name) for name in ("samza", "samza_policies", "snapshot_store")]
 
     def take(
@@ -39,9 +106,8 @@ def snapshot_assets(prefix: str = "", settings: Snapshots | None = None) -> dg.A
     ) -> Iterator[dg.MaterializeResult[Any]]:
         from samza_dagster.orchestration.assets.snapshot_run import taken_now
 
-        spark = getattr(context.resources, named(prefix, "pyspark"))
         samza, policies, store = (getattr(context.resources, key) for key in keys)
-        yield from taken_now(context, samza, policies, store, spark.spark_config)
+        yield from taken_now(context, samza, policies, store)
 
     fresh = (
         dg.FreshnessPolicy.time_window(fail_window=timedelta(minutes=settings.fresh_within_min))
@@ -50,17 +116,17 @@ def snapshot_assets(prefix: str = "", settings: Snapshots | None = None) -> dg.A
     )
     return dg.multi_asset(
         name=named(prefix, "take_snapshot"),
-        required_resource_keys={*keys, named(prefix, "pyspark")},
+        required_resource_keys={*keys},
         specs=[
             dg.AssetSpec(
                 asset_key(prefix, name),
-                deps=[asset_key(prefix, each) for each in FED_BY.get(name, ())],
+                deps=[asset_key(prefix, each) for each in dataset.fed_by],
                 group_name=GROUP,
                 description=described(prefix, name),
                 kinds={"pyspark", "kafka", "deltalake"},
                 freshness_policy=fresh,
             )
-            for name in DATASETS
+            for name, dataset in DATASETS.items()
         ],
         check_specs=[
             dg.AssetCheckSpec(
@@ -72,42 +138,19 @@ def snapshot_assets(prefix: str = "", settings: Snapshots | None = None) -> dg.A
     )(take)
 
 
-def described(prefix: str, dataset: str) -> str:
+def described(prefix: str, name: str) -> str:
     """What a dataset holds, and its newest picture. Lists of assets show the beginning, which is prose."""
-    text = f"{DATASETS[dataset]}\n\nA Delta table; a row is of one snapshot of one Samza job."
-    name = PICTURES.get(dataset)
-    if name is None:
+    holds, picture = DATASETS[name].holds, DATASETS[name].picture
+    text = f"{holds}\n\nA Delta table; a row is of one snapshot of one Samza job."
+    if not picture:
         return text
     said = "No picture of it here yet: it comes with a snapshot"
-    return f"{text}\n\n{shown_at(owner_of(prefix, dataset), name, said)}"
+    return f"{text}\n\n{shown_at(newest_owner(prefix, name), picture, said)}"
 
 
-def late_pyspark(settings: Snapshots) -> dg.ResourceDefinition:
-    """`dagster_pyspark`'s `LazyPySparkResource`, imported by the run that needs it.
-
-    Whoever gives a component another one has its `spark_config` in the place of this.
-    """
-
-    @dg.resource(description="Spark's settings for snapshots; they win over those set here.")
-    def pyspark(_context: dg.InitResourceContext) -> Any:
-        from dagster_pyspark import LazyPySparkResource
-
-        return LazyPySparkResource(spark_config=dict(settings.spark_config))
-
-    return pyspark
-
-
-def placement_history_spec(
-    job: str, prefix: str = "", partitions: dg.PartitionsDefinition[str] | None = None
-) -> dg.AssetSpec:
-    """The asset whose events the sensor `placement_responses` writes."""
-    return dg.AssetSpec(
-        asset_key(prefix, HISTORY),
-        partitions_def=partitions,
-        group_name=GROUP,
-        description=f"Every outcome of a placement request of {job}, whoever asked.",
-        kinds={"kafka"},
-    )
+def newest_owner(prefix: str, name: str) -> str:
+    """The owner of a dataset's newest picture, as `Gallery` has owners."""
+    return "-".join(("newest", *asset_key(prefix, name).path))
 
 
 def snapshot_assets_job(job: str, prefix: str = "", of: str = "") -> Any:
@@ -127,8 +170,8 @@ def snapshot_assets_job(job: str, prefix: str = "", of: str = "") -> Any:
     )
 
 
-def tidy_job(job: str, settings: Snapshots, prefix: str = "") -> dg.JobDefinition:
-    """`tidy_snapshots`: drops snapshots that are older than `keep_days`, and joins small files."""
+def tidy_job(job: str, settings: SnapshotStore, prefix: str = "") -> dg.JobDefinition:
+    """`tidy_snapshots`: drops whole days that are older than `keep_days`, and joins small files."""
     store = named(prefix, "snapshot_store")
 
     @dg.op(name=named(prefix, "tidy"), required_resource_keys={store})
@@ -141,8 +184,8 @@ def tidy_job(job: str, settings: Snapshots, prefix: str = "") -> dg.JobDefinitio
         name=named(prefix, TIDY_JOB),
         executor_def=dg.in_process_executor,
         tags=job_tags(job, TIDY_JOB),
-        description="Drops old snapshots from the tables and joins small files. Changes nothing in a"
-        " Samza job.",
+        description="Drops whole days of old snapshots from the tables and joins small files. Changes"
+        " nothing in a Samza job.",
     )
     def tidy_snapshots() -> None:
         tidy()
@@ -151,7 +194,7 @@ def tidy_job(job: str, settings: Snapshots, prefix: str = "") -> dg.JobDefinitio
 
 
 def snapshot_schedules(
-    settings: Snapshots, prefix: str = "", of: str = ""
+    settings: SnapshotStore, prefix: str = "", of: str = ""
 ) -> list[dg.ScheduleDefinition]:
     """`snapshots` takes one by `cron`, unless the last one isn't done; `tidy` makes room once a day.
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from samza_dagster.orchestration.watch.check_tick import read_lags
 
 if TYPE_CHECKING:
     from samza_dagster.client import JobView, ReplicaLag
+    from samza_dagster.client.views import ActionView
 
 AT_ONCE = 8
 SHOWN_ACTIONS, SHOWN_HOSTS, MOST_EVENTS = 3, 6, 5_000
@@ -65,10 +67,20 @@ def overview_now(
     context: dg.AssetExecutionContext, samza: SamzaClientResource
 ) -> dg.MaterializeResult[Any]:
     """The asset's materialization. A job that can't be read says so, and hides no other."""
-    since = datetime.now(UTC) - WEEK
-    moves = events_of_a_week(context.instance, samza.asset_key(HISTORY), since, "succeeded")
-    bounces = events_of_a_week(context.instance, samza.asset_key(BOUNCES), since, "done")
-    now, waits = runs_of_jobs(context.instance)
+    instance, since_s = context.instance, (datetime.now(UTC) - WEEK).timestamp()
+    week = [
+        dg.AssetRecordsFilter(samza.asset_key(name), after_timestamp=since_s)
+        for name in (HISTORY, BOUNCES)
+    ]
+    moves = Counter(
+        (str(event["job"].value), bool(event["succeeded"].value))
+        for event in _metadata(instance.fetch_materializations(week[0], limit=MOST_EVENTS).records)
+    )
+    bounced = Counter(
+        str(event["job"].value)
+        for event in _metadata(instance.fetch_observations(week[1], limit=MOST_EVENTS).records)
+    )
+    now, waits = runs_of_jobs(instance)
     each = samza.each()
     with ThreadPoolExecutor(AT_ONCE, "fleet") as pool:
         seen = list(pool.map(looked_at, each))
@@ -78,11 +90,21 @@ def overview_now(
             now=(*now[one.tag], *line.now),
             waits=(*line.waits, *waits[one.tag]),
             moves=(moves[line.job, True], moves[line.job, False]),
-            bounced=bounces[line.job, True] + bounces[line.job, False],
+            bounced=bounced[line.job],
         )
         for one, line in zip(each, seen, strict=True)
     ]
     return dg.MaterializeResult(metadata=shown(lines))
+
+
+def _metadata(
+    records: Iterable[dg.EventLogRecord],
+) -> Iterator[Mapping[str, dg.MetadataValue[Any]]]:
+    """What the records of an asset's events tell of a job."""
+    for record in records:
+        event = record.asset_event
+        if event is not None and "job" in event.metadata:
+            yield event.metadata
 
 
 def runs_of_jobs(
@@ -112,11 +134,9 @@ def _told(run: dg.DagsterRun) -> str:
 def looked_at(samza: SamzaClientResource) -> Line:
     """One job, by a client that is closed after it."""
     try:
-        client = samza.open_client()
-        try:
-            return line_of(samza.job, client.view(), read_lags(client), _now_ms)
-        finally:
-            client.close()
+        with closing(samza.open_client()) as client:
+            now_ms = time.time_ns() // 1_000_000
+            return line_of(samza.job, client.view(), read_lags(client), now_ms)
     except SamzaDagsterError as error:
         return Line(samza.job, (f"can't be read: {error}",))
 
@@ -125,9 +145,9 @@ def line_of(
     job: str,
     view: JobView,
     lags: Sequence[ReplicaLag] | Unreachable,
-    now_ms: Callable[[], int],
+    now_ms: int,
 ) -> Line:
-    """The job as its view and its lags tell it. Pure but for the clock."""
+    """The job as its view and its lags tell it. Pure."""
     findings = [*invariants.coordinated(view), *invariants.replicas_present(view)]
     dead = invariants.not_dead(view)
     troubles = [f"{each.subject}: {each.seen}" for each in (*dead, *findings)]
@@ -135,8 +155,8 @@ def line_of(
         lag.lag for lag in lags if view.is_standby(lag.processor_id) and lag.lag is not None
     ]  # fmt: skip
 
-    def described(action: Any) -> str:
-        since = in_words(max(0, now_ms() - action.since_ms) / 1000)
+    def described(action: ActionView) -> str:
+        since = in_words(max(0, now_ms - action.since_ms) / 1000)
         return (
             f"{action.kind} {action.processor_id} to {action.destination}: {action.stage}, {since}"
         )
@@ -145,7 +165,7 @@ def line_of(
     return Line(
         job,
         tuple(troubles),
-        owner_of(view),
+        coordinator_of(view),
         tuple(sorted(hosts, key=natural)),
         len(view.processors),
         max(known, default=None),
@@ -155,7 +175,7 @@ def line_of(
     )
 
 
-def owner_of(view: JobView) -> str:
+def coordinator_of(view: JobView) -> str:
     """Who coordinates the job."""
     if view.agreement is not None:
         return f"standalone, led by {view.agreement.leader or 'nobody'}"
@@ -165,67 +185,43 @@ def owner_of(view: JobView) -> str:
     return "nobody known" if view.capabilities.shows_its_life else "Samza's Application Master"
 
 
-def events_of_a_week(
-    instance: dg.DagsterInstance, key: dg.AssetKey, since: datetime, good: str
-) -> Counter[tuple[str, bool]]:
-    """How many of an asset's events each job has, (job, whether `good` isn't 0)."""
-    found: Counter[tuple[str, bool]] = Counter()
-    wanted = dg.AssetRecordsFilter(key, after_timestamp=since.timestamp())
-    for record in instance.fetch_materializations(wanted, limit=MOST_EVENTS).records:
-        event = record.asset_materialization
-        if event is not None and "job" in event.metadata:
-            found[str(event.metadata["job"].value), _is(event.metadata.get(good))] += 1
-    for record in instance.fetch_observations(wanted, limit=MOST_EVENTS).records:
-        event = record.event_log_entry.asset_observation
-        if event is not None and good in event.metadata and "job" in event.metadata:
-            found[str(event.metadata["job"].value), _is(event.metadata.get(good))] += 1
-    return found
-
-
 def shown(lines: Sequence[Line]) -> dict[str, Any]:
     """The table, jobs with trouble first, and the figures that the UI plots."""
     order = sorted(lines, key=lambda line: (not line.troubles, natural(line.job)))
-    known = [line.worst_lag for line in lines if line.worst_lag is not None]
-    return {
-        "summary": _summary(lines),
-        "jobs": table([_row(line) for line in order], tuple(COLUMNS), COLUMNS),
-        "jobs_with_trouble": sum(bool(line.troubles) for line in lines),
-        "standby_debt": sum(line.standby_debt or 0 for line in lines),
-        **({"worst_lag_records": max(known)} if known else {}),
-        "actions": sum(len(line.now) for line in lines),
-        "waiting": sum(len(line.waits) for line in lines),
-        "dagster/row_count": len(lines),
-    }
-
-
-def _summary(lines: Sequence[Line]) -> str:
-    """The first thing that a person wants to know."""
     bad = [line.job for line in lines if line.troubles]
+    known = [line.worst_lag for line in lines if line.worst_lag is not None]
     missing = sum(line.standby_debt or 0 for line in lines)
     now, waits = sum(len(line.now) for line in lines), sum(len(line.waits) for line in lines)
-    parts = [
+    summary = [
         f"well: {len(lines) - len(bad)} of {len(lines)} jobs",
         *([f"to look at: {_cut(bad, SHOWN_HOSTS, ', ')}"] if bad else []),
         f"standbys missing: {missing}",
         f"under way: {now}, waiting: {waits}",
     ]
-    return "; ".join(parts)
+    return {
+        "summary": "; ".join(summary),
+        "jobs": table([_row(line) for line in order], tuple(COLUMNS), COLUMNS),
+        "jobs_with_trouble": len(bad),
+        "standby_debt": missing,
+        **({"worst_lag_records": max(known)} if known else {}),
+        "actions": now,
+        "waiting": waits,
+        "dagster/row_count": len(lines),
+    }
 
 
 def _row(line: Line) -> dict[str, Any]:
-    succeeded, failed = line.moves
+    on = f"{_cut(line.hosts, SHOWN_HOSTS, ', ')} ({line.containers} containers)"
     return {
         "job": line.job,
         "state": _cut(line.troubles, SHOWN_ACTIONS) or "well",
         "owner": line.owner,
-        "hosts": f"{_cut(line.hosts, SHOWN_HOSTS, ', ')} ({line.containers} containers)"
-        if line.containers
-        else "",
+        "hosts": on if line.containers else "",
         "worst_lag": line.worst_lag,
         "standby_debt": line.standby_debt,
         "now": _cut(line.now, SHOWN_ACTIONS) or "-",
         "waits": _cut(line.waits, SHOWN_ACTIONS) or "-",
-        "moves_7d": f"{succeeded} / {failed}",
+        "moves_7d": " / ".join(map(str, line.moves)),
         "bounced_7d": line.bounced,
     }
 
@@ -233,11 +229,3 @@ def _row(line: Line) -> dict[str, Any]:
 def _cut(parts: Sequence[str], most: int, by: str = "; ") -> str:
     more = len(parts) - most
     return by.join(parts[:most]) + (f"{by}and {more} more" if more > 0 else "")
-
-
-def _is(value: dg.MetadataValue[Any] | None) -> bool:
-    return value is not None and bool(value.value)
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -1,57 +1,59 @@
-"""The resource behind the snapshot assets: takes one snapshot and keeps it in Delta tables."""
+"""The component's `snapshots`: when one is taken, where the tables are, and by which Spark."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: Dagster reads these annotations as types.
 
-from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
 
 import dagster as dg
 from pydantic import Field
 
+from samza_dagster.orchestration.bounds import Within
 from samza_dagster.orchestration.resource import SamzaClientResource, settings_with_secrets
 
 if TYPE_CHECKING:
-    from samza_dagster.lag import PastError
-    from samza_dagster.snapshots import Tables, Workers
+    from samza_dagster.snapshots import FleetSnapshot, Tables, Workers
 
-Rows = Sequence[Mapping[str, Any]]
-MOST_ROWS = 20_000
-"""Of a dataset, that a run looks at for what it shows; the tables have all."""
+EVERY_5_MIN = "*/5 * * * *"
 
 
-@dataclass(frozen=True)
-class TakenSnapshot:
-    """The rows of a snapshot by dataset, where each table is, and what it cost in seconds.
+class SnapshotStore(dg.ConfigurableResource[object], dg.Resolvable):
+    """The component's `snapshots` and, as a resource, what takes snapshots of all of its Samza jobs."""
 
-    `counts` are the rows in the tables, which may be more than `rows`. `unread` names what couldn't
-    be reached, and why, `unpublished` the jobs whose standbys' readiness couldn't be published. `past` is the
-    error of former forecasts.
-    """
-
-    at: datetime
-    rows: Mapping[str, Rows]
-    counts: Mapping[str, int]
-    paths: Mapping[str, str]
-    seconds: Mapping[str, float]
-    unreadable: int = 0
-    unread: Mapping[str, str] = field(default_factory=dict[str, str])
-    unpublished: Mapping[str, str] = field(default_factory=dict[str, str])
-    past: PastError | None = None
-
-
-class SnapshotStore(dg.ConfigurableResource[object]):
-    """Where snapshots are kept, and how Spark is started for them."""
-
-    uri: str = Field(default="", description="Of the tables. Empty: snapshots/ below DAGSTER_HOME.")
+    cron: str = Field(default=EVERY_5_MIN, description="When one is taken: a cron expression, UTC.")
+    running: bool = Field(
+        default=False,
+        description="Whether the schedules are on when they are first deployed. A snapshot that has"
+        " work for several workers is a Spark of its own on the machine of the code server, unless"
+        " `master` is a cluster.",
+    )
+    keep_days: Annotated[float, Within(0.01, 3_650)] = Field(
+        default=30,
+        description="Days that snapshots stay in the tables. Whole days (UTC) are dropped, those that are"
+        " longer before the day of the newest snapshot.",
+    )
+    fresh_within_min: Annotated[int, Within(1, 100_000)] = Field(
+        default=20,
+        description="Minutes after which an asset without a new snapshot is no longer fresh;"
+        " where the schedule is on.",
+    )
+    uri: str = Field(
+        default="",
+        description="Where the Delta tables are: a directory, or an address that deltalake"
+        " knows (file:, s3:, s3a:, hdfs:, abfs:, gs:). Empty: snapshots/ below DAGSTER_HOME.",
+    )
     storage_options_env: dict[str, str] = Field(
-        default={}, description="deltalake's option → environment variable that holds its value."
+        default={},
+        description="deltalake's option for that place → environment variable that holds its value.",
     )
     master: str = Field(default="local[2]", description="Spark's master URL.")
+    spark_config: dict[str, Any] = Field(
+        default={}, description="Spark's own settings; they win over ours."
+    )
 
-    def tables(self) -> Tables:
+    def tables(self) -> "Tables":
         """The tables. Raises `InvalidInput` for an option whose variable isn't set."""
         from samza_dagster.snapshots import Tables
         from samza_dagster.snapshots.tables import default_uri
@@ -61,38 +63,25 @@ class SnapshotStore(dg.ConfigurableResource[object]):
             settings_with_secrets("storage_options", {}, self.storage_options_env),
         )
 
-    def take(
-        self, samza: SamzaClientResource, spark_config: Mapping[str, Any] | None = None
-    ) -> TakenSnapshot:
-        """Takes a snapshot of all the component's jobs now, keeps it and returns its rows.
+    def take(self, samza: SamzaClientResource) -> "FleetSnapshot":
+        """Takes a snapshot of all the component's jobs now and keeps it in the tables.
 
         Raises `MissingPrerequisite` without the extra `spark`, and without a JDK where it takes Spark,
         `Unreachable` and `InvalidInput` as the connections do.
         """
         from samza_dagster.snapshots import take_fleet
-        from samza_dagster.snapshots.schemas import DATASETS
 
         tables, jobs = self.tables(), [one.connection() for one in samza.each()]
-        with closing(self.workers(spark_config or {})) as workers:
-            snapshot = take_fleet(workers, jobs, None, tables)
-            return TakenSnapshot(
-                at=snapshot.at,
-                rows={dataset: snapshot.rows(dataset, MOST_ROWS) for dataset in DATASETS},
-                counts=dict(snapshot.counts),
-                paths={dataset: tables.location(dataset) for dataset in DATASETS},
-                seconds={"session": workers.started_s, **snapshot.seconds},
-                unreadable=snapshot.unreadable,
-                unread=dict(snapshot.unread),
-                unpublished=dict(snapshot.unpublished),
-                past=snapshot.past,
-            )
+        with closing(self.workers()) as workers:
+            taken = take_fleet(workers, jobs, None, tables)
+        return replace(taken, seconds={"session": workers.started_s, **taken.seconds})
 
     def tidy(self, keep: timedelta) -> dict[str, int]:
-        """Drops what is older, joins small files; rows dropped by table. Needs no Spark."""
+        """Drops whole days older than `keep` before the newest snapshot; rows dropped by table. Needs no Spark."""
         return self.tables().tidy(keep)
 
-    def workers(self, spark_config: Mapping[str, Any]) -> Workers:
-        """A session of `LazyPySparkResource` where Spark is needed; `spark_config` wins over what is set here."""
+    def workers(self) -> "Workers":
+        """Spark's workers, of a session of `LazyPySparkResource` that is started where it is needed."""
         from samza_dagster.snapshots import Workers
 
         def start() -> Any:
@@ -104,7 +93,7 @@ class SnapshotStore(dg.ConfigurableResource[object]):
                 "spark.master": self.master,
                 "spark.app.name": APP_NAME,
                 **spark_settings(self.master),
-                **spark_config,
+                **self.spark_config,
             }
             with launching(str(config["spark.master"])):
                 return LazyPySparkResource(spark_config=config).spark_session

@@ -8,12 +8,27 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from samza_dagster.orchestration.history.names import GROUP, HISTORY
 from samza_dagster.orchestration.job_sensor import JobTick, TickResult, by_a_client, job_sensor
+from samza_dagster.orchestration.names import asset_key
 from samza_dagster.orchestration.resource import SamzaClientResource
 from samza_dagster.orchestration.ticks import since_boot
 
 if TYPE_CHECKING:
     from samza_dagster.client import PlacementClient
+
+
+def placement_history_spec(
+    job: str, prefix: str = "", partitions: dg.PartitionsDefinition[str] | None = None
+) -> dg.AssetSpec:
+    """The asset whose events the sensor `placement_responses` writes."""
+    return dg.AssetSpec(
+        asset_key(prefix, HISTORY),
+        partitions_def=partitions,
+        group_name=GROUP,
+        description=f"Every outcome of a placement request of {job}, whoever asked.",
+        kinds={"kafka"},
+    )
 
 
 def placement_responses_sensor(

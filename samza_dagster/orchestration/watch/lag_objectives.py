@@ -81,24 +81,23 @@ def breaches(
     return list(found.values())
 
 
-def not_known(
-    objectives: Sequence[LagObjective], lags: Sequence[ReplicaLag], samples: Samples
-) -> list[CheckFinding]:
+def not_known(samples: Samples) -> list[CheckFinding]:
     """Stores of standbys of which these samples don't tell whether they meet an objective in seconds.
 
     That takes a second report. A sensor waits for it; a look on demand has nothing to wait for.
     """
-    of: dict[str, list[ReplicaLag]] = defaultdict(list)
-    for lag in timed(objectives, lags):
-        if lag.lag and forecast(samples, [lag]) is None:
-            of[f"{lag.processor_id}/{lag.store}"].append(lag)
+    behind: dict[str, int] = {}
+    for key, known in samples.items():
+        if time_to_ready(known, writes_go_on=False) is None:
+            store = key.rpartition("/")[0]
+            behind[store] = max(known[-1].behind, behind.get(store, 0))
     return [
         CheckFinding(
-            subject,
-            f"not known from one look: {max(lag.lag or 0 for lag in parts):,} records behind",
-            "sensor lag_slo and asset readiness_now follow it: they need its next report",
+            store,
+            f"not known from one look: {left:,} records behind",
+            "sensor lag_slo follows it: it needs its next report",
         )
-        for subject, parts in sorted(of.items())
+        for store, left in sorted(behind.items())
     ]
 
 

@@ -45,7 +45,6 @@ ASKS: dict[str, dict[str, Any]] = {
 ONLY_READ = frozenset(
     {
         "audit_failover",
-        "forecast_readiness",
         "look_at_fleet",
         "snapshot_assets",
         "tidy_snapshots",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,11 +12,18 @@ import pytest
 from confluent_kafka import Producer  # noqa: TID253 - the outside writer
 
 from samza_dagster.client import PlacementClient, ReplicaLag
-from samza_dagster.lag import Bounds, published
+from samza_dagster.lag import (
+    Bounds,
+    ReplicaReport,
+    ReplicaReports,
+    StandbyReadiness,
+    published,
+    standby_readiness,
+)
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.lag_topic import publish
 from samza_dagster.metadata.topics import ensure_topic, retained
-from samza_dagster.orchestration.assets.readiness_now import readiness_of
+from samza_dagster.model import TaskMode
 from samza_dagster.orchestration.bounce.row import Lags
 from samza_dagster.orchestration.plans.bounce import Patience
 from samza_dagster.orchestration.plans.conditions import Reported, Wait
@@ -62,6 +69,30 @@ def report(job: Job, partition: int, standby: dict[str, Any], applied: int | Non
     gauges = {f"kafka-{job.name}-s-{partition}-offset": None if applied is None else str(applied)}
     group = {"org.apache.samza.container.TaskInstanceMetrics": gauges}
     return json.dumps({"header": header, "metrics": group}).encode()
+
+
+def readiness_of(looks: Sequence[Sequence[ReplicaLag]]) -> list[StandbyReadiness]:
+    """What the reports that a client saw at these looks tell of each standby."""
+
+    def reported(part: ReplicaLag) -> Iterator[ReplicaReport]:
+        for lag in (lag for lags in looks for lag in lags):
+            same = (lag.task_name, lag.store) == (part.task_name, part.store)
+            if same and lag.lag is not None and lag.end_offset is not None and lag.came_ms:
+                applied = lag.end_offset - 1 - lag.lag
+                process = lag.execution_id or ""
+                yield ReplicaReport(lag.came_ms, process, applied, 0, lag.end_offset)
+
+    return standby_readiness(
+        (
+            ReplicaReports(
+                *(lag.processor_id, lag.host, lag.task_name, lag.store, lag.partition),
+                reports=tuple(reported(lag)),
+            )
+            for lag in looks[-1]
+            if lag.mode is TaskMode.STANDBY
+        ),
+        Bounds(report_s=5),
+    )
 
 
 def limits(client: PlacementClient, lags: Sequence[ReplicaLag]) -> set[int]:
@@ -123,7 +154,7 @@ def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> No
     assert found["age_ms"] < 20_000
     with job.client() as client:
         looks.append(client.lag())
-        rows = readiness_of(looks, Bounds(report_s=5))
+        rows = readiness_of(looks)
         newest_ms = max(one.came_ms for one in looks[-1] if one.came_ms is not None)
         # One that is too old is said, and nobody goes by it.
         assert publish(job.connection, published(rows, newest_ms - 60_001, 60_000)) == 2

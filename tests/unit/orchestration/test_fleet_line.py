@@ -39,7 +39,7 @@ def lag(pid: str, records: int | None) -> ReplicaLag:
 def test_a_job_that_is_well_says_so() -> None:
     """Its owner, its hosts, its furthest standby."""
     view = job(processor("0", "h1"), processor("0-0", "h2"))
-    line = line_of("demo/1", view, [lag("0", 900), lag("0-0", 30)], lambda: NOW_MS)
+    line = line_of("demo/1", view, [lag("0", 900), lag("0-0", 30)], NOW_MS)
     assert (line.troubles, line.owner, line.hosts) == ((), "our coordinator on boss", ("h1", "h2"))
     assert (line.worst_lag, line.standby_debt) == (30, 0)
     row = shown([line])["jobs"].records[0].data
@@ -52,7 +52,7 @@ def test_standby_debt_is_how_many_are_missing() -> None:
         processor("0", "h1"), processor("0-0", "h2"), processor("1", "h2"), processor("1-0", "h1"),
         processor("2", "h3"),
     )  # fmt: skip
-    line = line_of("demo/1", view, (), lambda: NOW_MS)
+    line = line_of("demo/1", view, (), NOW_MS)
     assert line.standby_debt == 1
     assert line.troubles == ("standbys of 2: 0 of 1",)
 
@@ -63,7 +63,7 @@ def test_what_runs_and_what_waits_is_told_with_its_age() -> None:
     waiting = ActionView("u2", "0", "h2", "queued", NOW_MS - 5_000)
     view = job(processor("0", "h1"), actions=(moving,), queued=(waiting,))
     away = Unreachable("read lags", seen="no broker")
-    line = line_of("demo/1", view, away, lambda: NOW_MS)
+    line = line_of("demo/1", view, away, NOW_MS)
     assert line.now == ("place 0 to h3: stopping, 45 s",)
     assert line.waits == ("place 0 to h2: queued, 5 s",)
     assert line.worst_lag is None

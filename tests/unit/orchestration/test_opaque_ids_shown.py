@@ -15,8 +15,7 @@ from samza_dagster.client.views import ActionView, HostView, JobView, ProcessorV
 from samza_dagster.errors import Refused
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import standby_task_name
-from samza_dagster.orchestration.assets.readiness_now import drawn
-from samza_dagster.orchestration.assets.snapshot_run import host_cells
+from samza_dagster.orchestration.assets.snapshot_run import host_cells, standby_lags
 from samza_dagster.orchestration.bounce.record import RunLedger
 from samza_dagster.orchestration.bounce.row import planned
 from samza_dagster.orchestration.operations.ops import FAILED_GROUPS, note_failed_groups
@@ -91,7 +90,6 @@ def told(view: JobView) -> dict[str, Callable[[], object]]:
         "standbys": lambda: observation_of(view, lags).standbys,
         "busy": lambda: busy_groups(view, ()),
         "unwell": lambda: (unwell(view), localities(view)),
-        "lag drawn": lambda: drawn([(1, lags)]),
         "bounce": lambda: order_of(view, CONTAINERS),
         "bounce told": lambda: describe(make_plan(view, CONFIG, POLICIES, measured=MEASURED)),
         "bounce by hosts": lambda: order_of(view, HOSTS),
@@ -186,11 +184,12 @@ def bounce() -> BouncePlan:
 
 def test_no_active_is_drawn_among_the_standbys_that_are_behind() -> None:
     """And a standby whose id has no hyphen is."""
-    lags = [
-        ReplicaLag(pid, it.tasks[0], it.mode, "store", "log", 0, it.host, 90, 7, 83, 1)
+    rows = [
+        {"job_name": "demo", "job_id": "1", "processor_id": pid, "lag_records": 83} | mode
         for pid, it in named_job().processors.items()
+        for mode in [{"mode": it.mode.value}]
     ]
-    assert drawn([(1_000, lags)]) == {OF_UUID: [(1_000, 83.0)], "spare": [(1_000, 83.0)]}
+    assert standby_lags(rows) == {OF_UUID: 83, "spare": 83}
 
 
 def test_the_map_of_a_snapshot_has_its_rows_modes() -> None:
