@@ -9,7 +9,6 @@ from typing import Any
 
 import dagster as dg
 import pytest
-from samza_dagster.snapshots.class_archive import archive_path
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.client import PlacementClient
