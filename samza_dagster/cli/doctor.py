@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from importlib import metadata, util
 from typing import TYPE_CHECKING
@@ -13,11 +13,17 @@ import click
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, notice, print_json, print_table
 from samza_dagster.coordinator.fencing.examination import Condition
-from samza_dagster.errors import InvalidInput, MalformedRecord, MissingPrerequisite, Unreachable
+from samza_dagster.errors import (
+    InvalidInput,
+    MalformedRecord,
+    MissingPrerequisite,
+    Unreachable,
+    some_of,
+)
 from samza_dagster.version import __version__
 
 if TYPE_CHECKING:
-    from samza_dagster.client import JobView, LeaderView
+    from samza_dagster.client import JobView, LeaderView, ReplicaLag
     from samza_dagster.metadata.connection import Connection
 
 _CONFIGURED = "it is said which job on which cluster is meant"
@@ -40,7 +46,8 @@ def doctor(target: Target, as_json: bool) -> None:
 
     Without a job it says what to set. With one: whether the brokers answer, this login's rights on the
     job's topics, replicas that they lack, each with the command that mends it, who coordinates the
-    job, agents that don't answer, and, where containers report, whether the clocks of their hosts agree.
+    job, agents that don't answer, changelogs that were deleted or made anew, and, where containers report,
+    whether the clocks of their hosts agree.
 
     With --config also what the coordinator would refuse of it; with samza.dagster.fencing=broker that
     includes a rehearsal: a principal is created, let in, shut out, seen refused by every broker,
@@ -128,7 +135,7 @@ def _broker_findings(
 
 
 def job_findings(connection: Connection) -> Iterator[Condition]:
-    """Who coordinates the job and whether the hosts' clocks agree, and Samza's AM can serve.
+    """Who coordinates the job, whether the hosts' clocks agree, changelogs are there, and Samza's AM can serve.
 
     None of a clock while nobody reports, and none at all before a job's first deployment, which
     this command is for, too. Raises `Unreachable`.
@@ -136,6 +143,7 @@ def job_findings(connection: Connection) -> Iterator[Condition]:
     from samza_dagster.client import PlacementClient
     from samza_dagster.client.access import wall_clock_ms
     from samza_dagster.client.host_clocks import disagreements
+    from samza_dagster.client.views import NO_LEADER
 
     with PlacementClient(connection) as client:
         try:
@@ -148,8 +156,25 @@ def job_findings(connection: Connection) -> Iterator[Condition]:
         yield from poison_findings(view)
         reports, unread = client.reports()
         yield from judged(disagreements(reports, wall_clock_ms()))
+        lags = client.lag()
+        yield from changelog_findings(lags)
+        reasons = sorted({lag.reason or "" for lag in lags if lag.unknown_because == NO_LEADER})
+        unread += [Unreachable("read the changelogs", seen=some_of(reasons))] if reasons else []
         if unread:
             raise unread[0]
+
+
+def changelog_findings(lags: Sequence[ReplicaLag]) -> Iterator[Condition]:
+    """One line for each store's changelog that isn't as its replicas need it, else one for all. Pure."""
+    from samza_dagster.client.replica_lag import LOST_FIX, lost_changelogs
+    from samza_dagster.client.views import NO_LEADER
+
+    check, lost = "every store's changelog is there, and whole", lost_changelogs(lags)
+    for seen in lost.values():
+        yield Condition(check, False, seen, LOST_FIX)
+    read = {lag.changelog for lag in lags if lag.unknown_because != NO_LEADER}
+    if read and not lost:
+        yield Condition(check, True, some_of(sorted(read)))
 
 
 def coordinator_findings(view: JobView) -> Iterator[Condition]:

@@ -9,7 +9,7 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import at, busy, print_json, print_table
-from samza_dagster.errors import Unreachable
+from samza_dagster.errors import ActionFailed, Unreachable
 
 if TYPE_CHECKING:
     from samza_dagster.client import ReplicaLag
@@ -28,8 +28,9 @@ def lag(target: Target, as_json: bool) -> None:
     reported work since it started, so it has all that it wrote, `checkpoint` the last commit of
     an active that isn't known to run, `none` nothing reported: also while an active restores.
 
-    Exits 4 when the lag of some or all isn't known because something can't be read, as a
-    partition without a leader: their rows say so, the others are as ever.
+    Exits 1 when a store's changelog doesn't exist, has no partition for a task, or ends before what was
+    applied, as one that was deleted and made anew; else 4 when the lag of some or all isn't known because
+    something can't be read, as a partition without a leader. Their rows say so, the others are as ever.
 
     \b
     Examples:
@@ -43,6 +44,8 @@ def lag(target: Target, as_json: bool) -> None:
         print_json({"replicas": [replica.to_json() for replica in replicas]})
     else:
         _print(replicas)
+    if any(r.is_changelog_lost for r in replicas):
+        raise click.exceptions.Exit(ActionFailed.exit_code)
     if any(r.lag is None and r.reason for r in replicas):
         raise click.exceptions.Exit(Unreachable.exit_code)
 

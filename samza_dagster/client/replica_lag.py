@@ -12,21 +12,32 @@ from dataclasses import dataclass
 
 from samza_dagster.client.checkpoints import Checkpoint
 from samza_dagster.client.views import (
+    BEYOND_END,
     LAST_SEEN_STATE,
+    NO_CHANGELOG,
+    NO_LEADER,
+    NO_OBSERVATION,
     UNKNOWN_STATE,
+    UNREAD_OBSERVATIONS,
     InputLag,
     JobView,
     ProcessorView,
     ReplicaLag,
 )
-from samza_dagster.errors import Unreachable
+from samza_dagster.errors import Unreachable, some_of
 from samza_dagster.lag import Came, FirstSince, behind, records_behind, times_to_ask
-from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of
+from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of, why_no_span
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.model.naming import active_task_of
 from samza_dagster.model.numbers import long_or_none
+
+LOST_FIX = (
+    "bring its records back; until then move and restart nothing that has this store: it starts with what"
+    " the changelog has"
+)
+"""What is to be done about `lost_changelogs`."""
 
 
 def is_own_report(processor: ProcessorView, sample: TaskSample) -> bool:
@@ -43,13 +54,16 @@ def is_own_report(processor: ProcessorView, sample: TaskSample) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoreReplica:
-    """One task's replica of one store partition, and where the changelog begins and ends now."""
+    """One task's replica of one store partition, and where the changelog begins and ends now.
+
+    `span` is the reason, for a person, where there is no such topic or partition.
+    """
 
     processor: ProcessorView
     task: str
     store: StoreChangelog
     partition: int
-    span: OffsetRange | Unreachable
+    span: OffsetRange | Unreachable | str
 
     @property
     def mode(self) -> TaskMode:
@@ -74,17 +88,19 @@ def store_replicas(
     changelog_partitions: Mapping[str, int],
     ranges: Ranges,
 ) -> tuple[StoreReplica, ...]:
-    """One per task and store; partitions of a topic that isn't there are left out."""
+    """One per task that has a changelog partition, and store; also of a topic or partition that isn't there."""
     found: list[StoreReplica] = []
     for _, processor in sorted(view.processors.items()):
         for task in processor.tasks:
             partition = changelog_partitions.get(
-                task, changelog_partitions.get(active_task_of(task), -1)
+                task, changelog_partitions.get(active_task_of(task))
             )
+            if partition is None:
+                continue
             for store in stores:
-                span = span_of(ranges, store.topic, partition)
-                if span is not None:
-                    found.append(StoreReplica(processor, task, store, partition, span))
+                at = store.topic, partition
+                span = span_of(ranges, *at) or why_no_span(ranges, *at)
+                found.append(StoreReplica(processor, task, store, partition, span))
     return tuple(found)
 
 
@@ -160,8 +176,10 @@ def _lag(
         applied, basis = checkpoint.changelog_offsets[one.store.store], "checkpoint"
         observed = checkpoint.at_ms
     end, lag, since = None, None, 0
-    if isinstance(span, Unreachable):
-        reason = span.seen
+    if isinstance(span, str):
+        because, reason = NO_CHANGELOG, span
+    elif isinstance(span, Unreachable):
+        because, reason = NO_LEADER, span.seen
     else:
         came = one.came(sample) if basis == "metrics" and sample is not None else None
         end, lag, since = behind(
@@ -169,6 +187,15 @@ def _lag(
             patience_ms=patience_ms,
             first_since=first_since,
         )
+        because = ""
+        if lag is None and applied is not None:
+            because = BEYOND_END
+            reason = (
+                f"topic {one.store.topic} was made anew or cut: its partition {one.partition} ends at"
+                f" {span.end}, and offset {applied} was applied"
+            )
+        elif lag is None:
+            because = UNREAD_OBSERVATIONS if reason else NO_OBSERVATION
     return ReplicaLag(
         processor_id=processor.processor_id,
         task_name=one.task,
@@ -184,9 +211,19 @@ def _lag(
         basis=basis,
         execution_id=sample.execution_id if sample is not None else "",
         reason=reason,
+        unknown_because=because,
         written_since=since,
         came_ms=sample.came_ms if sample is not None else None,
     )
+
+
+def lost_changelogs(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
+    """Changelog → whose state lies on disks alone, and why, of those that aren't there or not whole."""
+    lost: dict[str, dict[str, None]] = {}
+    for one in replicas:
+        if one.is_changelog_lost:
+            lost.setdefault(one.changelog, {})[f"store {one.store}: {one.reason}"] = None
+    return {topic: some_of(list(reasons), "; ") for topic, reasons in sorted(lost.items())}
 
 
 def input_partition(name: str) -> tuple[str, int] | None:

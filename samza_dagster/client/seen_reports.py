@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from samza_dagster.client.views import JobView, ReplicaLag
+from samza_dagster.client.views import NO_OBSERVATION, JobView, ReplicaLag
 from samza_dagster.lag import Heard, all_silent, heard, silent_after_ms
 
 
@@ -103,7 +103,7 @@ class SeenReports:
                 now_ms=now_ms,
                 after_ms=silent_after_ms(patience_ms),
             )
-            unread = any(lag.reason for lag in lags)
+            unread = any(lag.reason and not lag.is_changelog_lost for lag in lags)
             self._look = _Look(
                 deployment_id, began_ms, now_ms, patience_ms, "" if unread else silent
             )
@@ -139,7 +139,11 @@ def _as_of_now(
     if silent_s <= patience_s:
         return lag
     why = f"{lag.processor_id} has reported nothing new for {silent_s:.0f} s"
-    return replace(lag, lag=None, applied_offset=None, basis="none", reason=why)
+    because = lag.unknown_because or NO_OBSERVATION
+    why = lag.reason if lag.is_changelog_lost else why
+    return replace(
+        lag, lag=None, applied_offset=None, basis="none", reason=why, unknown_because=because
+    )
 
 
 def _source(lag: ReplicaLag) -> str:

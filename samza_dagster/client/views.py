@@ -29,6 +29,10 @@ ALIVE_STATE = "alive"
 LOST_STATE = "lost"
 CLOSED_STATE = "closed"
 
+NO_CHANGELOG, BEYOND_END = "no-changelog", "beyond-end"
+NO_LEADER = "no-leader"
+NO_OBSERVATION, UNREAD_OBSERVATIONS = "no-observation", "no-leader-of-observations"
+
 
 def _plain(value: Any) -> Any:
     if isinstance(value, View):
@@ -333,8 +337,12 @@ class ReplicaLag(View):
     `observed_at_ms` is by the clock of the host that reported, `execution_id` the incarnation
     that did; empty when its report doesn't say. `came_ms` is the time of the record that brought the
     report. `reason`: what couldn't be read of what tells
-    the lag, the replica's own reports included, or for how long it has reported nothing new; None:
-    all of it was read, and lately.
+    the lag, the replica's own reports included, for how long it has reported nothing new, or what is
+    wrong with the changelog; None: all of it was read, and lately.
+    `unknown_because` is empty while the lag is known, else one of the words of dataset `changelog_lag`:
+    `no-changelog` (no such topic or partition), `beyond-end` (what was applied lies behind the
+    changelog's end: the topic was deleted and made anew, or cut), `no-leader` (the changelog can't be
+    read), `no-observation`, `no-leader-of-observations` (none was read, and not all could be).
     """
 
     processor_id: str
@@ -353,6 +361,12 @@ class ReplicaLag(View):
     reason: str | None = None
     written_since: int = 0
     came_ms: int | None = None
+    unknown_because: str = ""
+
+    @property
+    def is_changelog_lost(self) -> bool:
+        """The changelog that the replica was made of isn't there any more, or not whole."""
+        return self.unknown_because in (NO_CHANGELOG, BEYOND_END)
 
     @property
     def reported_ms(self) -> int | None:

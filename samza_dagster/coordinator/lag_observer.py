@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from samza_dagster.coordinator.first_offsets import FirstOffsets
 from samza_dagster.coordinator.limits import STANDBY_STALLED
@@ -28,6 +28,8 @@ from samza_dagster.metadata.followed_topic import FollowedTopic
 from samza_dagster.metadata.job_topics import (
     KafkaJobTopics,
     OffsetRange,
+    span_of,
+    why_no_span,
 )
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.topic_reader import TopicRecord
@@ -180,7 +182,7 @@ class LagObserver:
         if not due and not late:
             return
         # Ends after applied offsets: a lag is never too small.
-        ranges = self._ranges()
+        ranges = self._ranges(part for mine in parts.values() for part in mine)
         now_ms = self._now_ms()
         if due:
             newest = self._published([part for name in due for part in parts[name]])
@@ -212,11 +214,17 @@ class LagObserver:
         records = [(one.key, one.value) for one in records_read if one.key is not None]
         return newest_readiness(records, self._newest_ms)
 
-    def _ranges(self) -> dict[tuple[str, int], OffsetRange]:
-        """Without those that can't be read: of these standbys the lag isn't known, and no stall."""
+    def _ranges(self, parts: Iterable[StandbyPart]) -> dict[tuple[str, int], OffsetRange]:
+        """Without those that can't be read or aren't there: of these standbys the lag isn't known, and no stall."""
         asked = self._ends.offset_ranges({store.topic for store in self._stores})
         ranges = {at: span for at, span in asked.items() if isinstance(span, OffsetRange)}
-        self._tell_unread({one.seen for one in asked.values() if isinstance(one, Unreachable)})
+        unread = {one.seen for one in asked.values() if isinstance(one, Unreachable)}
+        absent = {
+            why_no_span(asked, *at)
+            for part in parts
+            if span_of(asked, *(at := (part.topic, part.partition))) is None
+        }
+        self._tell_unread(unread | absent)
         return ranges
 
     def _tell_unread(self, unread: set[str]) -> None:

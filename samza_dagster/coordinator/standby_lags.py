@@ -249,10 +249,9 @@ def _part(
 ) -> tuple[int | None, Forecast | None]:
     applied = report.sample.offsets.get(part.gauge)
     records = records_behind(span.start, span.end, applied) if span is not None else None
-    if span is None:  # whether it stands still isn't known; what was counted is of before
-        report.applied.pop(part.gauge, None)
+    if span is None or records is None:  # nor is it known whether it stands still
+        report.applied.pop(part.gauge, None)  # what was counted is of before
         report.stands.pop(part.gauge, None)
-    if span is None or records is None:
         return None, None
     # By what it reports: a beginning that moves on isn't applied by a standby that stands still.
     at = applied + 1 if applied is not None and records else span.end

@@ -57,6 +57,13 @@ def span_of(ranges: Ranges, topic: str, partition: int) -> OffsetRange | Unreach
     return ranges.get((topic, partition), ranges.get((topic, WHOLE_TOPIC)))
 
 
+def why_no_span(ranges: Ranges, topic: str, partition: int) -> str:
+    """Why there is nothing where `span_of` found None."""
+    if (topic, 0) not in ranges:
+        return f"topic {topic} doesn't exist"
+    return f"topic {topic} has no partition {partition}"
+
+
 class JobTopics(Protocol):
     """What the client reads beside the metadata."""
 

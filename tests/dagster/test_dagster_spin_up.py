@@ -67,7 +67,7 @@ def test_without_a_place_the_job_is_as_it_was(world: SteppedJob, run: Run) -> No
 def test_warm_is_small_flat_and_long_enough(world: SteppedJob) -> None:
     """A store that isn't known or is far behind starts the count anew."""
     small = {"0-1": [10, 20]}
-    world.lags = [{"0-1": [9000]}, small, {"0-1": [None, 1]}, *[small] * 9]
+    world.lags = [{"0-1": [9000, 1]}, small, {"0-1": [None, 1]}, *[small] * 9]
     watch, lags = watched(world, CatchUp(lag_limit=100, steady_s=4, timeout_s=60))
     assert watch.steady_ms == 4000
     assert lags == [9000, 20, None, 20, 20, 20]

@@ -148,6 +148,10 @@ class PlayedJob:
         """Its hosts as the coordinator records them."""
         return self.hosts
 
+    def has_state(self, processor: str) -> bool:
+        """Whether the metadata gives its task a changelog partition."""
+        return self.stores > 0
+
     def lags_of(self, processor: str) -> list[int | None] | None:
         """Offsets that it reports to have left, store by store; None: it has reported nothing."""
         return None

@@ -96,7 +96,8 @@ class Stream(MemoryMetadataStore):
         job = self._job
         require_answer(job)
         at = {pid: job.locality(pid) for pid in job.at}
-        facts = (job.deployment, at, {**job.config}, job.report_every_s, job.stores)
+        stateful = frozenset(filter(job.has_state, job.at))
+        facts = (job.deployment, at, {**job.config}, job.report_every_s, job.stores, stateful)
         if facts == self._facts:
             return
         self._facts, now = facts, dict(_stream_values(job))
@@ -140,7 +141,8 @@ def _stream_values(job: PlayedJob) -> Iterator[tuple[tuple[str, str], str]]:
         mode = TaskMode.STANDBY if is_standby(pid) else TaskMode.ACTIVE
         yield (stream.SET_TASK_CONTAINER, task), pid
         yield (stream.SET_TASK_MODE, task), mode.value
-        yield (stream.SET_CHANGELOG, task), str(partition_of(pid))
+        if job.has_state(pid):
+            yield (stream.SET_CHANGELOG, task), str(partition_of(pid))
         yield (stream.SET_CONTAINER_HOST, pid), job.locality(pid)
 
 

@@ -124,10 +124,9 @@ class Topics:
     def _ends(self) -> dict[str, list[int]]:
         """Of the changelogs of each group: the standby that is farthest behind has applied offset 1,000."""
         ends: dict[str, list[int]] = {}
-        for pid in self._job.at:
-            of_group = ends.setdefault(group_of(pid), [])
+        for pid in filter(self._job.has_state, self._job.at):
+            of_group = ends.setdefault(group_of(pid), [1_001] * self._job.stores)
             for n, left in enumerate(self._job.lags_of(pid) or ()):
-                of_group.extend([1_001] * (n + 1 - len(of_group)))
                 of_group[n] = max(of_group[n], 1_001 + (left or 0))
         return ends
 

@@ -15,7 +15,7 @@ from samza_dagster.model import (
     ResponseDetails,
     StatusCode,
 )
-from samza_dagster.model.naming import LAST_SEEN, is_standby
+from samza_dagster.model.naming import LAST_SEEN, group_of, is_standby
 from samza_dagster.model.own_requests import OwnRequest, RequestKind
 from samza_dagster.placement import texts
 from samza_dagster.placement.state import Limits, Stage
@@ -232,6 +232,10 @@ class SteppedJob(PlayedJob):
 
     def locality(self, processor: str) -> str:
         return self.unreported.get(processor, (self.at[processor], 0))[0]
+
+    def has_state(self, processor: str) -> bool:
+        lags = (*self.lags, self.lag_now, self.lag_seen)
+        return group_of(processor) in {group_of(pid) for of in lags for pid in of}
 
     def lags_of(self, processor: str) -> list[int | None] | None:
         return self.lag_seen.get(processor)

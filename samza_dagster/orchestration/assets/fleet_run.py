@@ -36,7 +36,7 @@ COLUMNS: Mapping[str, str] = {
     "state": "what somebody should look at, else: well",
     "now": "actions under way, and bounces, drains and reconciliations with how far they are",
     "waits": "actions that wait, runs in Dagster's queue, and what is paused",
-    "worst_lag": "records that its furthest standby is behind; empty: not known, or no standby",
+    "worst_lag": "records that its furthest standby is behind, of those of which it is known; empty: of none",
     "standby_debt": "standbys that are missing",
     "moves_7d": "requests that ended in the last seven days: succeeded / failed",
     "bounced_7d": "containers that were bounced in the last seven days",
@@ -149,6 +149,8 @@ def line_of(
 ) -> Line:
     """The job as its view and its lags tell it. Pure."""
     findings = [*invariants.coordinated(view), *invariants.replicas_present(view)]
+    if not isinstance(lags, Unreachable):
+        findings += invariants.changelogs_there(lags)
     dead = invariants.not_dead(view)
     troubles = [f"{each.subject}: {each.seen}" for each in (*dead, *findings)]
     known = [] if isinstance(lags, Unreachable) else [

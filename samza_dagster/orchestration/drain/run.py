@@ -24,7 +24,7 @@ from samza_dagster.orchestration.operations.ops import (
     require_commits,
     units_plan_output,
 )
-from samza_dagster.orchestration.plans.conditions import Wait, lags_by_processor
+from samza_dagster.orchestration.plans.conditions import Wait, changelogs_lost, lags_by_processor
 from samza_dagster.orchestration.plans.drain import DrainRules, KnownLags, drain_units, still_on
 from samza_dagster.orchestration.plans.move import host_map
 from samza_dagster.orchestration.plans.units import UnitsPlan
@@ -99,6 +99,7 @@ def planned(
             known = KnownLags(
                 lags_by_processor(replicas),
                 *(warm.lag_limit, warm.lag_limit_s, client.readiness(replicas)),
+                changelogs_lost(replicas),
             )
             plan = UnitsPlan(
                 what=ACTION,

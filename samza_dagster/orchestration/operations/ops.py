@@ -250,7 +250,7 @@ def outcome_metadata(
     downs = [one.first_commit_s for one in progress if one.first_commit_s is not None]
     via = {one.unit.processor for one in progress if one.standby is not None}
     ends = [
-        replica.end_offset or 0
+        replica.end_offset
         for replica in (client.lag() if via else ())
         if replica.processor_id in via
     ]
@@ -259,7 +259,7 @@ def outcome_metadata(
         "steps": steps_table(progress),
         **pictures(progress),
         **map_metadata(plan.before, host_map(view)),
-        **standby_cost(progress, view, sum(ends)),
+        **standby_cost(progress, view, ends),
     }
     if downs:
         metadata[f"move_longest_{TO_FIRST_COMMIT}"] = max(downs)

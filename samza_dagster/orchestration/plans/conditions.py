@@ -112,6 +112,17 @@ def reasons_unknown(replicas: Iterable[ReplicaLag]) -> dict[str, str]:
     return {one.processor_id: one.reason for one in replicas if one.lag is None and one.reason}
 
 
+def changelogs_lost(replicas: Collection[ReplicaLag]) -> dict[str, str]:
+    """Processor → what is wrong with a changelog of its, so that its state can't be restored from there.
+
+    An active can't tell that its changelog was made anew: its standbys can.
+    """
+    lost = {(r.changelog, r.partition): r.reason or "" for r in replicas if r.is_changelog_lost}
+    return {
+        r.processor_id: lost[at] for r in replicas if (at := (r.changelog, r.partition)) in lost
+    }
+
+
 @dataclass(frozen=True)
 class Reported:
     """What replicas' newest reports tell, by processor: its lag, what marks them as new, why it isn't known.

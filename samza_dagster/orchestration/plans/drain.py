@@ -62,13 +62,15 @@ class KnownLags:
 
     `lags`: records that each processor is behind in its worst store, None unknown; a
     processor that isn't in it has no store. `lag_limit` is what still counts as warm, or what it
-    applies in `lag_limit_s` by the `newest` published readiness, if that is more.
+    applies in `lag_limit_s` by the `newest` published readiness, if that is more. `lost`: processor →
+    what is wrong with its changelog (`changelogs_lost`).
     """
 
     lags: Mapping[str, int | None]
     lag_limit: int
     lag_limit_s: float = 0.0
     newest: NewestReadiness | None = None
+    lost: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def is_stateful(self, processor_id: str) -> bool:
         """It has a store with a changelog."""
@@ -88,7 +90,8 @@ def drain_units(view: JobView, host: str, known: KnownLags, rules: DrainRules) -
 
     Standbys leave first, then actives whose standby is warm, then those without state,
     then those for which a standby is spun up. Raises `Refused` for a host that is unknown or
-    lost, for a name that is no host, and when a container would have no legal host: what is missing.
+    lost, for a name that is no host, when a container's changelog is lost, and when one would have no
+    legal host: what is missing.
     """
     from samza_dagster.client.legal_hosts import Placing  # late: it would delay each run's start
 
@@ -102,6 +105,18 @@ def drain_units(view: JobView, host: str, known: KnownLags, rules: DrainRules) -
             f"drain_host {host}: its containers run",
             seen=", ".join(f"{p.processor_id} is {p.state}" for p in unready),
             fix="wait until they run or are gone; samza-dagster status shows why not",
+        )
+    lost = [
+        f"{p.processor_id}: {known.lost[p.processor_id]}"
+        for p in leaving
+        if p.processor_id in known.lost
+    ]
+    if lost:
+        raise Refused(
+            f"drain_host {host}: what leaves can restore its state from its changelog",
+            seen=some_of(lost, "; "),
+            fix="bring the records of that topic back; or place a container by hand, which then starts with"
+            " what its changelog has",
         )
     placing = Placing(view)
     how = {p.processor_id: _how(view, placing, p, host, known, rules) for p in leaving}

@@ -89,7 +89,9 @@ def map_svg(
     scales: bool = True,
     room: int = WIDTH,
 ) -> str:
-    """All hosts and containers in one view of at most `room` × 1080; each id is a text of its own.
+    """All hosts, also those without a container, and all containers in one view of at most `room` × 1080.
+
+    Each id is a text of its own.
 
     The letters are as large as the most that fits; more than fits at the smallest makes the
     picture higher, which a viewer scales. The domain that all hosts are in is told once. Those
@@ -221,8 +223,9 @@ def _box(active: bool, state: str) -> str:
 
 
 def _head(cells: Sequence[HostRow], title: str, domain: str, moved: bool) -> str:
-    count = sum(len(c.containers) for c in cells)
-    caption = f"{title} {count} container{'s' * (count != 1)} on {len(cells)} host{'s' * (len(cells) != 1)}"
+    count, taken = sum(len(c.containers) for c in cells), sum(bool(c.containers) for c in cells)
+    of = "" if taken == len(cells) else f"{taken} of "
+    caption = f"{title} {count} container{'s' * (count != 1)} on {of}{len(cells)} host{'s' * (len(cells) != 1)}"
     caption += f" in {domain}" if domain else ""
     keys = [*zip("asod", _LEGEND, strict=True), *([("c", "moved")] if moved else [])]
     drawn = [f'<text x="{_MARGIN}" y="26" font-size="18">{escape(caption.strip())}</text>']

@@ -81,11 +81,13 @@ def loss_svg(rows: Rows) -> str:
     for line, host in enumerate(order[:MOST_HOSTS]):
         y, lost = _TOP + line * _ROW, of[host]
         bare = sum(not row["has_standby"] for row in lost)
-        caption = f"{len(lost)} active{'s' * (len(lost) != 1)}, down up to {in_words(worst[host])}"
-        caption += f", {unknown[host]} not known" if unknown[host] else ""
+        none_known = unknown[host] == len(lost)
+        caption = f"{len(lost)} active{'s' * (len(lost) != 1)}, down "
+        caption += "for how long isn't known" if none_known else f"up to {in_words(worst[host])}"
+        caption += f", {unknown[host]} not known" if unknown[host] and not none_known else ""
         caption += f", {bare} without a standby" if bare else ""
         width = max(4, round(worst[host] / longest * 260))
-        kind = "p" if unknown[host] == len(lost) else _kind(worst[host])
+        kind = "p" if none_known else _kind(worst[host])
         drawn.append(text(10, y + 16, 13, host[:22]))
         drawn.append(box(kind, _LEFT, y, width, _ROW - 3))
         drawn.append(text(_LEFT + width + 8, y + 16, 12, caption))

@@ -156,11 +156,11 @@ def failures_text(progress: Sequence[Progress]) -> str:
 
 
 def standby_cost(
-    progress: Sequence[Progress], view: JobView, records: int
+    progress: Sequence[Progress], view: JobView, ends: Sequence[int | None]
 ) -> dict[str, str | float]:
     """What the standbys cost that were there for their moves only, against permanent ones.
 
-    `records` is what their changelogs held: the most that was replayed.
+    `ends` are those of their changelogs, whose sum is the most that was replayed; None: it isn't known.
     """
     lived = [
         (one.standby_until_ms - one.standby_since_ms) / 1000
@@ -174,8 +174,10 @@ def standby_cost(
     metadata: dict[str, str | float] = {
         "just_in_time_standbys": len(lived),
         "standby_seconds": round(seconds, 3),
-        "records_replayed_at_most": records,
     }
+    known = [end for end in ends if end is not None]
+    if len(known) == len(ends):
+        metadata["records_replayed_at_most"] = sum(known)
     if memory is not None:
         metadata["standby_memory"] = (
             f"{memory * seconds / 3600:,.1f} MiB·h in {len(lived)} standbys"

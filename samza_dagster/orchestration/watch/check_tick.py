@@ -126,7 +126,7 @@ def invariant_findings(
         names.ONE_OWNER: invariants.one_owner(view),
         names.LAG: lags
         if isinstance(lags, Unreachable)
-        else invariants.within_limit(lags, lag_limit),
+        else [*invariants.changelogs_there(lags), *invariants.within_limit(lags, lag_limit)],
         names.LOCALITY: invariants.locality_agrees(view, reported),
         names.COORDINATED: invariants.coordinated(view),
         names.COPIES: invariants.live_copies(view),

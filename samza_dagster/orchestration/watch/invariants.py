@@ -167,6 +167,19 @@ def one_owner(view: JobView) -> list[CheckFinding]:
     return found + note
 
 
+def changelogs_there(lags: Sequence[ReplicaLag]) -> list[CheckFinding]:
+    """Changelogs that don't exist, lack a partition, or were made anew or cut."""
+    from samza_dagster.client.replica_lag import (
+        LOST_FIX,
+        lost_changelogs,
+    )  # late: it is imported slowly
+
+    return [
+        CheckFinding(f"changelog {topic}", why, LOST_FIX, "ERROR")
+        for topic, why in lost_changelogs(lags).items()
+    ]
+
+
 def within_limit(lags: Sequence[ReplicaLag], limit: int) -> list[CheckFinding]:
     """Standbys whose lag isn't known or is more than `limit` records in any store partition."""
     of: dict[str, list[ReplicaLag]] = defaultdict(list)

@@ -17,7 +17,7 @@ DESCRIPTIONS: Mapping[str, str] = {
     SAME_HOST: "No two processes of one group are on one host.",
     REPLICAS: "Every container that is wanted runs, and every active has its standbys.",
     ONE_OWNER: "Every task has one active owner.",
-    LAG: "Every standby's lag is known and within lag_limit.",
+    LAG: "Every changelog is there, and every standby's lag is known and within lag_limit.",
     LOCALITY: "Containers report the hosts on which the coordinator has them.",
     CLOCKS: "The hosts' clocks are within 5 s of the clock of whoever looks.",
     COORDINATED: "Somebody coordinates the job, and standalone processors agree on who has which task.",

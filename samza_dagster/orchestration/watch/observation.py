@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from samza_dagster.model.capabilities import capabilities
 from samza_dagster.model.naming import group_of
+from samza_dagster.orchestration.plans.conditions import changelogs_lost
 
 if TYPE_CHECKING:
     from samza_dagster.client import InputLag, JobView, LeaderView, ReplicaLag
@@ -70,7 +71,8 @@ class Observation:
     """A job at one look. `busy`: group → what its coordinator is at there.
 
     `host_states`: host → `alive`, `lost` or `last-seen`. `host_words`: host → ms since its
-    agent's last word, of those of which that is known. `unread`: what can't be read now.
+    agent's last word, of those of which that is known. `unread`: what can't be read now, or is lost.
+    `lost`: group → what is wrong with a changelog of its (`changelogs_lost`).
     `application` is YARN's word on the job's state, empty where it isn't known; `dead`: by whose word
     nothing of it runs any more, empty: by nobody's. `report_patience_ms`: how long a container may
     report nothing new, three of the job's own intervals; 0: they aren't known. `asked`: groups with a
@@ -88,6 +90,7 @@ class Observation:
     leader: LeaderView | None = None
     leader_mark: int = 0
     unread: tuple[str, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: frozenset[str] = frozenset()
     deployment: str = ""
     application: str = ""
@@ -136,7 +139,9 @@ def observation_of(
 ) -> Observation:
     """One look, from what a client read; `unread`: why it read no lag of replicas, or of inputs."""
     replicas, input_lags = _by_processor(lags), _by_processor(inputs)
-    reasons = {lag.processor_id: lag.reason for lag in (*lags, *inputs) if lag.reason}
+    lost = {view.group_of(pid): why for pid, why in changelogs_lost(lags).items()}
+    read = (lag for lag in lags if not lag.is_changelog_lost)
+    reasons = {lag.processor_id: lag.reason for lag in (*read, *inputs) if lag.reason}
     containers: list[ContainerSeen] = []
     for processor_id, processor in sorted(view.processors.items()):
         mine, pending = replicas.get(processor_id, ()), input_lags.get(processor_id, ())
@@ -173,9 +178,12 @@ def observation_of(
         busy=busy_groups(view),
         leader=view.leader,
         leader_mark=_mark(view) if view.leader is not None else 0,
-        unread=tuple(sorted({*reasons.values(), *((unread,) if unread else ()), *yarn})),
+        unread=tuple(
+            sorted({*reasons.values(), *lost.values(), *((unread,) if unread else ()), *yarn})
+        ),
         asked=frozenset(view.group_of(a.processor_id) for a in (*view.actions, *view.queued)),
         deployment=view.deployment_id or "",
+        lost=lost,
         application=view.application.state if view.application is not None else "",
         dead=view.dead or "",
         report_patience_ms=3_000 * (view.report_every_s or 0),

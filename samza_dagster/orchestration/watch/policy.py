@@ -274,6 +274,8 @@ def _decide(
         return held("no coordinator", "nobody would read the request, or much later")
     if case.action in (FAIL_OVER, MOVE_WITH_STANDBY) and not standbys:
         return held("no standby", "none runs on a host that looks well")
+    if group in observation.lost:
+        return held("changelog lost", f"its state may be nowhere else: {observation.lost[group]}")
     blocking = [a for a in acted if a.group == group and not a.is_acknowledged(acknowledged)]
     if blocking and case.action == RESTART:
         command = f"job relocate_standby with processor {case.processor}: a restart didn't help it"

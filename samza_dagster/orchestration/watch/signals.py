@@ -135,7 +135,11 @@ def judge(
 def _is_unknown(suspect: Suspect, observation: Observation) -> bool:
     """Whether it can't be told now that it looks well again."""
     seen = observation.by_id.get(suspect.subject)
-    return seen is not None and seen.unread and suspect.kind in _BY_LAG
+    if seen is None:
+        return False
+    # It reports, and its changelog isn't there to hold that against.
+    no_lag = suspect.kind == STANDBY_STALLED and seen.behind is None and seen.applied is not None
+    return no_lag or (seen.unread and suspect.kind in _BY_LAG)
 
 
 def _followed(signals: Mapping[str, Signal], memory: Memory) -> list[str]:

@@ -142,7 +142,9 @@ class KafkaJob:
             consumer.close()
 
     def topics(self) -> set[str]:
-        return set(self.cluster.admin().list_topics(timeout=10).topics)
+        """Those with this job's name in theirs: others share the broker."""
+        with self.cluster.admin() as admin:
+            return {topic for topic in admin.list_topics(timeout=10).topics if self.name in topic}
 
     def client(self) -> PlacementClient:
         return PlacementClient(self.connection)

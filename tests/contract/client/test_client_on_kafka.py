@@ -23,6 +23,7 @@ from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.model import StatusCode
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST
+from samza_dagster.orchestration.watch.invariants import changelogs_there
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import (
     Group,
@@ -115,9 +116,9 @@ def test_waiting_sees_every_status_that_the_topic_had(kafka_job: Any) -> None:
 
 
 def test_an_unknown_job_is_named_and_nothing_is_created(kafka_job: Any) -> None:
-    """To ask for a topic must not create it."""
+    """To ask for a topic must not create it; other tests create theirs on the same broker meanwhile."""
     before = kafka_job.topics()
-    connection = replace(kafka_job.connection, job_name="no-such-job")
+    connection = replace(kafka_job.connection, job_name=f"not-{kafka_job.name}")
     calls = [
         lambda c: c.view(),
         lambda c: c.place("0", "nm1"),
@@ -127,7 +128,7 @@ def test_an_unknown_job_is_named_and_nothing_is_created(kafka_job: Any) -> None:
     for call in calls:
         with PlacementClient(connection) as client, pytest.raises(InvalidInput) as raised:
             call(client)
-        assert "__samza_coordinator_no-such-job_1" in raised.value.seen
+        assert connection.coordinator_stream_topic in raised.value.seen
     with kafka_job.client() as client:
         client.view()
         client.lag()
@@ -253,6 +254,55 @@ def test_lag_is_the_topics_end_less_what_the_standby_reported(own_job: Any) -> N
     code, document = own_job.cli("lag")
     assert code == 0
     assert len(document["replicas"]) == 8
+
+
+def test_a_changelog_that_is_deleted_or_made_anew_is_named_by_lag_and_doctor(own_job: Any) -> None:
+    """Exit code 1, a row for each replica and none of them caught up; a standby has applied 999 of it."""
+    now = time.time_ns() // 1_000_000
+    own_job.produce(own_job.changelog, [(b"k", b"v")] * 1_000)
+    reports = [
+        metrics_of(own_job, "Standby-Partition 0-0", 0, 999, now),
+        metrics_of(own_job, "Partition 0", 0, 0, now, host="nm1", calls=1),
+    ]
+    own_job.produce(own_job.metrics, [(None, report) for report in reports])
+    whole = "every store's changelog is there, and whole"
+
+    def doctor() -> list[tuple[bool, str]]:
+        _, document = own_job.cli("doctor")
+        checks = [each for each in document["checks"] if each["check"] == whole]
+        return [(each["ok"], each["seen"]) for each in checks]
+
+    def standby() -> tuple[int, Any]:
+        code, document = own_job.cli("lag")
+        assert len(document["replicas"]) == 8
+        rows = {row["task_name"]: row for row in document["replicas"]}
+        return code, rows["Standby-Partition 0-0"]
+
+    code, row = standby()
+    assert (code, row["lag"], row["unknown_because"]) == (0, 0, "")
+    assert doctor() == [(True, own_job.changelog)]
+
+    with own_job.cluster.admin() as admin:
+        admin.delete_topics([own_job.changelog])[own_job.changelog].result()
+    gone = f"topic {own_job.changelog} doesn't exist"
+    code, row = until("it is gone", lambda: found if (found := standby())[0] else None)
+    assert (code, row["lag"], row["unknown_because"]) == (1, None, "no-changelog")
+    assert row["reason"] == gone
+    assert doctor() == [(False, f"store lab: {gone}")]
+    with own_job.client() as client:
+        (told,) = changelogs_there(client.lag())
+    assert (told.subject, told.severity) == (f"changelog {own_job.changelog}", "ERROR")
+
+    ensure_topic(own_job.cluster, own_job.changelog, partitions=4)
+    own_job.produce(own_job.changelog, [(b"k", b"v")] * 5)
+    code, row = until(
+        "it has five records", lambda: f if (f := standby())[1]["end_offset"] else None
+    )
+    assert (code, row["lag"], row["unknown_because"]) == (1, None, "beyond-end")
+    assert (row["applied_offset"], row["end_offset"]) == (999, 5)
+    ((ok, seen),) = doctor()
+    assert not ok
+    assert "was made anew or cut: its partition 0 ends at 5, and offset 999 was applied" in seen
 
 
 def test_processing_is_read_from_the_checkpoint_topic(own_job: Any) -> None:

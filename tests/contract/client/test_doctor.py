@@ -36,7 +36,7 @@ def test_it_says_of_a_deployed_job_who_coordinates_it_and_what_its_login_may(
 
 def test_of_a_job_that_nobody_deployed_it_says_so(kafka_job: KafkaJob) -> None:
     given = ["doctor", "--json", "--bootstrap-servers", kafka_job.bootstrap_servers]
-    done = CliRunner().invoke(cli, [*given, "--job-name", "no-such-job"])
+    done = CliRunner().invoke(cli, [*given, "--job-name", f"not-{kafka_job.name}"])
     told = checks(json.loads(done.stdout))
     assert done.exit_code == 1
     missing = told["the job was deployed once"]

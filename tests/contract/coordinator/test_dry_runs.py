@@ -10,6 +10,8 @@ import pytest
 
 from samza_dagster import SamzaJobComponent
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topic
 from samza_dagster.model.naming import state_topic
 from samza_dagster.orchestration.chain import ROOT
 from samza_dagster.orchestration.jobs import placement_jobs
@@ -114,6 +116,7 @@ def job(job_of: Callable[..., Job]) -> Job:
     """Two actives with a standby each run; their coordinator has stopped, so nobody else writes."""
     settings = {"metrics.reporters": "all", "metrics.reporter.all.stream": f"kafka.{NAME}-metrics"}
     job = job_of(NAME, hosts=5, settings=settings)
+    ensure_topic(KafkaCluster(job.bootstrap_servers), f"{NAME}-s", partitions=4)
     assert job.coordinator is not None
     job.coordinator.terminate()
     job.coordinator.wait(timeout=20 * PACE)

@@ -207,9 +207,10 @@ def test_the_topic_is_retained_by_time_and_not_compacted(leader: Leader) -> None
 
 def test_a_job_without_an_audit_topic_is_unknown(bootstrap_servers: str) -> None:
     """Samza's own coordinator keeps no such history."""
-    with pytest.raises(InvalidInput, match="__samza_dagster_audit_nobody_1"):
-        read_history(Connection(bootstrap_servers, "nobody"))
-    log = AuditLog(KafkaCluster(bootstrap_servers), "nothing")
+    connection = Connection(bootstrap_servers, f"nobody-{uuid.uuid4().hex[:8]}")
+    with pytest.raises(InvalidInput, match=connection.audit_topic):
+        read_history(connection)
+    log = AuditLog(KafkaCluster(bootstrap_servers), connection.audit_topic)
     with pytest.raises(InvalidInput):
         log.entries()
     log.close()

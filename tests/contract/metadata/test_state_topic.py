@@ -246,8 +246,9 @@ def test_a_commit_spans_state_topic_and_coordinator_stream_whole_or_not_at_all(
             ]
         )
     assert not writer.pending
-    with pytest.raises(InvalidInput, match="no topic missing"):
-        writer.commit([(topic, b"a", state(n=2)), ("missing", b"k", b"v")])
+    missing = f"missing-{topic}"
+    with pytest.raises(InvalidInput, match=f"no topic {missing}"):
+        writer.commit([(topic, b"a", state(n=2)), (missing, b"k", b"v")])
     writer.commit([(topic, b"a", state(n=3)), (other_topic, b'[1,"n","k"]', b"3")])
     assert committed(bootstrap_servers, topic) == [(b"a", state(n=1)), (b"a", state(n=3))]
     assert committed(bootstrap_servers, other_topic) == [
@@ -369,13 +370,14 @@ def test_nobody_leads_on_a_state_that_cannot_be_read(
 
 def test_leading_needs_the_state_topic(bootstrap_servers: str, transactional_id: str) -> None:
     """An unknown job is refused before anybody is fenced, and by a commit before a take-over."""
-    writer = StateWriter(bootstrap_servers, "missing", transactional_id)
-    with pytest.raises(InvalidInput, match="no topic missing"):
+    missing = f"missing-{transactional_id}"
+    writer = StateWriter(bootstrap_servers, missing, transactional_id)
+    with pytest.raises(InvalidInput, match=f"no topic {missing}"):
         writer.take_over()
     with pytest.raises(InvalidInput, match="take_over"):
-        writer.commit([("missing", b"a", b"{}")])
-    with pytest.raises(InvalidInput, match="no topic missing"):
-        StateReader(bootstrap_servers, "missing").snapshot()
+        writer.commit([(missing, b"a", b"{}")])
+    with pytest.raises(InvalidInput, match=f"no topic {missing}"):
+        StateReader(bootstrap_servers, missing).snapshot()
 
 
 def test_a_foreign_open_transaction_never_hides_our_state_from_a_leader(

@@ -35,9 +35,19 @@ MODEL = model_of({"P 0": "p1", "P 1": "p2"}, "p1", "p2")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[ZooKeeperServer]:
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Generator[ZooKeeperServer]:
     with ZooKeeperServer(tmp_path_factory.mktemp("zookeeper")) as server:
         yield server
+
+
+@pytest.fixture
+def server(zookeeper: ZooKeeperServer) -> Generator[ZooKeeperServer]:
+    """Without the group afterwards: each test's begins with its first version, in whatever order they run."""
+    yield zookeeper
+    session = connect(ZooKeeperAddress(zookeeper.hosts))
+    session.delete(PATHS.root, recursive=True)
+    session.stop()
+    session.close()
 
 
 class Member:

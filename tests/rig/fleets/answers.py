@@ -93,7 +93,8 @@ def _lag(
     beginning, end = changelog.beginning_at(at_ms), changelog.end_at(at_ms)
     if group.fault is Fault.LEADERLESS:
         return None, "no-leader"
-    if beginning >= end:
+    is_anew = changelog.anew_ms is not None and at_ms >= changelog.anew_ms
+    if beginning >= end and not (is_anew and applied is not None):
         return 0, None
     if reported_ms is None:
         if former is None:
@@ -101,7 +102,7 @@ def _lag(
         return None, "former-process" if former.host == host else "former-host"
     if applied is None:
         return None, "no-observation"
-    if changelog.anew_ms is not None and at_ms >= changelog.anew_ms:
+    if is_anew:
         return None, "beyond-end"
     return changelog.end_at(reported_ms) - max(applied + 1, beginning), None
 

@@ -13,8 +13,9 @@ from click.testing import CliRunner
 
 from samza_dagster.cli.main import cli
 from samza_dagster.client.host_clocks import StandingReport, disagreements
-from samza_dagster.client.views import JobView
+from samza_dagster.client.views import JobView, ReplicaLag
 from samza_dagster.errors import Unreachable
+from samza_dagster.model import TaskMode
 
 pytestmark = pytest.mark.unit
 BEGIN_MS = 1_700_000_000_000
@@ -91,9 +92,13 @@ class Reporting:
 
     found: list[StandingReport]
     unread: tuple[Unreachable, ...] = ()
+    lags: tuple[ReplicaLag, ...] = ()
 
     def reports(self) -> tuple[list[StandingReport], list[Unreachable]]:
         return self.found, list(self.unread)
+
+    def lag(self) -> tuple[ReplicaLag, ...]:
+        return self.lags
 
     def known_view(self) -> JobView:
         return JobView("demo", "1", None, {}, {}, coordinator="samza_dagster")
@@ -158,3 +163,39 @@ def test_doctor_judges_what_it_could_read_of_reports(doctor: Doctor) -> None:
     assert code == 4
     assert [line["ok"] for line in told["checks"]] == [True]
     assert [error["seen"] for error in told["unread"]] == ["metrics-1 has no leader"]
+
+
+def lag_of(standby: str, store: str, because: str = "", reason: str | None = None) -> ReplicaLag:
+    return ReplicaLag(
+        *(standby, "t", TaskMode.STANDBY, store, f"log-{store}", 0, "h", 9, 8),
+        *(None if because else 0, 1, "metrics", "", reason),
+        unknown_because=because,
+    )
+
+
+def test_doctor_names_each_changelog_that_is_gone_and_its_store(doctor: Doctor) -> None:
+    """Exit code 1: it is no matter of a broker that doesn't answer."""
+    gone = "topic log-a doesn't exist"
+    lags = (
+        *(lag_of(f"{n}-0", "a", "no-changelog", gone) for n in (0, 1)),
+        lag_of("0-0", "b", "beyond-end", "topic log-b was made anew or cut"),
+        lag_of("0-0", "c"),
+        lag_of("0-0", "d", "no-observation"),
+    )
+    code, told = doctor(Reporting([], lags=lags))
+    assert (code, told["ok"]) == (1, False)
+    assert [(each["ok"], each["seen"]) for each in told["checks"]] == [
+        (False, f"store a: {gone}"),
+        (False, "store b: topic log-b was made anew or cut"),
+    ]
+    assert "restart nothing that has this store" in told["checks"][0]["fix"]
+
+
+def test_doctor_says_which_changelogs_are_there_and_which_it_couldnt_read(doctor: Doctor) -> None:
+    """A partition without a leader, or a topic that this login may not read: exit code 4."""
+    well = (lag_of("0-0", "a"), lag_of("1-0", "a"))
+    code, told = doctor(Reporting([], lags=well))
+    assert (code, told["checks"][0]["ok"], told["checks"][0]["seen"]) == (0, True, "log-a")
+    code, told = doctor(Reporting([], lags=(*well, lag_of("0-0", "b", "no-leader", "no leader"))))
+    assert (code, told["checks"][0]["seen"]) == (4, "log-a")
+    assert [error["seen"] for error in told["unread"]] == ["no leader"]

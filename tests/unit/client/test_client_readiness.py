@@ -33,7 +33,7 @@ def behind(job: Any) -> Any:
     metrics = {"org.apache.samza.container.TaskInstanceMetrics": {GAUGE: "5999"}}
     value = json.dumps({"header": {**header, "time": 5}, "metrics": metrics}).encode()
     job.topics.records["metrics"] = [TopicRecord(None, value, REPORTED_MS)]
-    job.topics.ranges[LOG, 0] = OffsetRange(0, 10_000)
+    job.topics.ranges |= {(LOG, n): OffsetRange(0, 10_000 * (n == 0)) for n in range(4)}
     return job
 
 

@@ -66,13 +66,14 @@ RUNNING = JobState(
 
 @dataclass
 class World:
-    """A metrics topic, a changelog and a clock; `told` is what the term gets."""
+    """A metrics topic, a changelog (unless it is `deleted`) and a clock; `told` is what the term gets."""
 
     topic: str = "metrics"
     found: bool = True
     records: list[TopicRecord] = field(default_factory=list)
     end: int = 10
     start: int = 0
+    deleted: bool = False
     error: Exception | None = None
     now: int = 1_000
     state: JobState = RUNNING
@@ -125,7 +126,8 @@ class World:
 
     def offset_ranges(self, topics: Collection[str]) -> Mapping[tuple[str, int], OffsetRange]:
         self.asked_ends += 1
-        return {(topic, 0): OffsetRange(self.start, self.end) for topic in topics}
+        there = () if self.deleted else topics
+        return {(topic, 0): OffsetRange(self.start, self.end) for topic in there}
 
     def observer(
         self, every_s: float = 5.0, settings: Mapping[str, str] | None = None

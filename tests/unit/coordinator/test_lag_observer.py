@@ -134,6 +134,25 @@ def test_a_metrics_topic_that_isnt_there_is_logged_once(caplog: pytest.LogCaptur
     assert world.told == []
 
 
+def test_a_changelog_that_is_deleted_is_logged_once_and_leaves_the_lag_unknown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Made anew with fewer records than were applied it still is: never 0, by which a standby would be chosen."""
+    world = World(end=1_000)
+    observer = world.observer()
+    for deleted, end in ((False, 1_000), (True, 0), (True, 0), (False, 0), (False, 5)):
+        world.deleted, world.end = deleted, end
+        world.report(999)
+        observer.observe()
+        world.now += 1_000
+    samples = [told.lags[0] for told in world.told if isinstance(told, LagObserved)]
+    assert [lag.records for lag in samples] == [0, None, None, None, None]
+    assert [lag.ready_in_ms for lag in samples] == [0, None, None, None, None]
+    assert [r.message.startswith("topic log doesn't exist: how far") for r in caplog.records] == [
+        True
+    ]
+
+
 def test_its_thread_survives_what_nobody_thought_of() -> None:
     """And ends when it is closed, releasing what it holds."""
     world = World(error=ZeroDivisionError())
@@ -292,7 +311,10 @@ def test_a_standby_that_tells_nothing_is_left_alone_when_the_setting_says_so() -
     assert (world.told, world.asked_ends) == ([], 0)
 
 
-def test_a_standby_whose_changelog_cant_be_read_begins_to_stand_anew() -> None:
+@pytest.mark.parametrize("end", [None, 3, 0])
+def test_a_standby_whose_changelog_cant_be_read_or_was_made_anew_begins_to_stand_anew(
+    end: int | None,
+) -> None:
     """It was about to be taken for one that stands still; what was counted before says nothing now."""
     parts = {"0-0": (StandbyPart(TASK, "log", 0, "kafka-log-0-offset", "lab"),)}
     lags = StandbyLags(current_ms=60_000)
@@ -307,5 +329,5 @@ def test_a_standby_whose_changelog_cant_be_read_begins_to_stand_anew() -> None:
 
     assert look(0, 10) == (4, False)
     assert look(60_000, 20) == (14, True)
-    assert look(61_000, None) == (None, False)
+    assert look(61_000, end) == (None, False)
     assert look(62_000, 30) == (24, False)

@@ -164,9 +164,11 @@ def test_a_report_of_an_earlier_incarnation_tells_nothing_of_this_one() -> None:
     assert told(lags, ends(10), 300) == (Lag("0-0", 5, None, 300),)
 
 
-@pytest.mark.parametrize("span", [{}, {("log", 0): OffsetRange(0, 3)}])
+@pytest.mark.parametrize(
+    "span", [{}, {("log", 0): OffsetRange(0, 3)}, {("log", 0): OffsetRange(0, 0)}]
+)
 def test_what_cannot_be_counted_is_unknown(span: dict[tuple[str, int], OffsetRange]) -> None:
-    """No changelog, or one that ends before what was applied: never 0, never ready."""
+    """No changelog, or one that ends before what was applied, empty or not: never 0, never ready."""
     lags = StandbyLags(current_ms=15_000)
     lags.note(report(0, 4, 7) | report(2, 9, 7), 100)
     found = told(lags, {("log", 2): OffsetRange(0, 10)} | span, 100)

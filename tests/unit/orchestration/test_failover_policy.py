@@ -253,6 +253,36 @@ def test_what_cant_be_read_is_held_against_nobody_and_makes_nothing_good() -> No
     assert not watch.memory.suspects
 
 
+def test_nothing_is_moved_onto_or_restored_from_a_lost_changelog() -> None:
+    """The running active's disk may have the only copy; a person decides, and other groups go on."""
+    lost = {"0": "topic log doesn't exist"}
+    watch = Watch()
+    (decision,) = watch.look(sight(host_words=SICK, lost=lost), 3)
+    assert told((decision,)) == [("host-sick", "0", "held")]
+    assert (
+        decision.because == "changelog lost: its state may be nowhere else: topic log doesn't exist"
+    )
+    assert told(watch.look(sight(host_words=SICK))) == [("host-sick", "0", "ask")]
+    watch = Watch()
+    assert told(watch.look(sight(host_words=SICK, lost={"1": ""}), 3)) == [
+        ("host-sick", "0", "ask")
+    ]
+
+
+def test_a_standby_that_stood_still_isnt_well_because_its_changelog_is_gone() -> None:
+    """It is no records behind of nothing."""
+    watch = Watch("advise", standby_stalled_s=30)
+    for step in range(10):
+        still = seen("0-0", "h2", behind=2_000 + step, applied=500, end=2_500 + step)
+        watch.look(sight(still))
+    kinds = [s.kind for s in watch.memory.suspects.values()]
+    assert kinds == ["standby-stalled"]
+    watch.look(sight(seen("0-0", "h2", behind=None, applied=500, end=None)), 20)
+    assert [s.kind for s in watch.memory.suspects.values()] == kinds
+    watch.look(sight(seen("0-0", "h2", behind=0, applied=5, end=6)), 3)
+    assert not watch.memory.suspects
+
+
 def test_a_container_that_reports_nothing_though_others_do_is_mute() -> None:
     """Unless it goes on committing: then only its reporter is broken."""
     watch = Watch(report_silent_s=30)

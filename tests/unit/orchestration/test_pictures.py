@@ -143,6 +143,17 @@ def test_both_colour_schemes_have_ground_and_text() -> None:
         assert "prefers-color-scheme:dark" in svg
 
 
+def test_a_host_without_a_container_is_on_the_map() -> None:
+    """It is where one could move to; the caption says how many hosts have any."""
+    cells = [*fleet(3, 4), HostRow("host-3", "last-seen", ())]
+    texts = [text.text for text in ET.fromstring(map_svg(cells)).iter(f"{SVG}text")]
+    assert texts.count("host-3") == 1
+    assert texts[0] == "4 containers on 3 of 4 hosts"
+    assert shown_map(cells).endswith("host-3: -")
+    empty = ET.fromstring(map_svg([HostRow("host-3", "alive", ())]))
+    assert next(empty.iter(f"{SVG}text")).text == "0 containers on 0 of 1 host"
+
+
 def test_names_are_escaped() -> None:
     """A host may be named anything."""
     svg = map_svg([HostRow("<b>&", "lost", ('"<x active running',))])

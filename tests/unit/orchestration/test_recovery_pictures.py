@@ -72,8 +72,10 @@ def test_the_host_whose_death_hurts_most_comes_first() -> None:
     rows = [loss("host-1", 4.0), loss("host-2", 90.0, standby=False), loss("host-3", None)]
     told = [text for text in texts(loss_svg(rows)) if text.startswith(("host", "1 active"))]
     assert told[::2] == ["host-3", "host-2", "host-1"]
-    assert "1 not known" in told[1]
+    assert told[1] == "1 active, down for how long isn't known"
     assert "1 without a standby" in told[3]
+    both = texts(loss_svg([loss("host-1", 4.0), loss("host-1", None)]))
+    assert both[-1] == "2 actives, down up to 4 s, 1 not known"
 
 
 def test_a_picture_in_place_is_shorter_than_what_the_ui_hides(tmp_path: Any) -> None:
