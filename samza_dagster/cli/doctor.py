@@ -120,7 +120,7 @@ def _broker_findings(
 
     from samza_dagster.coordinator import diagnosis
 
-    yield from diagnosis.access_findings(connection)
+    yield from diagnosis.access_findings(connection, has_config=has_config)
     if has_config:
         yield from diagnosis.report(Path(target.configuration().value("config")), connection)
     else:

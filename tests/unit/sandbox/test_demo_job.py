@@ -35,8 +35,8 @@ def test_the_standby_factor_counts_the_active_too(standbys: int, factor: str | N
 
 def test_outputs_are_dated_by_the_broker() -> None:
     """A container's own clock could hide a silence."""
-    topic = {t.name: t for t in demo_job.topics()}[demo_job.OUTPUT_TOPIC]
-    assert ("message.timestamp.type", "LogAppendTime") in topic.config
+    topic = {t.name: t for t in demo_job.streams()}[demo_job.OUTPUT_TOPIC]
+    assert topic.config["message.timestamp.type"] == "LogAppendTime"
 
 
 @pytest.fixture(autouse=True)
