@@ -137,7 +137,14 @@ def job_findings(connection: Connection) -> Iterator[Condition]:
     from samza_dagster.client.access import wall_clock_ms
     from samza_dagster.client.host_clocks import disagreements
 
-    with PlacementClient(connection) as client:
+    try:
+        client = PlacementClient(connection)
+    except MalformedRecord:
+        raise
+    except InvalidInput as error:
+        yield Condition("the standalone group is found, or is new", True, error.seen)
+        return
+    with client:
         try:
             view = client.known_view()
         except MalformedRecord:

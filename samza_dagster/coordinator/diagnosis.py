@@ -9,7 +9,7 @@ from pathlib import Path
 from samza_dagster.coordinator.deployment import input_topics
 from samza_dagster.coordinator.fencing.examination import Condition, examine
 from samza_dagster.coordinator.fencing.principals import Principals, systems_apart
-from samza_dagster.coordinator.kafka import partition_counts
+from samza_dagster.coordinator.kafka import creation, partition_counts
 from samza_dagster.coordinator.leases import outlived, short_lease
 from samza_dagster.coordinator.limits import FENCING, LEASE, limits_of
 from samza_dagster.coordinator.samza_topics import coordinator_stream, own_topics, samza_topics
@@ -31,6 +31,7 @@ from samza_dagster.metadata.replicas import (
 )
 from samza_dagster.metadata.resource_manager import RUNNING, Cluster, resource_manager
 from samza_dagster.metadata.topics import TopicSpec, contradictions, ensure_topics
+from samza_dagster.model.metrics_snapshots import metrics_topics
 
 _ANSWER_S = 10.0
 _OF_A_CLIENT = frozenset({"READ", "WRITE", "DESCRIBE"})
@@ -159,6 +160,22 @@ def topic_findings(
     if tasks is not None:
         yield from _as_made(specs, kept, cluster, is_deployed=has_run)
     yield from judged(kept, wanted, cluster.bootstrap_servers)
+    yield from _metrics(config, cluster)
+
+
+def _metrics(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Condition]:
+    """Nobody makes their topics but brokers that make any, with the partitions that these choose."""
+    topics = metrics_topics(config)
+    missing = sorted(topics.keys() - kept_topics(cluster, topics, _ANSWER_S).topics.keys())
+    if topics:
+        yield Condition(
+            "the job's metrics have their topic",
+            not missing,
+            f"no topic {', '.join(missing)}, or no right to see it"
+            if missing
+            else ", ".join(topics),
+            "; ".join(creation(each, cluster.bootstrap_servers) for each in missing),
+        )
 
 
 def _as_made(
@@ -249,7 +266,7 @@ def access_findings(connection: Connection, *, has_config: bool) -> Iterator[Con
     stream = connection.coordinator_stream_topic
     is_there = stream in metadata.topics
     yield Condition(
-        "the job was deployed once",
+        "the job was deployed once, or is new" if has_config else "the job was deployed once",
         is_there or has_config,
         f"topic {stream}" if is_there else f"not yet: no topic {stream}, or no right to see it",
         "deploy it, or correct its name, id or the brokers: samza-dagster config show says which are meant",

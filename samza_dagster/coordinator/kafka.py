@@ -46,8 +46,17 @@ def partition_counts(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, 
     found = cluster_metadata(cluster, asked, 10).topics
     missing = sorted(set(topics) - found.keys())
     if missing:
-        raise InvalidInput(asked, seen=f"no topic {', '.join(missing)}", fix="create it first")
+        raise InvalidInput(
+            asked,
+            seen=f"no topic {', '.join(missing)}, or no right to see it",
+            fix=f"create it first: {creation(missing[0], cluster.bootstrap_servers)}",
+        )
     return {topic: len(found[topic].partitions) for topic in topics}
+
+
+def creation(topic: str, servers: str) -> str:
+    """The command of Kafka's by which a user makes a stream of the job's own."""
+    return f"kafka-topics.sh --bootstrap-server {servers} --create --topic {topic} --partitions 4"
 
 
 def author(now_ms: int) -> Author:

@@ -326,9 +326,7 @@ class Leadership:
     def _ensure_topics(self, rehearsal: Rehearsal, first: FirstStep) -> None:
         """Makes those of the deployment's topics that aren't there."""
         made = rehearsal.ensure_topics(first.deployment)
-        if made and first.stream_records:
-            log.info("made for %s: %s", first.deployment.deployment_id, ", ".join(sorted(made)))
-        elif made:
+        if made and not first.stream_records:
             log.warning(
                 "topics of deployment %s were gone, and are there again, empty: %s. State that was in "
                 "them is on the hosts' disks alone: place no container on a host that hasn't its state",

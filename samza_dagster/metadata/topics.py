@@ -83,7 +83,8 @@ class TopicSpec:
 
     def __str__(self) -> str:
         policy = self.config.get("cleanup.policy", "the brokers' cleanup.policy")
-        return f"{self.name} ({self.partitions} partitions, {policy})"
+        partitions = f"{self.partitions} partition{'' if self.partitions == 1 else 's'}"
+        return f"{self.name} ({partitions}, {policy})"
 
 
 def contradictions(spec: TopicSpec, topic: KeptTopic, servers: str) -> Iterator[Shortcoming]:
@@ -119,10 +120,15 @@ def contradictions(spec: TopicSpec, topic: KeptTopic, servers: str) -> Iterator[
             AS_MADE,
             name,
             f"topic {name} has cleanup.policy={seen} instead of {policy}",
-            f"set cleanup.policy={policy} on {name}: kafka-configs.sh --bootstrap-server {servers} "
-            f"--alter --entity-type topics --entity-name {name} "
-            f"--add-config cleanup.policy=[{policy}]" + (_MEANT if spec.at_least else ""),
+            f"kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics "
+            f"--entity-name {name} --add-config cleanup.policy={_listed(policy)}"
+            + (_MEANT if spec.at_least else ""),
         )
+
+
+def _listed(value: str) -> str:
+    """As `kafka-configs.sh` takes a value with commas."""
+    return f"'[{value}]'" if "," in value else value
 
 
 def ensure_topics(
@@ -161,6 +167,9 @@ def ensure_topics(
                 "topic %s has %d replicas where %d are wanted: there are no more brokers",
                 *(spec.name, brokers, spec.replicas),
             )
+    for spec in absent:
+        if spec.name in created:
+            _log.info("made topic %s", spec)
     for spec in specs if used_at_once else absent:
         waited_for = spec.partitions if spec in absent else 1
         _wait_for_leaders(cluster, spec.name, waited_for, max(remaining_s(deadline), 1.0))

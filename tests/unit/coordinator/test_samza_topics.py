@@ -198,7 +198,7 @@ def test_our_own_topics_have_the_replicas_of_the_coordinator_stream() -> None:
         (TopicSpec("t", 4, at_least=True), 5, "compact", "", ""),
         (TopicSpec("t", 4, at_least=True), 3, "compact", "3 partitions instead of 4", "--partitions 4"),
         (TopicSpec("t"), 2, "compact", "2 partitions instead of 1", "delete t"),
-        (TopicSpec("t"), 1, "delete", "cleanup.policy=delete", "cleanup.policy=[compact]"),
+        (TopicSpec("t"), 1, "delete", "cleanup.policy=delete", "cleanup.policy=compact"),
         (TopicSpec("t"), 1, "compact,delete", "cleanup.policy=compact,delete", "compact"),
         (TopicSpec("t", 1, None, {"cleanup.policy": "delete"}), 1, "compact", "policy=compact", ""),
         (TopicSpec("t", 1, None, {"cleanup.policy": "delete,compact"}), 1, "compact,delete", "", ""),
