@@ -43,9 +43,16 @@ def input_topics(config: Mapping[str, str]) -> dict[str, str]:
     """Topic → system, from `task.inputs=<system>.<stream>,…`.
 
     Raises `InvalidInput` for an entry without a system, and for one topic of two systems: the
-    deployment's record knows inputs by their topics.
+    deployment's record knows inputs by their topics. And for an application that has them in its code.
     """
     topics: dict[str, str] = {}
+    if (application := config.get("app.class")) and not config.get("task.inputs", "").strip():
+        raise InvalidInput(
+            "task.inputs in the job's config",
+            seen=f"not set: {application} has its streams in its code, which Samza's planner alone reads",
+            fix="task.inputs=kafka.input, with its stores and serdes in the config; or run it under "
+            "Samza's own Application Master",
+        )
     for entry in required(config, "task.inputs", "kafka.input").split(","):
         system, _, stream = entry.strip().partition(".")
         if not system or not stream:

@@ -328,8 +328,8 @@ class Leadership:
         made = rehearsal.ensure_topics(first.deployment)
         if made and not first.stream_records:
             log.warning(
-                "topics of deployment %s were gone, and are there again, empty: %s. State that was in "
-                "them is on the hosts' disks alone: place no container on a host that hasn't its state",
+                "topics of deployment %s were gone, and are there again, empty: %s. What was in "
+                "them is on the hosts' disks alone: keep the actives where they are",
                 *(first.deployment.deployment_id, ", ".join(sorted(made))),
             )
 

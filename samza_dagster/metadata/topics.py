@@ -242,10 +242,10 @@ def _no_right_to_create(cluster: KafkaCluster, topics: Sequence[str]) -> Invalid
     named = " ".join(f"--topic {name}" for name in topics)
     return InvalidInput(
         f"create topics {', '.join(topics)}",
-        seen="this login has no right to create them",
+        seen="this login has no right to see or to create them",
         fix=f"kafka-acls.sh --bootstrap-server {cluster.bootstrap_servers} --add {named} "
-        "--operation Create --allow-principal User:NAME; or create them as samza-dagster doctor "
-        "--config has it",
+        "--operation Create --operation Describe --allow-principal User:NAME; or Describe alone, and "
+        "create them as samza-dagster doctor --config has it",
     )
 
 

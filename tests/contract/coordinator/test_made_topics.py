@@ -170,9 +170,9 @@ def test_a_login_without_the_right_to_create_topics_is_told_which_it_lacks(broke
     rehearse: Callable[[], object] = lambda: ensure_topics(  # noqa: E731 - said twice
         logged_in, [TopicSpec(name)], rehearse=True
     )
-    with pytest.raises(InvalidInput, match="no right to create") as refused:
+    with pytest.raises(InvalidInput, match="no right to see or to create") as refused:
         rehearse()
-    assert f"--add --topic {name} --operation Create" in refused.value.fix
+    assert f"--add --topic {name} --operation Create --operation Describe" in refused.value.fix
     assert "\n" not in str(refused.value.fix)
     assert ensure_topic(cluster, name)
     assert rehearse() == set()
