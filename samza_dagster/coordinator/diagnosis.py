@@ -38,17 +38,20 @@ _OF_A_CLIENT = frozenset({"READ", "WRITE", "DESCRIBE"})
 
 
 def findings(
-    config: Mapping[str, str], cluster: KafkaCluster, deployed: Deployed, *, in_group: bool = False
+    config: Mapping[str, str],
+    cluster: KafkaCluster,
+    deployed: Deployed,
+    without: Collection[str] = (),
 ) -> Iterator[Condition]:
     """Every condition, as it is tried; raises `Unreachable`.
 
-    `in_group`: a standalone group runs the job, which has no topics of ours.
+    `without`: topics that the job doesn't need, as ours in a standalone group.
     """
     inputs, tasks = _inputs(config, cluster)
     yield inputs
-    ours = own_topic_names(config) if in_group else ()
+    is_deployed = deployed.run_id is not None
     tasks = deployed.tasks or tasks
-    yield from topic_findings(config, cluster, tasks, ours, is_deployed=deployed.run_id is not None)
+    yield from topic_findings(config, cluster, tasks, without, is_deployed=is_deployed)
     yield _lease(config)
     try:
         principals = Principals.of(config)
@@ -83,7 +86,7 @@ def _findings_under_an_am(
     inputs, tasks = _inputs(config, cluster)
     yield inputs
     tasks = deployed.tasks or tasks
-    yield from topic_findings(config, cluster, tasks, own_topic_names(config), is_deployed=True)
+    yield from topic_findings(config, cluster, tasks, _own(connection), is_deployed=True)
     if connection.resource_managers:
         yield from _yarn(connection)
 
@@ -128,9 +131,9 @@ def _inputs(config: Mapping[str, str], cluster: KafkaCluster) -> tuple[Condition
     return Condition("the job's inputs exist", True, seen), max(counts.values(), default=None)
 
 
-def own_topic_names(config: Mapping[str, str]) -> tuple[str, ...]:
+def _own(connection: Connection) -> tuple[str, ...]:
     """Topics that only a coordinator of ours needs."""
-    return (*(spec.name for spec in own_topics(config)), TRANSACTIONS)
+    return connection.state_topic, connection.audit_topic, TRANSACTIONS
 
 
 def topic_findings(
@@ -301,7 +304,7 @@ def deployed_findings(connection: Connection) -> Iterator[Condition]:
     yield whose
     if deployed.run_id is None:
         return
-    ours = () if deployed.is_ours else own_topic_names(deployed.config)
+    ours = () if deployed.is_ours else _own(connection)
     if not deployed.is_ours:
         yield _of_an_am(deployed)
     cluster = KafkaCluster.of(connection)
@@ -323,7 +326,8 @@ def report(config: Path, connection: Connection) -> Iterator[Condition]:
     except Unreachable as error:
         whose, deployed = error, Deployed()
     if deployed.is_ours:
-        yield from findings(properties, cluster, deployed, in_group=bool(connection.zookeeper))
+        without = _own(connection) if connection.zookeeper else ()
+        yield from findings(properties, cluster, deployed, without)
     else:
         yield from _findings_under_an_am(properties, cluster, connection, deployed)
     if isinstance(whose, Unreachable):

@@ -39,6 +39,15 @@ def test_outputs_are_dated_by_the_broker() -> None:
     assert topic.config["message.timestamp.type"] == "LogAppendTime"
 
 
+def test_a_sandbox_begins_with_what_its_jobs_user_would_have() -> None:
+    """The job's own streams; all else is made where the job starts."""
+    names = {topic.name for topic in demo_job.streams()}
+    assert names == {demo_job.INPUT_TOPIC, demo_job.OUTPUT_TOPIC, demo_job.METRICS_TOPIC}
+    made = {topic.name for topic in demo_job.made_topics("127.0.0.1:1")}
+    assert demo_job.CHANGELOG_TOPIC in made
+    assert not names & made
+
+
 @pytest.fixture(autouse=True)
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
