@@ -25,6 +25,7 @@ from samza_dagster.metadata.replicas import (
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka.admin import ClusterMetadata  # pyright: ignore[reportPrivateImportUsage]
 
 _log = logging.getLogger(__name__)
 _PAUSE_S = 0.05
@@ -158,7 +159,9 @@ def ensure_topics(
     created = _create(cluster, absent, brokers, rehearse, timeout_s) if absent else frozenset[str]()
     there = [spec for spec in specs if spec.name not in created]
     if there:
-        _check(cluster, there, remaining_s(deadline))
+        if absent:  # of these another client may have created some meanwhile
+            metadata = cluster_metadata(cluster, asked, max(remaining_s(deadline), 1.0))
+        _check(cluster, there, metadata, remaining_s(deadline))
     if rehearse:
         return created
     for spec in absent:
@@ -304,10 +307,11 @@ def _configs_of_known(
         time.sleep(_PAUSE_S)
 
 
-def _check(cluster: KafkaCluster, specs: Sequence[TopicSpec], timeout_s: float) -> None:
+def _check(
+    cluster: KafkaCluster, specs: Sequence[TopicSpec], metadata: ClusterMetadata, timeout_s: float
+) -> None:
     """Of topics that are there; raises `InvalidInput` that names all that contradict their spec."""
     names = [spec.name for spec in specs]
-    metadata = cluster_metadata(cluster, f"use the topics {', '.join(names)}", timeout_s)
     configs = _configs_of_known(cluster, names, timeout_s)
     servers = cluster.bootstrap_servers
     wrong: list[Shortcoming] = []
