@@ -39,10 +39,11 @@ def doctor(target: Target, as_json: bool) -> None:
     """Check this machine, the brokers, the job and who coordinates it, and say what mends them.
 
     Without a job it says what to set. With one: whether the brokers answer, this login's rights on the
-    job's topics, replicas that they lack, each with the command that mends it, who coordinates the
-    job, agents that don't answer, and, where containers report, whether the clocks of their hosts agree.
+    job's topics, which of these are wrong or were deleted, replicas that they lack, each with the command
+    that mends it, who coordinates the job, agents that don't answer, and, where containers report, whether the clocks of their hosts agree.
 
-    With --config also what the coordinator would refuse of it; with samza.dagster.fencing=broker that
+    With --config also what the coordinator would refuse of it, and of a new job the topics that its start
+    would make; with samza.dagster.fencing=broker that
     includes a rehearsal: a principal is created, let in, shut out, seen refused by every broker,
     and removed. Of a job that Samza's own Application Master runs only what that one needs is asked,
     and YARN where its address is given. Exit code 1 when a condition doesn't hold, 4 when none is known
