@@ -9,7 +9,7 @@ from pathlib import Path
 from samza_dagster.coordinator.deployment import input_topics
 from samza_dagster.coordinator.fencing.examination import Condition, examine
 from samza_dagster.coordinator.fencing.principals import Principals, systems_apart
-from samza_dagster.coordinator.kafka import creation, partition_counts
+from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.leases import outlived, short_lease
 from samza_dagster.coordinator.limits import FENCING, LEASE, limits_of
 from samza_dagster.coordinator.samza_topics import coordinator_stream, own_topics, samza_topics
@@ -177,7 +177,10 @@ def _metrics(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Condi
             f"no topic {', '.join(missing)}, or no right to see it"
             if missing
             else ", ".join(topics),
-            "; ".join(creation(each, cluster.bootstrap_servers) for each in missing),
+            "; ".join(
+                TopicSpec(each, config={}).creation(1, cluster.bootstrap_servers)
+                for each in missing
+            ),
         )
 
 

@@ -27,7 +27,12 @@ def test_a_new_job_runs_under_samzas_own_application_master(tmp_path: Path) -> N
         with Broker(tmp_path / "broker") as broker:
             servers = broker.bootstrap_servers
             cluster = YarnCluster(
-                tmp_path / "yarn", ("nm1", "nm2"), servers=servers, on_spawn=spawned.append
+                tmp_path / "yarn",
+                ("nm1", "nm2"),
+                servers=servers,
+                # A user's YARN, whose own default this is: the sandbox's 20 s are for lost hosts.
+                settings={"yarn.am.liveness-monitor.expiry-interval-ms": "600000"},
+                on_spawn=spawned.append,
             )
             cluster.start()
             YarnJob(cluster, {}, {}).write_scripts(own / "deploy" / "samza")
