@@ -206,7 +206,7 @@ def _as_made(
                 AS_MADE,
                 False,
                 f"no topic {spec.name}, and the job was deployed: it was deleted, with what was in it; or "
-                "this login has no right to see it",
+                "this login has no right to see it, or the job starts just now",
                 f"keep the hosts' disks; the next start makes it, empty, or: "
                 f"{spec.creation(brokers, servers)}",
             )
