@@ -45,11 +45,12 @@ def doctor(target: Target, as_json: bool) -> None:
     """Check this machine, the brokers, the job and who coordinates it, and say what mends them.
 
     Without a job it says what to set. With one: whether the brokers answer, this login's rights on the
-    job's topics, replicas that they lack, each with the command that mends it, who coordinates the
-    job, agents that don't answer, changelogs that were deleted or made anew, and, where containers report,
-    whether the clocks of their hosts agree.
+    job's topics, which of these are wrong or were deleted, replicas that they lack, each with the command
+    that mends it, who coordinates the job, agents that don't answer, changelogs that were deleted or made
+    anew, and, where containers report, whether the clocks of their hosts agree.
 
-    With --config also what the coordinator would refuse of it; with samza.dagster.fencing=broker that
+    With --config also what the coordinator would refuse of it, and of a new job the topics that its start
+    would make; with samza.dagster.fencing=broker that
     includes a rehearsal: a principal is created, let in, shut out, seen refused by every broker,
     and removed. Of a job that Samza's own Application Master runs only what that one needs is asked,
     and YARN where its address is given. Exit code 1 when a condition doesn't hold, 4 when none is known
@@ -127,7 +128,7 @@ def _broker_findings(
 
     from samza_dagster.coordinator import diagnosis
 
-    yield from diagnosis.access_findings(connection)
+    yield from diagnosis.access_findings(connection, has_config=has_config)
     if has_config:
         yield from diagnosis.report(Path(target.configuration().value("config")), connection)
     else:
@@ -145,7 +146,14 @@ def job_findings(connection: Connection) -> Iterator[Condition]:
     from samza_dagster.client.host_clocks import disagreements
     from samza_dagster.client.views import NO_LEADER
 
-    with PlacementClient(connection) as client:
+    try:
+        client = PlacementClient(connection)
+    except MalformedRecord:
+        raise
+    except InvalidInput as error:
+        yield Condition("the standalone group is found, or is new", True, error.seen)
+        return
+    with client:
         try:
             view = client.known_view()
         except MalformedRecord:

@@ -79,6 +79,8 @@ def run_command(
 ) -> None:
     """Runs one processor until SIGTERM: registers, leads when it is first, runs its tasks.
 
+    Topics that the job needs beside its streams are made; one that is there and wrong is refused.
+
     \b
     Example:
       samza-dagster processor run --config job.properties --launch launch.json \\

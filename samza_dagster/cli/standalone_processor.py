@@ -15,8 +15,10 @@ from samza_dagster.coordinator.job_process import JobFiles
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.coordinator.limits import START_TIMEOUT, Setting, parks_starts
+from samza_dagster.coordinator.samza_topics import samza_topics
 from samza_dagster.errors import ActionFailed
 from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
@@ -70,7 +72,10 @@ class StandaloneProcessor:
         connection, config = files.connection, files.config
         settings, cluster = settings_of(config), KafkaCluster.of(connection)
         plan = _plan(cluster, config)
-        fencing = JobFencing.of({**config, **deployment.restore_safety(config, plan.replicas)})
+        config = {**config, **deployment.restore_safety(config, plan.replicas)}
+        # Each processor makes them, whoever is first: any may lead, and its containers need them.
+        ensure_topics(cluster, samza_topics(config, max(plan.partition_counts.values())))
+        fencing = JobFencing.of(config)
         fencing.begin_examination(cluster)  # takes a while, beside what follows
         location = location_id(identity.location)
         fencing.require()

@@ -102,7 +102,8 @@ def run_command(
 
     One leads; any other of the same job waits until it is gone. Another config than the
     running one begins a new deployment. A job that another coordinator has deployed, as Samza's
-    own Application Master, is left to it unless --adopt is given. Containers aren't its children and don't notice
+    own Application Master, is left to it unless --adopt is given. Topics that the job needs beside its
+    streams are made; one that is there and wrong is refused. Containers aren't its children and don't notice
     when it goes and comes back.
 
     \b

@@ -21,19 +21,13 @@ from samza_dagster.assignment import (
     replicas_from_config,
     with_standbys,
 )
-from samza_dagster.coordinator.limits import OWN_PREFIX
+from samza_dagster.coordinator.limits import OWN_PREFIX, Setting
+from samza_dagster.coordinator.samza_topics import own_topics, samza_topics
 from samza_dagster.errors import InvalidInput
-from samza_dagster.metadata.audit_log import DEFAULT_RETENTION_MS
-from samza_dagster.metadata.replicas import TRANSACTIONS
 from samza_dagster.model import JobModel, TaskMode, naming
-from samza_dagster.model.changelogs import store_changelogs
 
 RUN_ID = "app.run.id"
-CONTAINER_COUNT = "job.container.count"
-DEFAULT_REPLICAS = 3
-"""Of the coordinator stream and of checkpoints (`KafkaConfig`)."""
-CHANGELOG_REPLICAS = 2
-"""`KafkaConfig.TOPIC_DEFAULT_REPLICATION_FACTOR`."""
+CONTAINER_COUNT = Setting("job.container.count", 1, 1)
 TRANSACTIONAL_RESTORE = "task.transactional.state.restore.enabled"
 
 
@@ -45,23 +39,20 @@ def required(config: Mapping[str, str], key: str, example: str) -> str:
     return value
 
 
-def _number(config: Mapping[str, str], key: str, default: int) -> int:
-    value = config.get(key, str(default)).strip()
-    digits = value.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit()):
-        raise InvalidInput(
-            f"{key} in the job's config", seen=repr(value), fix=f"a whole number: {key}={default}"
-        )
-    return int(value)
-
-
 def input_topics(config: Mapping[str, str]) -> dict[str, str]:
     """Topic → system, from `task.inputs=<system>.<stream>,…`.
 
     Raises `InvalidInput` for an entry without a system, and for one topic of two systems: the
-    deployment's record knows inputs by their topics.
+    deployment's record knows inputs by their topics. And for an application that has them in its code.
     """
     topics: dict[str, str] = {}
+    if (application := config.get("app.class")) and not config.get("task.inputs", "").strip():
+        raise InvalidInput(
+            "task.inputs in the job's config",
+            seen=f"not set: {application} has its streams in its code, which Samza's planner alone reads",
+            fix="task.inputs=kafka.input, with its stores and serdes in the config; or run it under "
+            "Samza's own Application Master",
+        )
     for entry in required(config, "task.inputs", "kafka.input").split(","):
         system, _, stream = entry.strip().partition(".")
         if not system or not stream:
@@ -76,70 +67,6 @@ def input_topics(config: Mapping[str, str]) -> dict[str, str]:
                 fix="each topic of one system",
             )
     return topics
-
-
-def audit_retention_ms(config: Mapping[str, str]) -> int:
-    """How long audit records are kept; only read when their topic is created."""
-    return _number(config, "samza.dagster.audit.retention.ms", DEFAULT_RETENTION_MS)
-
-
-def topic_replicas(config: Mapping[str, str]) -> int:
-    """Replicas of coordinator stream, state and audit topic; only read when they are created.
-
-    As Samza reads it for the coordinator stream (`KafkaConfig`): its own setting, else that of
-    its system, else 3.
-    """
-    system = config.get("job.coordinator.system") or config.get("job.default.system", "")
-    return _replicas(config, system, "job.coordinator.replication.factor", DEFAULT_REPLICAS)
-
-
-def wanted_replicas(config: Mapping[str, str]) -> dict[str, int]:
-    """Topics without which the job loses state or can't be led → the replicas each is made with.
-
-    Samza makes checkpoints and changelogs by its own settings (`KafkaConfig`); Kafka makes its
-    topic of transactions by the brokers', and no commit is made without it.
-    """
-    name, job_id = required(config, "job.name", "my-job"), config.get("job.id", "1")
-    own = topic_replicas(config)
-    found = {
-        naming.coordinator_stream_topic(name, job_id): own,
-        naming.state_topic(name, job_id): own,
-        naming.audit_topic(name, job_id): own,
-        TRANSACTIONS: own,
-    }
-    if system := config.get("task.checkpoint.system"):
-        found[naming.checkpoint_topic(name, job_id)] = _replicas(
-            config, system, "task.checkpoint.replication.factor", DEFAULT_REPLICAS
-        )
-    for each in store_changelogs(config):
-        key = f"stores.{each.store}.changelog.replication.factor"
-        default = "stores.default.changelog.replication.factor"
-        found[each.topic] = _replicas(
-            config, each.system, key if config.get(key) else default, CHANGELOG_REPLICAS
-        )
-    return found
-
-
-def _replicas(config: Mapping[str, str], system: str, key: str, default: int) -> int:
-    """By its own setting, else that of its system."""
-    if not config.get(key):
-        key = f"systems.{system}.default.stream.replication.factor"
-    if not config.get(key):
-        return default
-    count = _number(config, key, 0)
-    if count < 1:
-        raise InvalidInput(f"{key} in the job's config", seen=str(count), fix="1 or more")
-    return count
-
-
-def _container_count(config: Mapping[str, str]) -> int:
-    """`job.container.count`; raises `InvalidInput` for none."""
-    count = _number(config, CONTAINER_COUNT, 1)
-    if count < 1:
-        raise InvalidInput(
-            f"{CONTAINER_COUNT} in the job's config", seen=str(count), fix="1 or more"
-        )
-    return count
 
 
 @dataclass(frozen=True)
@@ -207,7 +134,7 @@ def plan(
     )
     hosts = {each.processor_id: each.location_id for each in (ran or {}).values()}
     ran = {t.task_name: ran[t.task_name] for t in tasks if ran and t.task_name in ran}
-    ids = [str(number) for number in range(_container_count(config))]
+    ids = [str(number) for number in range(CONTAINER_COUNT.of(config))]
     containers = {each: hosts.get(each, naming.ANY_HOST) for each in ids}
     grouper = as_before if is_running else grouper_of(config, by_container_count)
     actives = group(tasks, ran, containers, grouper)
@@ -220,7 +147,7 @@ def plan(
         job_model=JobModel(
             config=served,
             containers=with_standbys(actives, replicas),
-            max_change_log_stream_partitions=len(tasks),
+            max_change_log_stream_partitions=1 + max(t.changelog_partition for t in tasks),
         ),
     )
 
@@ -256,8 +183,8 @@ def require_sound(config: Mapping[str, str]) -> None:
     """
     required(config, "job.name", "my-job")
     input_topics(config)
-    _container_count(config)
+    CONTAINER_COUNT.of(config)
     grouper_of(config, by_container_count)
-    audit_retention_ms(config)
-    topic_replicas(config)
-    restore_safety(config, replicas_from_config(config))
+    safety = restore_safety(config, replicas_from_config(config))
+    own_topics(config)
+    samza_topics({**config, **safety}, tasks=1)

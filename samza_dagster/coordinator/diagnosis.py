@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from samza_dagster.coordinator.deployment import input_topics, wanted_replicas
+from samza_dagster.coordinator.deployment import input_topics
 from samza_dagster.coordinator.fencing.examination import Condition, examine
 from samza_dagster.coordinator.fencing.principals import Principals, systems_apart
 from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.leases import outlived, short_lease
 from samza_dagster.coordinator.limits import FENCING, LEASE, limits_of
+from samza_dagster.coordinator.samza_topics import coordinator_stream, own_topics, samza_topics
 from samza_dagster.errors import InvalidInput, Unreachable, some_of
 from samza_dagster.metadata.connection import Connection, read_properties
 from samza_dagster.metadata.job_owner import Deployed, read_deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.principal_view import lacking
 from samza_dagster.metadata.replicas import (
+    AS_MADE,
     ENOUGH,
     IN_SYNC,
     TRANSACTIONS,
@@ -28,15 +30,28 @@ from samza_dagster.metadata.replicas import (
     shortcomings,
 )
 from samza_dagster.metadata.resource_manager import RUNNING, Cluster, resource_manager
+from samza_dagster.metadata.topics import TopicSpec, contradictions, ensure_topics
+from samza_dagster.model.metrics_snapshots import metrics_topics
 
 _ANSWER_S = 10.0
 _OF_A_CLIENT = frozenset({"READ", "WRITE", "DESCRIBE"})
 
 
-def findings(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Condition]:
-    """Every condition, as it is tried; raises `Unreachable`."""
-    yield _inputs(config, cluster)
-    yield from topic_findings(config, cluster)
+def findings(
+    config: Mapping[str, str],
+    cluster: KafkaCluster,
+    deployed: Deployed,
+    without: Collection[str] = (),
+) -> Iterator[Condition]:
+    """Every condition, as it is tried; raises `Unreachable`.
+
+    `without`: topics that the job doesn't need, as ours in a standalone group.
+    """
+    inputs, tasks = _inputs(config, cluster)
+    yield inputs
+    is_deployed = deployed.run_id is not None
+    tasks = deployed.tasks or tasks
+    yield from topic_findings(config, cluster, tasks, without, is_deployed=is_deployed)
     yield _lease(config)
     try:
         principals = Principals.of(config)
@@ -68,9 +83,10 @@ def _findings_under_an_am(
 ) -> Iterator[Condition]:
     """The conditions of a job that Samza's own Application Master runs; raises `Unreachable`."""
     yield _of_an_am(deployed)
-    yield _inputs(config, cluster)
-    ours = (connection.state_topic, connection.audit_topic, TRANSACTIONS)
-    yield from topic_findings(config, cluster, ours)
+    inputs, tasks = _inputs(config, cluster)
+    yield inputs
+    tasks = deployed.tasks or tasks
+    yield from topic_findings(config, cluster, tasks, _own(connection), is_deployed=True)
     if connection.resource_managers:
         yield from _yarn(connection)
 
@@ -105,27 +121,117 @@ def _yarn_findings(cluster: Cluster) -> Iterator[Condition]:
     )
 
 
-def _inputs(config: Mapping[str, str], cluster: KafkaCluster) -> Condition:
+def _inputs(config: Mapping[str, str], cluster: KafkaCluster) -> tuple[Condition, int | None]:
+    """And how many tasks they make; None when they aren't there."""
     try:
         counts = partition_counts(cluster, input_topics(config))
     except InvalidInput as error:
-        return Condition("the job's inputs exist", False, error.seen, error.fix)
+        return Condition("the job's inputs exist", False, error.seen, error.fix), None
     seen = ", ".join(f"{topic}: {number} partitions" for topic, number in counts.items())
-    return Condition("the job's inputs exist", True, seen)
+    return Condition("the job's inputs exist", True, seen), max(counts.values(), default=None)
+
+
+def _own(connection: Connection) -> tuple[str, ...]:
+    """Topics that only a coordinator of ours needs."""
+    return connection.state_topic, connection.audit_topic, TRANSACTIONS
 
 
 def topic_findings(
-    config: Mapping[str, str], cluster: KafkaCluster, without: Collection[str] = ()
+    config: Mapping[str, str],
+    cluster: KafkaCluster,
+    tasks: int | None,
+    without: Collection[str] = (),
+    *,
+    is_deployed: bool = False,
 ) -> Iterator[Condition]:
-    """Whether the job's topics outlive the loss of a broker; raises `Unreachable`."""
+    """Whether the job's topics are there, as Samza makes them, and outlive the loss of a broker.
+
+    `tasks` None: not known, so that of changelogs their replicas alone are judged. Raises `Unreachable`.
+    """
     try:
-        wanted = wanted_replicas(config)
+        specs = (*samza_topics(config, tasks or 1), *own_topics(config))
     except InvalidInput as error:
-        yield Condition(ENOUGH, False, f"{error.asked}: {error.seen}", error.fix)
+        yield Condition(AS_MADE, False, f"{error.asked}: {error.seen}", error.fix)
         return
-    wanted = {topic: number for topic, number in wanted.items() if topic not in without}
+    specs = tuple(spec for spec in specs if spec.name not in without)
+    wanted = {spec.name: spec.replicas or 1 for spec in specs}
+    if TRANSACTIONS not in without:
+        wanted[TRANSACTIONS] = coordinator_stream(config).replicas or 1
     kept = kept_topics(cluster, wanted, _ANSWER_S)
+    # A standalone group leaves no deployment there; its first processor makes all at once.
+    has_run = is_deployed or (bool(without) and specs[0].name in kept.topics)
+    if tasks is not None:
+        yield from _as_made(specs, kept, cluster, is_deployed=has_run)
     yield from judged(kept, wanted, cluster.bootstrap_servers)
+    yield from _metrics(config, cluster)
+
+
+def _metrics(config: Mapping[str, str], cluster: KafkaCluster) -> Iterator[Condition]:
+    """Nobody makes their topics but brokers that make any, with the partitions that these choose."""
+    topics = metrics_topics(config)
+    missing = sorted(topics.keys() - kept_topics(cluster, topics, _ANSWER_S).topics.keys())
+    if topics:
+        yield Condition(
+            "the job's metrics have their topic",
+            not missing,
+            f"no topic {', '.join(missing)}, or no right to see it"
+            if missing
+            else ", ".join(topics),
+            "; ".join(
+                TopicSpec(each, config={}).creation(1, cluster.bootstrap_servers)
+                for each in missing
+            ),
+        )
+
+
+def _as_made(
+    specs: Sequence[TopicSpec], kept: KeptTopics, cluster: KafkaCluster, *, is_deployed: bool
+) -> Iterator[Condition]:
+    """One finding for each topic that is wrong, and for each that is missing from what was deployed.
+
+    Before that a start makes what is missing, as far as the brokers say that it may.
+    """
+    servers = cluster.bootstrap_servers
+    wrong = [
+        Condition(AS_MADE, False, each.seen, each.fix)
+        for spec in specs
+        if (topic := kept.topics.get(spec.name)) is not None
+        for each in contradictions(spec, topic, servers)
+    ]
+    absent = [spec for spec in specs if spec.name not in kept.topics]
+    brokers = len(kept.brokers)
+    if is_deployed:
+        wrong += [
+            Condition(
+                AS_MADE,
+                False,
+                f"no topic {spec.name}, and the job was deployed: it was deleted, with what was in it; or "
+                "this login has no right to see it, or the job starts just now",
+                f"keep the hosts' disks; the next start makes it, empty, or: "
+                f"{spec.creation(brokers, servers)}",
+            )
+            for spec in absent
+        ]
+    elif absent:
+        wrong += _not_creatable(absent, brokers, cluster)
+    yield from wrong
+    if not wrong:
+        seen = [f"{len(specs) - len(absent)} topics"] if len(specs) > len(absent) else []
+        seen += [f"a start makes {', '.join(map(str, absent))}"] if absent else []
+        yield Condition(AS_MADE, True, "; ".join(seen))
+
+
+def _not_creatable(
+    absent: Sequence[TopicSpec], brokers: int, cluster: KafkaCluster
+) -> list[Condition]:
+    try:
+        ensure_topics(cluster, absent, rehearse=True, timeout_s=_ANSWER_S)
+    except InvalidInput as error:
+        commands = "; ".join(spec.creation(brokers, cluster.bootstrap_servers) for spec in absent)
+        return [
+            Condition(AS_MADE, False, f"{error.asked}: {error.seen}", f"{error.fix}: {commands}")
+        ]
+    return []
 
 
 def judged(kept: KeptTopics, wanted: Mapping[str, int], servers: str) -> Iterator[Condition]:
@@ -136,7 +242,7 @@ def judged(kept: KeptTopics, wanted: Mapping[str, int], servers: str) -> Iterato
         for each in shortcomings(topic, kept.brokers, wanted[name], servers)
     ]
     seen = f"{len(kept.topics)} topics, {len(kept.brokers)} brokers"
-    for condition in (ENOUGH, IN_SYNC, WAITED_FOR):
+    for condition in (ENOUGH, IN_SYNC, WAITED_FOR) if kept.topics else ():
         lacking = [each for each in found if each.condition == condition]
         if not lacking:
             yield Condition(condition, True, seen)
@@ -154,10 +260,10 @@ def _lease(config: Mapping[str, str]) -> Condition:
     return Condition(check, True, short_lease(limits) or outlived(limits))
 
 
-def access_findings(connection: Connection) -> Iterator[Condition]:
+def access_findings(connection: Connection, *, has_config: bool) -> Iterator[Condition]:
     """Whether the brokers answer, and what this login may do with the job's topics.
 
-    Raises `Unreachable`.
+    With a config at hand the job may be one that wasn't deployed yet. Raises `Unreachable`.
     """
     cluster = KafkaCluster.of(connection)
     metadata = cluster_metadata(cluster, "ask the brokers", _ANSWER_S)
@@ -166,9 +272,9 @@ def access_findings(connection: Connection) -> Iterator[Condition]:
     stream = connection.coordinator_stream_topic
     is_there = stream in metadata.topics
     yield Condition(
-        "the job was deployed once",
-        is_there,
-        f"topic {stream}" if is_there else f"no topic {stream}, or no right to see it",
+        "the job was deployed once, or is new" if has_config else "the job was deployed once",
+        is_there or has_config,
+        f"topic {stream}" if is_there else f"not yet: no topic {stream}, or no right to see it",
         "deploy it, or correct its name, id or the brokers: samza-dagster config show says which are meant",
     )
     wanted = {stream: _OF_A_CLIENT, connection.state_topic: _OF_A_CLIENT}
@@ -201,12 +307,11 @@ def deployed_findings(connection: Connection) -> Iterator[Condition]:
     yield whose
     if deployed.run_id is None:
         return
-    ours = (
-        () if deployed.is_ours else (connection.state_topic, connection.audit_topic, TRANSACTIONS)
-    )
+    ours = () if deployed.is_ours else _own(connection)
     if not deployed.is_ours:
         yield _of_an_am(deployed)
-    yield from topic_findings(deployed.config, KafkaCluster.of(connection), ours)
+    cluster = KafkaCluster.of(connection)
+    yield from topic_findings(deployed.config, cluster, deployed.tasks, ours, is_deployed=True)
     if connection.resource_managers:
         yield from _yarn(connection)
 
@@ -224,7 +329,8 @@ def report(config: Path, connection: Connection) -> Iterator[Condition]:
     except Unreachable as error:
         whose, deployed = error, Deployed()
     if deployed.is_ours:
-        yield from findings(properties, cluster)
+        without = _own(connection) if connection.zookeeper else ()
+        yield from findings(properties, cluster, deployed, without)
     else:
         yield from _findings_under_an_am(properties, cluster, connection, deployed)
     if isinstance(whose, Unreachable):

@@ -21,12 +21,14 @@ from samza_dagster.coordinator.candidacy import Leader, this_process
 from samza_dagster.coordinator.deployment import Deployment
 from samza_dagster.coordinator.kafka import KafkaLog, author
 from samza_dagster.coordinator.leases import LeaseTerms
+from samza_dagster.coordinator.samza_topics import samza_topics
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import StreamRecord
 from samza_dagster.metadata.job_metadata import JobMetadata
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import StateReader
 from samza_dagster.metadata.state_writer import Records
+from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.metadata.write_limits import require_rights, require_room
 from samza_dagster.placement import commands, events
 from samza_dagster.placement.reducer import step
@@ -131,7 +133,20 @@ class Rehearsal:
                 topics.audit_topic: _WRITE,
             },
         )
-        require_room(self.kafka, self._commits(metadata))
+        records = self.reader.snapshot().values
+        stored = restore(records, self.connection.own_name)
+        before = Leader.of(records.get(durable.LEADER))
+        leases = LeaseTerms.of(self.limits, before_ms=before.lease_ms, began_ms=self.now_ms())
+        first = self.first_step(records, metadata, leases, before.url)
+        require_room(self.kafka, self._commits(first, stored, metadata, leases))
+        self.ensure_topics(first.deployment, rehearse=True)
+
+    def ensure_topics(self, deployment: Deployment, *, rehearse: bool = False) -> frozenset[str]:
+        """Creates what the deployment's containers need, as `metadata.topics.ensure_topics` does."""
+        tasks = deployment.job_model.max_change_log_stream_partitions
+        assert tasks is not None  # a plan counts them
+        specs = samza_topics(deployment.config, tasks)
+        return ensure_topics(self.kafka, specs, rehearse=rehearse)
 
     def first_step(
         self,
@@ -143,13 +158,10 @@ class Rehearsal:
         """That of a coordinator at `url` which goes on from the state topic's `records`."""
         return FirstStep.of(self.config, records, self.counts, metadata, leases, url)
 
-    def _commits(self, metadata: JobMetadata) -> Iterator[Records]:
+    def _commits(
+        self, first: FirstStep, stored: JobState, metadata: JobMetadata, leases: LeaseTerms
+    ) -> Iterator[Records]:
         """What each commit of a term writes until it hears of its hosts."""
-        records = self.reader.snapshot().values
-        stored = restore(records, self.connection.own_name)
-        before = Leader.of(records.get(durable.LEADER))
-        leases = LeaseTerms.of(self.limits, before_ms=before.lease_ms, began_ms=self.now_ms())
-        first = self.first_step(records, metadata, leases, before.url)
         yield self.log.batch(first.records, (), first.stream_records)
         state = replace(stored, limits=leases.limits) if stored.deployment_id else stored
         seen = last_seen_hosts(metadata)

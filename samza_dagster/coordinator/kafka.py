@@ -30,6 +30,7 @@ from samza_dagster.metadata.replicas import cluster_metadata
 from samza_dagster.metadata.state_topic import Snapshot, StateReader, encode_record
 from samza_dagster.metadata.state_writer import Records, StateWriter
 from samza_dagster.metadata.topic_reader import TopicRecord
+from samza_dagster.metadata.topics import TopicSpec
 from samza_dagster.model.own_requests import REQUEST_PREFIX
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.placement import commands
@@ -46,7 +47,12 @@ def partition_counts(cluster: KafkaCluster, topics: Iterable[str]) -> dict[str, 
     found = cluster_metadata(cluster, asked, 10).topics
     missing = sorted(set(topics) - found.keys())
     if missing:
-        raise InvalidInput(asked, seen=f"no topic {', '.join(missing)}", fix="create it first")
+        a_stream = TopicSpec(missing[0], partitions=4, config={})
+        raise InvalidInput(
+            asked,
+            seen=f"no topic {', '.join(missing)}, or no right to see it",
+            fix=f"create it first: {a_stream.creation(1, cluster.bootstrap_servers)}",
+        )
     return {topic: len(found[topic].partitions) for topic in topics}
 
 

@@ -26,7 +26,7 @@ from samza_dagster.coordinator.candidacy import Candidacy, Leader, claim_of_this
 from samza_dagster.coordinator.cleaning import FinishedMessages
 from samza_dagster.coordinator.clock import LeaderClock
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
-from samza_dagster.coordinator.first_step import Rehearsal
+from samza_dagster.coordinator.first_step import FirstStep, Rehearsal
 from samza_dagster.coordinator.former_leader import former_id
 from samza_dagster.coordinator.garbage import spare_what_lasts
 from samza_dagster.coordinator.kafka import (
@@ -46,6 +46,7 @@ from samza_dagster.coordinator.limits import (
 )
 from samza_dagster.coordinator.metrics import CONTENT_TYPE
 from samza_dagster.coordinator.recording import JsonLinesRecorder
+from samza_dagster.coordinator.samza_topics import coordinator_stream, own_topics
 from samza_dagster.coordinator.steps import Steps
 from samza_dagster.coordinator.stream_health import followed_stream
 from samza_dagster.coordinator.term import Term
@@ -56,7 +57,7 @@ from samza_dagster.metadata.job_owner import read_deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.state_topic import TAKE_OVER, Snapshot, StateReader, encode_record
 from samza_dagster.metadata.state_writer import StateWriter
-from samza_dagster.metadata.topics import COMPACTED, ensure_topic, retained
+from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.model.naming import transactional_id
 from samza_dagster.placement.restoring import restore
 from samza_dagster.placement.state import Limits
@@ -216,7 +217,8 @@ class Leadership:
         kafka = KafkaCluster.of(connection)
         counts = partition_counts(kafka, deployments.input_topics(settings.config))
         self._fencing.begin_examination(kafka)
-        self._ensure_topics(kafka)
+        wanted = (coordinator_stream(settings.config), *own_topics(settings.config))
+        ensure_topics(kafka, wanted, used_at_once=True)
         clock = self._clock()
         reader = StateReader.of(connection)
         stack.callback(reader.close)
@@ -274,6 +276,7 @@ class Leadership:
         )
         stack.callback(cluster.close)
         first = rehearsal.first_step(records, metadata, leases, cluster.url)
+        self._ensure_topics(rehearsal, first)
         kafka_log.commit(first.records, (), first.stream_records)
         self._leads, self._led_epoch = True, first.leader.epoch
         leases.committed(began_ms)
@@ -318,16 +321,15 @@ class Leadership:
             stack.callback(observer.close)
             observer.start()
 
-    def _ensure_topics(self, kafka: KafkaCluster) -> None:
-        """Makes those of the job's own topics that aren't there."""
-        connection, config = self._settings.connection, self._settings.config
-        kept = retained(deployments.audit_retention_ms(config))
-        for name, of_topic in (
-            (connection.coordinator_stream_topic, COMPACTED),
-            (connection.state_topic, COMPACTED),
-            (connection.audit_topic, kept),
-        ):
-            ensure_topic(kafka, name, replicas=deployments.topic_replicas(config), config=of_topic)
+    def _ensure_topics(self, rehearsal: Rehearsal, first: FirstStep) -> None:
+        """Makes those of the deployment's topics that aren't there."""
+        made = rehearsal.ensure_topics(first.deployment)
+        if made and not first.stream_records:
+            log.warning(
+                "topics of deployment %s were gone, and are there again, empty: %s. What was in "
+                "them is on the hosts' disks alone: keep the actives where they are",
+                *(first.deployment.deployment_id, ", ".join(sorted(made))),
+            )
 
     def _note_fenced(self, execution_id: str) -> None:
         if self._term is not None:

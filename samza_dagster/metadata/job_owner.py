@@ -18,7 +18,7 @@ from samza_dagster.errors import (
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.coordinator_stream import SET_CONFIG, decode_envelope
 from samza_dagster.metadata.interface import MetadataStore
-from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID, TRACKING_URL
+from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID, TRACKING_URL, JobMetadata
 from samza_dagster.metadata.kafka_client import KafkaCluster, asked_until
 from samza_dagster.metadata.kafka_store import KafkaMetadataStore
 from samza_dagster.metadata.state_topic import DEPLOYMENT, StateReader
@@ -39,12 +39,14 @@ _KNOWN: dict[tuple[str, str], str] = {}
 class Deployed:
     """Who deployed the job: the coordinator stream's `app.run.id`, and ours by the state topic.
 
-    `config` is the stream's, as far as it can be read.
+    `config` is the stream's, as far as it can be read, and `tasks` counts up to the highest changelog
+    partition that a task of it has.
     """
 
     run_id: str | None = None
     ours: str | None = None
     config: Mapping[str, str] = field(default_factory=dict[str, str])
+    tasks: int | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -138,7 +140,11 @@ def deployed_by(store: MetadataStore, ours: str | None) -> Deployed:
     run_id = config.get(DEPLOYMENT_ID)
     if DEPLOYMENT_ID in unread:
         run_id = ours or "(not readable)"
-    return Deployed(run_id, ours, config)
+    try:
+        partitions = JobMetadata(store).changelog_partitions().values()
+    except MalformedRecord:
+        partitions = ()
+    return Deployed(run_id, ours, config, 1 + max(partitions) if partitions else None)
 
 
 def deployed_jobs(servers: str, client_config: Mapping[str, str]) -> list[str]:

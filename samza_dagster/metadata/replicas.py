@@ -21,6 +21,7 @@ TRANSACTIONS = "__transaction_state"
 MIN_IN_SYNC = "min.insync.replicas"
 ENOUGH = "the job's topics have as many replicas as are wanted"
 IN_SYNC = "all replicas of the job's topics are in sync"
+AS_MADE = "the job's topics are there, as Samza makes them"
 WAITED_FOR = "a write to a topic of three replicas waits for two of them"
 
 
@@ -34,11 +35,16 @@ class Partition:
 
 @dataclass(frozen=True)
 class KeptTopic:
-    """A topic as brokers tell of it; `min_in_sync` None: this client may not see its config."""
+    """A topic as brokers tell of it; `config` None: this client may not see it."""
 
     name: str
     partitions: Mapping[int, Partition]
-    min_in_sync: int | None = None
+    config: Mapping[str, str] | None = None
+
+    @property
+    def min_in_sync(self) -> int | None:
+        """Replicas that a write waits for; None when it isn't known."""
+        return None if self.config is None else int(self.config[MIN_IN_SYNC])
 
     @property
     def fewest(self) -> int:
@@ -56,7 +62,7 @@ class KeptTopics:
 
 @dataclass(frozen=True)
 class Shortcoming:
-    """A condition (`ENOUGH`, `IN_SYNC`, `WAITED_FOR`) that a topic doesn't meet, and what mends it."""
+    """A condition (`AS_MADE`, `ENOUGH`, `IN_SYNC`, `WAITED_FOR`) that a topic doesn't meet, and what mends it."""
 
     condition: str
     topic: str
@@ -203,7 +209,7 @@ def kept_topic(name: str, metadata: ClusterMetadata, config: Mapping[str, str] |
     """A topic that the metadata has; `config` None: this client may not see it."""
     found = metadata.topics[name].partitions
     partitions = {n: Partition(tuple(p.replicas), tuple(p.isrs)) for n, p in found.items()}
-    return KeptTopic(name, partitions, None if config is None else int(config[MIN_IN_SYNC]))
+    return KeptTopic(name, partitions, config)
 
 
 def cluster_metadata(cluster: KafkaCluster, asked: str, timeout_s: float) -> ClusterMetadata:

@@ -1,16 +1,20 @@
-"""Creating the topics that a job needs, each once."""
+"""Creating the topics that a job needs, each once; what is there is never altered."""
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from samza_dagster.errors import InvalidInput, UnknownTopic
 from samza_dagster.metadata.kafka_client import KafkaCluster, remaining_s, share_of
 from samza_dagster.metadata.replicas import (
+    AS_MADE,
+    KeptTopic,
+    Shortcoming,
     cluster_metadata,
     durable,
     kept_topic,
@@ -21,11 +25,14 @@ from samza_dagster.metadata.replicas import (
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError
+    from confluent_kafka.admin import ClusterMetadata  # pyright: ignore[reportPrivateImportUsage]
 
 _log = logging.getLogger(__name__)
 _PAUSE_S = 0.05
 COMPACTED: Mapping[str, str] = {"cleanup.policy": "compact"}
 """Config of a topic that keeps the newest record of every key."""
+
+_MEANT = "; or, where it is meant, say so in the job's config (stores.STORE.changelog.kafka.cleanup.policy)"
 
 
 def retained(retention_ms: int) -> dict[str, str]:
@@ -45,6 +52,133 @@ def topic_config(cluster: KafkaCluster, name: str, timeout_s: float) -> dict[str
     return topic_configs(cluster, [name], timeout_s)[name]
 
 
+@dataclass(frozen=True)
+class TopicSpec:
+    """A topic as it is made.
+
+    `replicas`: so many, or as many as there are brokers, and of three a write waits for two; None is
+    the brokers' default. `at_least`: more partitions do no harm.
+    """
+
+    name: str
+    partitions: int = 1
+    replicas: int | None = None
+    config: Mapping[str, str] = field(default_factory=lambda: COMPACTED)
+    at_least: bool = False
+
+    def settings(self, brokers: int) -> tuple[int, dict[str, str]]:
+        """Replicas at so many brokers (-1: their default), and the whole config."""
+        if self.replicas is None:
+            return -1, dict(self.config)
+        factor = replicas_on(brokers, self.replicas)
+        return factor, {**durable(factor), **self.config}
+
+    def creation(self, brokers: int, servers: str) -> str:
+        """The command of Kafka's that makes it."""
+        factor, config = self.settings(brokers)
+        words = [f"kafka-topics.sh --bootstrap-server {servers} --create --topic {self.name}"]
+        words.append(f"--partitions {self.partitions}")
+        words += [f"--replication-factor {factor}"] if factor > 0 else []
+        words += [f"--config {key}={value}" for key, value in sorted(config.items())]
+        return " ".join(words)
+
+    def __str__(self) -> str:
+        policy = self.config.get("cleanup.policy", "the brokers' cleanup.policy")
+        partitions = f"{self.partitions} partition{'' if self.partitions == 1 else 's'}"
+        return f"{self.name} ({partitions}, {policy})"
+
+
+def contradictions(spec: TopicSpec, topic: KeptTopic, servers: str) -> Iterator[Shortcoming]:
+    """What makes a topic that is there another one than `spec`. Pure.
+
+    One without partitions is one that the asked broker doesn't know yet.
+    """
+    name, wanted = spec.name, spec.partitions
+    has = len(topic.partitions) or wanted
+    if has < wanted and spec.at_least:
+        yield Shortcoming(
+            AS_MADE,
+            name,
+            f"topic {name} has {has} partitions instead of {wanted}: tasks would share one",
+            f"kafka-topics.sh --bootstrap-server {servers} --alter --topic {name} "
+            f"--partitions {wanted}",
+        )
+    elif has != wanted and not spec.at_least:
+        yield Shortcoming(
+            AS_MADE,
+            name,
+            f"topic {name} has {has} partitions instead of {wanted}",
+            f"another job name or id, or delete {name} if nothing needs it",
+        )
+    policy = spec.config.get("cleanup.policy")
+    if policy is None or topic.config is None:
+        return
+    seen = topic.config["cleanup.policy"]
+    # A store whose records expire loses nothing by a changelog that is compacted.
+    is_kept_longer = spec.at_least and seen == "compact"
+    if set(seen.split(",")) != set(policy.split(",")) and not is_kept_longer:
+        yield Shortcoming(
+            AS_MADE,
+            name,
+            f"topic {name} has cleanup.policy={seen} instead of {policy}",
+            f"kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics "
+            f"--entity-name {name} --add-config cleanup.policy={_listed(policy)}"
+            + (_MEANT if spec.at_least else ""),
+        )
+
+
+def _listed(value: str) -> str:
+    """As `kafka-configs.sh` takes a value with commas."""
+    return f"'[{value}]'" if "," in value else value
+
+
+def ensure_topics(
+    cluster: KafkaCluster,
+    specs: Sequence[TopicSpec],
+    *,
+    rehearse: bool = False,
+    used_at_once: bool = False,
+    timeout_s: float = 30.0,
+) -> frozenset[str]:
+    """Creates the topics that aren't there, all at once, and returns their names.
+
+    Several clients may do it at the same time. A topic that is there is left as it is, and a warning
+    says what it lacks of its replicas, and what mends it. Returns when the leader of every
+    partition answers that was created, and with `used_at_once` that of the first one of each that was
+    there. With `rehearse` none is created: the brokers say whether they would.
+    Raises `InvalidInput` when a topic that is there has another number of partitions or another
+    cleanup policy (unless this client may not see its config: a warning says so), or may
+    not be created; `Unreachable` when no broker, or not every leader, answers in time.
+    """
+    asked = f"create topics {', '.join(spec.name for spec in specs)}"
+    deadline = time.monotonic() + timeout_s
+    metadata = cluster_metadata(cluster, asked, timeout_s)
+    # What is there needs no controller: of brokers that are left without one it can be asked.
+    absent = [spec for spec in specs if spec.name not in metadata.topics]
+    brokers = len(metadata.brokers)
+    created = _create(cluster, absent, brokers, rehearse, timeout_s) if absent else frozenset[str]()
+    there = [spec for spec in specs if spec.name not in created]
+    if there:
+        if absent:  # of these another client may have created some meanwhile
+            metadata = cluster_metadata(cluster, asked, max(remaining_s(deadline), 1.0))
+        _check(cluster, there, metadata, remaining_s(deadline))
+    if rehearse:
+        return created
+    for spec in absent:
+        if spec.replicas is not None and brokers < spec.replicas:
+            _log.warning(
+                "topic %s has %d replicas where %d are wanted: there are no more brokers",
+                *(spec.name, brokers, spec.replicas),
+            )
+    for spec in absent:
+        if spec.name in created:
+            _log.info("made topic %s", spec)
+    for spec in specs if used_at_once else absent:
+        waited_for = spec.partitions if spec in absent else 1
+        _wait_for_leaders(cluster, spec.name, waited_for, max(remaining_s(deadline), 1.0))
+    return created
+
+
 def ensure_topic(
     cluster: KafkaCluster,
     name: str,
@@ -54,71 +188,68 @@ def ensure_topic(
     config: Mapping[str, str] = COMPACTED,
     timeout_s: float = 30.0,
 ) -> bool:
-    """Creates the topic if it isn't there; returns whether it was created.
-
-    With `replicas` it has so many, or as many as there are brokers, and of three a write waits
-    for two; without, the brokers' default. A topic that is there is left as it is, and a warning
-    says what it lacks of that, and what mends it. Returns when the leader of every partition
-    answers that was created; one of a topic that was there may have none, and others are used.
-    Raises `InvalidInput` when a topic of this name has another number of partitions or
-    another cleanup policy (unless this client may not see its config: a warning says so),
-    `Unreachable` when no broker, or not every leader, answers in time.
-    """
-    asked = f"create topic {name}"
-    deadline = time.monotonic() + timeout_s
-    metadata = cluster_metadata(cluster, asked, timeout_s)
-    factor = -1
-    if replicas is not None:
-        factor = replicas_on(len(metadata.brokers), replicas)
-        config = {**config, **durable(factor)}
-    # What is there needs no controller: of brokers that are left without one it can be asked.
-    created = name not in metadata.topics and _create(
-        cluster, name, partitions, factor, config, timeout_s
-    )
-    if not created:
-        _check(cluster, name, partitions, config, replicas, remaining_s(deadline))
-    elif replicas is not None and factor < replicas:
-        _log.warning(
-            "topic %s has %d replicas where %d are wanted: there are no more brokers",
-            *(name, factor, replicas),
-        )
-    # Of one that was there the first may have been created a moment ago, by another client.
-    waited_for = partitions if created else 1
-    _wait_for_leaders(cluster, name, waited_for, max(remaining_s(deadline), 1.0))
-    return created
+    """As `ensure_topics` of one topic that is used at once; returns whether it was created."""
+    spec = TopicSpec(name, partitions, replicas, config)
+    return bool(ensure_topics(cluster, [spec], used_at_once=True, timeout_s=timeout_s))
 
 
 def _create(
     cluster: KafkaCluster,
-    name: str,
-    partitions: int,
-    factor: int,
-    config: Mapping[str, str],
+    specs: Sequence[TopicSpec],
+    brokers: int,
+    rehearse: bool,
     timeout_s: float,
-) -> bool:
-    """Whether it wasn't there."""
+) -> frozenset[str]:
+    """Those that weren't there; with `rehearse` those that could be made."""
     from confluent_kafka import KafkaError, KafkaException
     from confluent_kafka.admin import NewTopic  # pyright: ignore[reportPrivateImportUsage]
 
-    asked = f"create topic {name}"
+    asked = f"create topics {', '.join(spec.name for spec in specs)}"
+    created: set[str] = set()
+    forbidden: list[str] = []
     with cluster.admin() as admin:
-        wanted = NewTopic(name, partitions, factor, config=dict(config))
+        wanted = [
+            NewTopic(spec.name, spec.partitions, factor, config=config)
+            for spec in specs
+            for factor, config in (spec.settings(brokers),)
+        ]
         futures = cast(
             "dict[str, Future[None]]",
             admin.create_topics(  # pyright: ignore[reportUnknownMemberType]
-                [wanted], operation_timeout=timeout_s, request_timeout=timeout_s
+                wanted,
+                operation_timeout=timeout_s,
+                request_timeout=timeout_s,
+                validate_only=rehearse,
             ),
         )
-        try:
-            futures[name].result(timeout=timeout_s + 1)
-        except TimeoutError as error:
-            raise cluster.unreachable(asked, timeout_s) from error
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                admin.poll(0)
-                raise cluster.failure(asked, error.args[0], timeout_s, name) from error
-            return False
-    return True
+        for name, future in futures.items():
+            try:
+                future.result(timeout=timeout_s + 1)
+            except TimeoutError as error:
+                raise cluster.unreachable(asked, timeout_s) from error
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                    forbidden.append(name)
+                elif code != KafkaError.TOPIC_ALREADY_EXISTS:
+                    admin.poll(0)
+                    raise cluster.failure(asked, error.args[0], timeout_s, name) from error
+            else:
+                created.add(name)
+    if forbidden:
+        raise _no_right_to_create(cluster, forbidden)
+    return frozenset(created)
+
+
+def _no_right_to_create(cluster: KafkaCluster, topics: Sequence[str]) -> InvalidInput:
+    named = " ".join(f"--topic {name}" for name in topics)
+    return InvalidInput(
+        f"create topics {', '.join(topics)}",
+        seen="this login has no right to see or to create them",
+        fix=f"kafka-acls.sh --bootstrap-server {cluster.bootstrap_servers} --add {named} "
+        "--operation Create --operation Describe --allow-principal User:NAME; or Describe alone, and "
+        "create them as samza-dagster doctor --config has it",
+    )
 
 
 def _wait_for_leaders(cluster: KafkaCluster, name: str, partitions: int, timeout_s: float) -> None:
@@ -162,12 +293,14 @@ def _unread(
     return {tp.partition: tp.error for tp in asked if tp.error is not None}
 
 
-def _config_of_known(cluster: KafkaCluster, name: str, timeout_s: float) -> dict[str, str] | None:
-    """The config of a topic that one broker knows; another may hear of it a moment later."""
+def _configs_of_known(
+    cluster: KafkaCluster, names: Sequence[str], timeout_s: float
+) -> dict[str, dict[str, str] | None]:
+    """The configs of topics that one broker knows; another may hear of them a moment later."""
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return topic_config(cluster, name, max(remaining_s(deadline), 1.0))
+            return topic_configs(cluster, names, max(remaining_s(deadline), 1.0))
         except UnknownTopic:
             if remaining_s(deadline) <= 0:
                 raise
@@ -175,42 +308,31 @@ def _config_of_known(cluster: KafkaCluster, name: str, timeout_s: float) -> dict
 
 
 def _check(
-    cluster: KafkaCluster,
-    name: str,
-    partitions: int,
-    config: Mapping[str, str],
-    replicas: int | None,
-    timeout_s: float,
+    cluster: KafkaCluster, specs: Sequence[TopicSpec], metadata: ClusterMetadata, timeout_s: float
 ) -> None:
-    asked = f"use the existing topic {name}"
-    metadata = cluster_metadata(cluster, asked, timeout_s)
-    known = metadata.topics.get(name)
-    found = _config_of_known(cluster, name, timeout_s)
-    # A broker that doesn't know a topic yet which was just created has nothing to compare.
-    has = partitions if known is None else len(known.partitions)
-    if has != partitions:
+    """Of topics that are there; raises `InvalidInput` that names all that contradict their spec."""
+    names = [spec.name for spec in specs]
+    configs = _configs_of_known(cluster, names, timeout_s)
+    servers = cluster.bootstrap_servers
+    wrong: list[Shortcoming] = []
+    for spec in specs:
+        name, config = spec.name, configs[spec.name]
+        # A broker that doesn't know a topic yet which was just created has nothing to compare.
+        is_known = name in metadata.topics
+        topic = kept_topic(name, metadata, config) if is_known else KeptTopic(name, {}, config)
+        wrong += contradictions(spec, topic, servers)
+        if spec.replicas is not None:
+            for each in shortcomings(topic, sorted(metadata.brokers), spec.replicas, servers):
+                _log.warning("%s", each)
+        if config is None:
+            _log.warning(
+                "the cleanup policy of %s isn't checked: this client has no right to see it; ALLOW "
+                "its principal DESCRIBE_CONFIGS on the topic",
+                name,
+            )
+    if wrong:
         raise InvalidInput(
-            asked,
-            seen=f"{has} partitions instead of {partitions}",
-            fix="another job name or id, or delete the topic if nothing needs it",
-        )
-    if known is not None and replicas is not None:
-        kept = kept_topic(name, metadata, found)
-        brokers = sorted(metadata.brokers)
-        for each in shortcomings(kept, brokers, replicas, cluster.bootstrap_servers):
-            _log.warning("%s", each)
-    if found is None:
-        _log.warning(
-            "the cleanup policy of %s isn't checked: this client has no right to see it; ALLOW "
-            "its principal DESCRIBE_CONFIGS on the topic",
-            name,
-        )
-        return
-    policy = config.get("cleanup.policy")
-    seen = found["cleanup.policy"]
-    if policy is not None and seen != policy:
-        raise InvalidInput(
-            asked,
-            seen=f"cleanup.policy={seen} instead of {policy}",
-            fix=f"set cleanup.policy={policy} on {name}",
+            f"use the existing topic {', '.join(dict.fromkeys(each.topic for each in wrong))}",
+            seen="; ".join(each.seen for each in wrong),
+            fix="; ".join(each.fix for each in wrong),
         )

@@ -1,6 +1,6 @@
-"""Which stream a store's changes go to, read from a job's config as Samza reads it.
+"""Which stream a store's changes and the checkpoints go to, read from a job's config as Samza reads it.
 
-Sources: Samza's `StorageConfig`, `StreamManager.createUniqueNameForBatch` (1.8.0).
+Sources: Samza's `StorageConfig`, `TaskConfig`, `KafkaConfig`, `StreamManager.createUniqueNameForBatch` (1.8.0).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 _PREFIX = "stores."
 _CHANGELOG = ".changelog"
+_KAFKA_CHECKPOINTS = ".KafkaCheckpointManagerFactory"
 _FACTORY_SUFFIXES = (".side.inputs.processor.factory", ".factory")
 
 
@@ -44,6 +45,13 @@ def store_changelogs(config: Mapping[str, str]) -> tuple[StoreChangelog, ...]:
             system, topic = default_system, stream
         found.append(StoreChangelog(store, system, f"{topic}-{run_id}" if run_id else topic))
     return tuple(found)
+
+
+def checkpoint_system(config: Mapping[str, str]) -> str | None:
+    """The system of the Kafka topic with the job's checkpoints; None where it writes none there."""
+    if not config.get("task.checkpoint.factory", "").strip().endswith(_KAFKA_CHECKPOINTS):
+        return None
+    return config.get("task.checkpoint.system") or config.get("job.default.system", "")
 
 
 def _store_names(config: Mapping[str, str]) -> list[str]:

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samza_dagster.coordinator.deployment import plan
+from samza_dagster.coordinator.samza_topics import samza_topics
 from samza_dagster.metadata import connection as settings
 from samza_dagster.metadata.connection import Connection
-from samza_dagster.model import JobModel, naming
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topics import TopicSpec, ensure_topics
+from samza_dagster.model import JobModel
 from samza_dagster.sandbox.launch import CONTAINER_MEMORY_MB
 from samza_dagster.sandbox.properties import filled_in
 
@@ -30,15 +33,6 @@ CHANGELOG_TOPIC = f"{JOB_NAME}-{STORE}"
 PARTS = 2
 """Parts that complete a key's epoch; `num.partitions` of the Joiner."""
 TASKS_PER_CONTAINER = 2
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic to create before the first container starts."""
-
-    name: str
-    partitions: int
-    config: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -131,23 +125,25 @@ def job_model(bootstrap_servers: str, *, actives: int = 2, standbys: int = 1) ->
     return plan(config, partitions, "no-coordinator").job_model
 
 
-def topics(*, actives: int = 2) -> tuple[Topic, ...]:
-    """All topics of the job; `TASKS_PER_CONTAINER` input partitions per active."""
-    compact = (("cleanup.policy", "compact"),)
-    # Each container's start reads the two whole: what a segment holds isn't compacted yet.
-    short = (*compact, ("segment.bytes", str(1024 * 1024)))
+def streams(*, actives: int = 2, replicas: int = 1) -> tuple[TopicSpec, ...]:
+    """What its user has before the job: input, output and metrics; whoever runs it makes all others."""
     # One clock, the broker's own, dates what judges read: a silence of outputs is downtime.
-    by_broker = ("message.timestamp.type", "LogAppendTime")
+    by_broker = {"message.timestamp.type": "LogAppendTime"}
     tasks = actives * TASKS_PER_CONTAINER
     return (
-        Topic(naming.coordinator_stream_topic(JOB_NAME, JOB_ID), 1, short),
-        Topic(naming.checkpoint_topic(JOB_NAME, JOB_ID), 1, short),
-        Topic(naming.state_topic(JOB_NAME, JOB_ID), 1, compact),
-        Topic(naming.audit_topic(JOB_NAME, JOB_ID), 1),
-        Topic(
-            CHANGELOG_TOPIC, tasks, (*compact, by_broker, ("segment.bytes", str(16 * 1024 * 1024)))
-        ),
-        Topic(INPUT_TOPIC, tasks, (by_broker,)),
-        Topic(OUTPUT_TOPIC, tasks, (by_broker,)),
-        Topic(METRICS_TOPIC, 1, (("retention.bytes", str(64 * 1024 * 1024)),)),
+        TopicSpec(INPUT_TOPIC, tasks, replicas, by_broker),
+        TopicSpec(OUTPUT_TOPIC, tasks, replicas, by_broker),
+        TopicSpec(METRICS_TOPIC, 1, replicas, {"retention.bytes": str(64 * 1024 * 1024)}),
     )
+
+
+def made_topics(bootstrap_servers: str, *, actives: int = 2) -> tuple[TopicSpec, ...]:
+    """What whoever runs it makes."""
+    config = job_config(bootstrap_servers, actives=actives)
+    return samza_topics(config, actives * TASKS_PER_CONTAINER)
+
+
+def make_all(bootstrap_servers: str, *, actives: int = 2) -> None:
+    """All its topics, for runs without a coordinator."""
+    specs = (*streams(actives=actives), *made_topics(bootstrap_servers, actives=actives))
+    ensure_topics(KafkaCluster(bootstrap_servers), specs)

@@ -12,8 +12,10 @@ from typing import Any
 from samza_dagster.agent.files import write_json
 from samza_dagster.errors import DeadlineExceeded, MissingPrerequisite, Refused, Unreachable
 from samza_dagster.interrupts import interrupts_deferred
+from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.placement.state import Fencing
-from samza_dagster.sandbox import demo_job, load, process, topics
+from samza_dagster.sandbox import demo_job, load, process
 from samza_dagster.sandbox.artifacts import jar_paths
 from samza_dagster.sandbox.broker import BROKER, keep_archive
 from samza_dagster.sandbox.brokers import Brokers, directories
@@ -293,9 +295,8 @@ class Sandbox:
                 bootstrap_servers=servers, brokers=[node.role for node in broker.nodes]
             )
         with phases.phase("topics"):
-            topics.create_topics(
-                servers, demo_job.topics(actives=options.actives), replicas=options.replicas
-            )
+            streams = demo_job.streams(actives=options.actives, replicas=options.replicas)
+            ensure_topics(KafkaCluster(servers), streams)
         if on_broker is not None:
             on_broker(servers)
         plan = LoadPlan.for_state(
@@ -313,7 +314,7 @@ class Sandbox:
             )
         logins = None
         if options.is_fenced:
-            logins = self.files.logins.create(broker, actives=options.actives)
+            logins = self.files.logins.create(broker)
         config = demo_job.job_config(
             broker.job_servers,
             actives=options.actives,

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from samza_dagster.metadata.authorizer import ALLOW, USER, AclRule, Authorizer
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.model import naming
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.broker_settings import ADMIN, MECHANISM
@@ -40,12 +39,12 @@ class LoginFiles:
         """What the containers' passwords are derived from."""
         return self.directory / "fencing.secret"
 
-    def create(self, broker: Broker | Brokers, *, actives: int) -> BrokerLogins:
+    def create(self, broker: Broker | Brokers) -> BrokerLogins:
         """The coordinator's login and the containers' rights; what the job's config says of them."""
         password = secrets.token_urlsafe(32)
         with closing(Authorizer(KafkaCluster(broker.bootstrap_servers))) as authorizer:
             authorizer.set_login(ADMIN, password, MECHANISM)
-            authorizer.add_rules(_container_rights(actives=actives))
+            authorizer.add_rules(_container_rights(broker.bootstrap_servers))
         self.write(password, secrets.token_urlsafe(32))
         return BrokerLogins(broker.job_servers, MECHANISM, RIGHTS_OF, self.secret)
 
@@ -60,16 +59,11 @@ class LoginFiles:
         _write(self.secret, secret)
 
 
-def _container_rights(*, actives: int = 2) -> list[AclRule]:
+def _container_rights(servers: str) -> list[AclRule]:
     """Read and write on the job's topics, without our own: state and audit are the coordinator's."""
-    ours = {
-        naming.state_topic(demo_job.JOB_NAME, demo_job.JOB_ID),
-        naming.audit_topic(demo_job.JOB_NAME, demo_job.JOB_ID),
-    }
     return [
         AclRule(RIGHTS_OF, ALLOW, operation, "TOPIC", topic.name)
-        for topic in demo_job.topics(actives=actives)
-        if topic.name not in ours
+        for topic in (*demo_job.streams(), *demo_job.made_topics(servers))
         for operation in ("READ", "WRITE")
     ]
 

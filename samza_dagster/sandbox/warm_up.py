@@ -26,7 +26,6 @@ from samza_dagster.sandbox.logins import LoginFiles
 from samza_dagster.sandbox.ports import LOOPBACK
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.progress import Phases
-from samza_dagster.sandbox.topics import create_topics
 
 _RECORDS = 200
 _PROCESSED_S = 120.0
@@ -163,7 +162,7 @@ def _run_container(
 ) -> bool:
     """True when the container processed records and then ended by itself."""
     bootstrap_servers = broker.bootstrap_servers
-    create_topics(bootstrap_servers, demo_job.topics(actives=1))
+    demo_job.make_all(bootstrap_servers, actives=1)
     _produce(bootstrap_servers)
     (directory / "hosts").write_text(f"{LOOPBACK} localhost {os.uname().nodename}\n")
     server = JobModelServer(_with_login(broker, directory))
@@ -193,7 +192,7 @@ def _run_container(
 
 def _with_login(broker: Broker, directory: Path) -> JobModel:
     """The JobModel of a container that logs in, as those of a sandbox do."""
-    logins = LoginFiles(directory / "logins").create(broker, actives=1)
+    logins = LoginFiles(directory / "logins").create(broker)
     plain = demo_job.job_model(broker.bootstrap_servers, actives=1, standbys=0)
     principals = Principals.of({**plain.config, **logins.config()})
     assert principals is not None  # the logins' config asks for them

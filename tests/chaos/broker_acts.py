@@ -99,7 +99,9 @@ class BrokerActs:
         if len(self.brokers) == 1:
             return
         self.wait_until_whole()
-        topics = [topic.name for topic in demo_job.topics(actives=self._job.actives)]
+        topics = [
+            topic.name for topic in (*demo_job.streams(), *demo_job.made_topics(self._servers))
+        ]
         found = settings_of(self._servers, topics, "min.insync.replicas")
         assert set(found.values()) == {"2"}, f"min.insync.replicas: {found}"
 

@@ -50,7 +50,7 @@ class ProcessorGroup:
         config = {
             **demo_job.job_config(
                 broker.job_servers,
-                logins=logins.create(broker, actives=2) if is_fenced else None,
+                logins=logins.create(broker) if is_fenced else None,
             ),
             **TIMES,
             "job.coordinator.zk.connect": server.hosts,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from samza_dagster.coordinator.deployment import input_topics
 from samza_dagster.model import naming
-from samza_dagster.model.changelogs import store_changelogs
+from samza_dagster.model.changelogs import checkpoint_system, store_changelogs
 
 READ, WRITE = "READ", "WRITE"
 _STREAM = re.compile(r"streams\.([A-Za-z0-9_-]+)\..+")
@@ -30,7 +30,7 @@ def container_topics(
     used = {naming.coordinator_stream_topic(name, job_id): {READ, WRITE}}
     for changelog in store_changelogs(config):
         used[changelog.topic] = {READ, WRITE}
-    if config.get("task.checkpoint.system"):
+    if checkpoint_system(config) is not None:
         used[naming.checkpoint_topic(name, job_id)] = {READ, WRITE}
     inputs = {*_inputs(config)}
     for system, topic in inputs:

@@ -19,7 +19,7 @@ from pathlib import Path
 from samza_dagster.coordinator.limits import FENCING, fencing_of
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.authorizer import ANYTHING, DENY, USER, AclRule
-from samza_dagster.model.changelogs import store_changelogs
+from samza_dagster.model.changelogs import checkpoint_system, store_changelogs
 from samza_dagster.placement.state import Fencing
 
 SECRET_FILE = f"{FENCING}.secret.file"
@@ -230,8 +230,8 @@ def _one(config: Mapping[str, str], system: str, setting: str, default: str) -> 
 def _require_fenced_state(config: Mapping[str, str], systems: tuple[str, ...]) -> None:
     """Changelogs and checkpoints are what two owners would ruin."""
     written = {f"changelog of store {c.store}": c.system for c in store_changelogs(config)}
-    checkpoints = config.get("task.checkpoint.system")
-    if checkpoints:
+    checkpoints = checkpoint_system(config)
+    if checkpoints is not None:
         written["task.checkpoint.system"] = checkpoints
     for what, system in sorted(written.items()):
         if system not in systems:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import tarfile
 from collections.abc import Mapping
+from pathlib import Path
 
 from samza_dagster.errors import ActionFailed
 from samza_dagster.sandbox import demo_job
@@ -39,8 +41,10 @@ class YarnJob:
 
         Raises `ActionFailed` with the end of what Samza said.
         """
-        self.directory.mkdir(parents=True, exist_ok=True)
-        self._write_package()
+        package = self.directory / "package"
+        self.write_scripts(package)
+        with tarfile.open(self.directory / "package.tgz", "w:gz") as archive:
+            archive.add(package, arcname=".")
         properties = self.directory / "job.properties"
         properties.write_text("".join(f"{key}={value}\n" for key, value in self.config.items()))
         loader = "org.apache.samza.config.loaders.PropertiesConfigLoaderFactory"
@@ -50,13 +54,13 @@ class YarnJob:
             **{key: self.config[key] for key in ("job.factory.class", "yarn.package.path", "task.class", "job.name")},
         }  # fmt: skip
         command = [
-            *self._java(f"-Xmx192m {_HEAPS}", _SUBMIT), "--operation=run",
+            *(str(package / "bin" / "run-app.sh"), "--operation=run"),
             *(f"--config={key}={value}" for key, value in settings.items()),
-        ]  # fmt: skip
+        ]
         log = self.directory / "submission.log"
         with log.open("wb") as output:
             done = subprocess.run(
-                self._cluster.namespace.command(command),
+                command,
                 stdout=output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
                 timeout=_SUBMIT_S, check=False,
             )  # fmt: skip
@@ -86,10 +90,18 @@ class YarnJob:
             "-cp", ":".join((str(self._cluster.configuration), *map(str, jars))), main_class,
         )  # fmt: skip
 
-    def _write_package(self) -> None:
-        """Scripts alone: the jars are where they are, for each node of this machine."""
-        scripts = self.directory / "package" / "bin"
+    def write_scripts(self, package: Path) -> None:
+        """What an unpacked package has in `bin`: the jars are where they are, for each node of this machine.
+
+        `run-app.sh` submits from outside of the cluster's network namespace.
+        """
+        scripts = package / "bin"
         scripts.mkdir(parents=True, exist_ok=True)
+        submit = shlex.join(
+            self._cluster.namespace.command(self._java(f"-Xmx192m {_HEAPS}", _SUBMIT))
+        )
+        (scripts / "run-app.sh").write_text(f'#!/bin/sh\nexec {submit} "$@"\n')
+        (scripts / "run-app.sh").chmod(0o755)
         run = " ".join(f"'{word}'" for word in self._java("OPTIONS", "")[:-1])
         java = run.replace("'OPTIONS'", "$JAVA_OPTS")
         for name, main_class in (
@@ -105,5 +117,3 @@ class YarnJob:
                 f"exec {java} {main_class}\n"
             )
             script.chmod(0o755)
-        with tarfile.open(self.directory / "package.tgz", "w:gz") as package:
-            package.add(self.directory / "package", arcname=".")

@@ -37,7 +37,7 @@ def config(shared_brokers: Brokers) -> dict[str, str]:
 
 
 def not_well(config: dict[str, str], servers: str) -> list[Condition]:
-    return [each for each in topic_findings(config, KafkaCluster(servers)) if not each.ok]
+    return [each for each in topic_findings(config, KafkaCluster(servers), None) if not each.ok]
 
 
 def test_what_doctor_says_of_topics_mends_them(

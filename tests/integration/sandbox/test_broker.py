@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.errors import MissingPrerequisite
+from samza_dagster.metadata import KafkaCluster, ensure_topic
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.sandbox import broker as broker_module
 from samza_dagster.sandbox import kafka_client
 from samza_dagster.sandbox.broker import Broker
-from samza_dagster.sandbox.demo_job import Topic
 from samza_dagster.sandbox.lifecycle import Sandbox
 from samza_dagster.sandbox.ports import free_ports
-from samza_dagster.sandbox.topics import create_topics
 from tests.rig.topic_records import records_of
 from tests.rig.waiting import until
 
@@ -37,7 +36,7 @@ def test_takes_transactions_and_keeps_data_and_port_over_a_sigkill(tmp_path: Pat
     """What was committed is there when it is started again at the same address."""
     broker = Broker(tmp_path).start()
     try:
-        create_topics(broker.bootstrap_servers, [Topic("t", 1)])
+        ensure_topic(KafkaCluster(broker.bootstrap_servers), "t", config={})
         producer = kafka_client.producer(broker.bootstrap_servers, {"transactional.id": "x"})
         producer.init_transactions(30)
         producer.begin_transaction()

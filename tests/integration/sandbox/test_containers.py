@@ -22,7 +22,6 @@ from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan, Part
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.readiness import near_copies
-from samza_dagster.sandbox.topics import create_topics
 from samza_dagster.sandbox.warm_up import JobModelServer, ensure_container_archive
 from tests.rig.pace import PACE
 from tests.rig.replacement import offsets
@@ -97,7 +96,7 @@ class Rig:
 
 @pytest.fixture(scope="module")
 def rig(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
-    create_topics(broker.bootstrap_servers, demo_job.topics(actives=1))
+    demo_job.make_all(broker.bootstrap_servers, actives=1)
     server = JobModelServer(demo_job.job_model(broker.bootstrap_servers, actives=1, standbys=1))
     ensure_container_archive(tmp_path_factory.mktemp("warm-up"))
     made = Rig(broker.bootstrap_servers, tmp_path_factory.mktemp("hosts"), server)

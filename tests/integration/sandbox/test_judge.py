@@ -11,7 +11,6 @@ from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load import fill
 from samza_dagster.sandbox.load_plan import LoadPlan
-from samza_dagster.sandbox.topics import create_topics
 from tests.integration.sandbox.conftest import put_out
 from tests.rig.pace import PACE
 
@@ -23,7 +22,7 @@ PLAN = LoadPlan(keys=400, partitions=4)
 def test_what_is_lost_late_repeated_or_made_up_is_told_apart(broker: Broker) -> None:
     """It reads on from where it stood; at-least-once processing repeats what it hadn't committed."""
     servers = broker.bootstrap_servers
-    create_topics(servers, demo_job.topics())
+    demo_job.make_all(servers)
     assert fill(servers, PLAN) == 800
     with closing(Judge(servers)) as judge:
         put_out(servers, PLAN, range(398))

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.errors import Unreachable
+from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load import Sender, fill, position, steady
 from samza_dagster.sandbox.load_plan import LoadPlan
-from samza_dagster.sandbox.topics import create_topics
 from tests.integration.sandbox.conftest import put_out
 from tests.rig.broker_list import LOST_FOR_GOOD, BrokerList
 from tests.rig.pace import PACE
@@ -29,7 +30,7 @@ PLAN = LoadPlan(keys=400, partitions=4, rate=200.0, spread_s=0.1)
 
 @pytest.fixture(scope="module")
 def servers(broker: Broker) -> str:
-    create_topics(broker.bootstrap_servers, demo_job.topics())
+    ensure_topics(KafkaCluster(broker.bootstrap_servers), demo_job.streams())
     fill(broker.bootstrap_servers, PLAN)
     return broker.bootstrap_servers
 

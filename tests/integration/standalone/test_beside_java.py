@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from samza_dagster.coordinator.fencing.principals import KAFKA_FACTORY
+from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.model import TaskMode
-from samza_dagster.sandbox import demo_job, load, topics
+from samza_dagster.sandbox import demo_job, load
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load_plan import LoadPlan
@@ -103,7 +105,7 @@ def test_leaders_change_between_samzas_processors_and_ours(tmp_path: Path) -> No
         ZooKeeperServer(tmp_path / "zookeeper") as zookeeper,
     ):
         servers = broker.bootstrap_servers
-        topics.create_topics(servers, demo_job.topics())
+        ensure_topics(KafkaCluster(servers), demo_job.streams())
         plan = LoadPlan.for_state(0.2, actives=2, rate=200)
         load.fill(servers, plan)
         group, judge = MixedGroup(tmp_path, broker, zookeeper), Judge(servers)

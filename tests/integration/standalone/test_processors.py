@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from samza_dagster.sandbox import demo_job, load, topics
+from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topics
+from samza_dagster.sandbox import demo_job, load
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load_plan import LoadPlan
@@ -28,7 +30,7 @@ def test_a_killed_processors_tasks_go_to_where_their_standbys_are(tmp_path: Path
         ZooKeeperServer(tmp_path / "zookeeper") as zookeeper,
     ):
         servers = broker.bootstrap_servers
-        topics.create_topics(servers, demo_job.topics())
+        ensure_topics(KafkaCluster(servers), demo_job.streams())
         plan = LoadPlan.for_state(1.0, actives=2)
         load.fill(servers, plan)
         group, judge = ProcessorGroup(tmp_path, broker, zookeeper), Judge(servers)

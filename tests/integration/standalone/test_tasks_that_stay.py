@@ -16,7 +16,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from samza_dagster.sandbox import demo_job, load, process, topics
+from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.topics import ensure_topics
+from samza_dagster.sandbox import demo_job, load, process
 from samza_dagster.sandbox.broker import Broker
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.load_plan import LoadPlan
@@ -70,7 +72,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
         ZooKeeperServer(directory / "zookeeper") as server,
         closing(Judge(broker.bootstrap_servers)) as judge,
     ):
-        topics.create_topics(broker.bootstrap_servers, demo_job.topics())
+        ensure_topics(KafkaCluster(broker.bootstrap_servers), demo_job.streams())
         plan = LoadPlan.for_state(1.0, actives=2)
         load.fill(broker.bootstrap_servers, plan)
         group = ProcessorGroup(directory, broker, server, is_fenced=True)

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import re
-import signal
-import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -19,35 +14,15 @@ from samza_dagster.sandbox import demo_job
 from samza_dagster.sandbox.judge import Judge
 from samza_dagster.sandbox.lifecycle import Sandbox
 from tests.rig.pace import PACE
+from tests.rig.pages import HOW_TOS, ROOT, follow, script
 from tests.rig.recorded_am import NAMESPACE
 from tests.rig.topic_records import records_of
 
 pytestmark = [pytest.mark.yarn, pytest.mark.longyarn, pytest.mark.nightyarn]
 
-ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "howto" / "from-samza.md"
-_BLOCK = re.compile(r"```(sh|yaml|python)\n(.*?)```", re.DOTALL)
 _UNTIL_BOUNCED = """
 until samza-dagster bounce status --json | grep -q '"state": *"\\(done\\|stopped\\)"'; do sleep 1; done
 """
-
-
-def script(page: str, instead: Mapping[str, str]) -> str:
-    """All commands of the page in one shell; a file is written where the page shows it.
-
-    A file's first line is its name. `instead` puts this job's values in the place of the page's.
-    """
-    for text, ours in instead.items():
-        assert text in page, f"the page has no {text!r} any more"
-        page = page.replace(text, ours)
-    lines = ["set -eux"]
-    for kind, block in _BLOCK.findall(page):
-        if kind == "sh":
-            lines.append(block)
-        else:
-            name = block.partition("\n")[0].removeprefix("# ")
-            lines.append(f"cat > {name} <<'END-OF-FILE'\n{block}END-OF-FILE")
-    return "\n".join(lines)
 
 
 def test_the_page_does_what_it_says(
@@ -57,7 +32,7 @@ def test_the_page_does_what_it_says(
     before = sandbox.status()["processors"]
     topics = set(KafkaCluster(servers).admin().list_topics(timeout=10).topics)
     page = script(
-        PAGE.read_text(),
+        (HOW_TOS / "from-samza.md").read_text(),
         {
             "make setup && . .venv/bin/activate": f"make -C {ROOT} setup",
             "broker-1:9092": servers,
@@ -68,21 +43,8 @@ def test_the_page_does_what_it_says(
             "samza-dagster bounce status": f"{_UNTIL_BOUNCED}\nsamza-dagster bounce status",
         },
     )
-    shell = subprocess.Popen(
-        ["bash", "-c", page],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        said, _ = shell.communicate(timeout=360 * PACE)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(shell.pid, signal.SIGKILL)
-    assert shell.returncode == 0, said[-5000:]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    follow(page, tmp_path, path, 360 * PACE)
     after = sandbox.status()["processors"]
     assert after["0"]["host"] == before["0-0"]["host"]
     assert after["0-0"]["host"] not in (before["0"]["host"], before["0-0"]["host"])

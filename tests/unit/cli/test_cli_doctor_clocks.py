@@ -136,7 +136,7 @@ def doctor(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Doctor:
     return run
 
 
-def _none(*_: object) -> list[object]:
+def _none(*_: object, **__: object) -> list[object]:
     """No broker is asked."""
     return []
 

@@ -16,7 +16,7 @@ from samza_dagster.coordinator.fencing.examination import Condition
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.metadata.coordinator_stream import Author
 from samza_dagster.metadata.job_owner import Deployed
-from samza_dagster.metadata.replicas import KeptTopics
+from samza_dagster.metadata.replicas import KeptTopic, KeptTopics, Partition
 from samza_dagster.metadata.resource_manager import Application, Cluster, ResourceManager, YarnNode
 from samza_dagster.model import StatusCode
 
@@ -155,7 +155,8 @@ def under_an_am(
 
     def kept(_cluster: object, wanted: dict[str, int], _within_s: float) -> KeptTopics:
         asked.extend(wanted)
-        return KeptTopics((), {})
+        well = {0: Partition((1,), (1,))}
+        return KeptTopics((1,), {name: KeptTopic(name, well) for name in wanted})
 
     class Yarn:
         def cluster(self, *_: str) -> Cluster | None:

@@ -121,7 +121,7 @@ def test_doctor_shows_what_it_found_before_something_couldnt_be_asked(
         yield
 
     monkeypatch.setattr(doctors, "machine_findings", list)
-    monkeypatch.setattr(diagnosis, "access_findings", lambda _: iter(()))
+    monkeypatch.setattr(diagnosis, "access_findings", lambda _, **__: iter(()))
     monkeypatch.setattr(diagnosis, "report", report)
     monkeypatch.setattr(doctors, "job_findings", clocks)
     config = tmp_path / "job.properties"

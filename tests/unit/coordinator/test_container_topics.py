@@ -25,7 +25,10 @@ def topics(systems: tuple[str, ...] = ("kafka",), **config: str) -> dict[str, fr
     [
         ({}, {}),
         ({"stores__s__changelog": "kafka.j-s"}, {"j-s": BOTH}),
-        ({"task__checkpoint__system": "kafka"}, {"__samza_checkpoint_ver_1_for_j_1": BOTH}),
+        (
+            {"task__checkpoint__factory": "x.KafkaCheckpointManagerFactory"},
+            {"__samza_checkpoint_ver_1_for_j_1": BOTH},
+        ),
         (
             {"metrics__reporters": "a, b", "metrics__reporter__a__stream": "kafka.m"},
             {"m": WRITE},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from samza_dagster.coordinator.deployment import plan
+from samza_dagster.coordinator.deployment import input_topics, plan
 from samza_dagster.errors import InvalidInput
 
 pytestmark = pytest.mark.unit
@@ -28,3 +28,15 @@ def test_one_topic_of_two_systems_is_refused() -> None:
     config = {"job.name": "j", "task.inputs": "near.orders, far.orders"}
     with pytest.raises(InvalidInput, match="topic orders of both near and far"):
         plan(config, {"orders": 1}, "run-1")
+
+
+def test_an_application_that_has_its_streams_in_its_code_is_refused_by_its_name() -> None:
+    """As most of Hello Samza: it said that `task.inputs` isn't set, which such a job never sets."""
+    with pytest.raises(
+        InvalidInput, match=r"com\.example\.App has its streams in its code"
+    ) as refused:
+        input_topics({"app.class": "com.example.App"})
+    assert "Application Master" in refused.value.fix
+    assert input_topics({"app.class": "com.example.App", "task.inputs": "kafka.in"}) == {
+        "in": "kafka"
+    }

@@ -69,7 +69,7 @@ def test_who_cant_fence_never_waits_for_its_turn(
 
     monkeypatch.setattr(job_fencing, "require_fence", refuse)
     monkeypatch.setattr(leadership, "partition_counts", lambda *_: {})
-    monkeypatch.setattr(leadership, "ensure_topic", lambda *_, **__: False)
+    monkeypatch.setattr(leadership, "ensure_topics", lambda *_, **__: frozenset())
     monkeypatch.setattr(leadership, "read_deployed", lambda _: Deployed())
     monkeypatch.setattr(Leadership, "_is_my_turn", wait)
     config = {"job.name": "j", "task.inputs": "kafka.in"}

@@ -66,7 +66,13 @@ def principals(config: dict[str, str] = CONFIG, secret: bytes = b"s" * 32) -> Pr
         ({"systems.kafka.consumer.sasl.mechanism": "PLAIN"}, "sasl.mechanism=PLAIN"),
         ({"samza.dagster.fencing.rights.of": "j"}, "rights.of=j"),
         ({"stores.s.changelog": "other.j-s"}, "changelog of store s is in system other"),
-        ({"task.checkpoint.system": "other"}, "task.checkpoint.system is in system other"),
+        (
+            {
+                "task.checkpoint.factory": "x.KafkaCheckpointManagerFactory",
+                "task.checkpoint.system": "other",
+            },
+            "task.checkpoint.system is in system other",
+        ),
     ],
 )
 def test_a_config_that_allows_no_fence_is_refused_by_the_setting(

@@ -12,6 +12,7 @@ from samza_dagster.coordinator import diagnosis
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.coordinator.leadership import LeaderSettings, Leadership
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.job_owner import Deployed
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.replicas import KeptTopics
 
@@ -62,7 +63,7 @@ def test_doctor_tells_what_the_lease_lives_through(
     """A short one is a choice: told, and no failure. One that no coordinator takes is."""
     monkeypatch.setattr(diagnosis, "partition_counts", lambda *_: {})
     monkeypatch.setattr(diagnosis, "kept_topics", lambda *_: KeptTopics((), {}))
-    found = diagnosis.findings({**CONFIG, LEASE: set_to}, KafkaCluster("a:1"))
+    found = diagnosis.findings({**CONFIG, LEASE: set_to}, KafkaCluster("a:1"), Deployed())
     (lease,) = [each for each in found if "lease" in each.check]
     assert lease.ok is ok
     assert seen in lease.seen

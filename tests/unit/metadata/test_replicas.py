@@ -35,8 +35,9 @@ def topic(
 ) -> KeptTopic:
     """All replicas are in sync unless it is said otherwise."""
     in_sync = {**replicas, **(in_sync or {})}
+    config = None if least is None else {"min.insync.replicas": str(least)}
     return KeptTopic(
-        "t", {n: Partition(tuple(r), tuple(in_sync[n])) for n, r in replicas.items()}, least
+        "t", {n: Partition(tuple(r), tuple(in_sync[n])) for n, r in replicas.items()}, config
     )
 
 

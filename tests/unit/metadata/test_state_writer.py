@@ -108,7 +108,9 @@ def test_while_too_few_replicas_are_in_sync_the_commit_says_so_and_its_client_is
 
     writer._timeout_s = 0.01
     one_of_three = Partition((1, 2, 3), (1,))
-    kept = KeptTopics((1,), {"state": KeptTopic("state", {0: one_of_three}, 2)})
+    kept = KeptTopics(
+        (1,), {"state": KeptTopic("state", {0: one_of_three}, {"min.insync.replicas": "2"})}
+    )
     with monkeypatch.context() as patch:
         patch.setattr(state_writer, "kept_topics", lambda *_: kept)
         patch.setattr(producer, "commit_transaction", times_out)
@@ -130,7 +132,12 @@ def test_who_can_not_take_over_while_too_few_replicas_are_in_sync_says_so(
 
     monkeypatch.setattr(writer, "_fence", fence)
     kept = KeptTopics(
-        (1,), {TRANSACTIONS: KeptTopic(TRANSACTIONS, {7: Partition((1, 2, 3), (1,))}, 2)}
+        (1,),
+        {
+            TRANSACTIONS: KeptTopic(
+                TRANSACTIONS, {7: Partition((1, 2, 3), (1,))}, {"min.insync.replicas": "2"}
+            )
+        },
     )
     monkeypatch.setattr(state_writer, "kept_topics", lambda *_: kept)
     with pytest.raises(Unreachable, match=f"{TRANSACTIONS}-7: 1 replicas in sync"):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException  # noqa: TID253 - what the client raises
 
 from samza_dagster.errors import InvalidInput, UnknownTopic
 from samza_dagster.metadata.kafka_client import KafkaCluster
-from samza_dagster.metadata.topics import COMPACTED, _check
+from samza_dagster.metadata.topics import TopicSpec, _check
 
 pytestmark = pytest.mark.unit
 
@@ -20,6 +20,7 @@ class Cluster:
     """Its own admin client; `partitions` None: this broker doesn't know the topic yet, nor `unheard` that are asked first."""
 
     failure = KafkaCluster("h:1").failure
+    bootstrap_servers = "h:1"
 
     def __init__(
         self, partitions: int | None = 1, config: Any = "compact", unheard: int = 0
@@ -49,12 +50,17 @@ class Cluster:
         elif isinstance(self.config, int):
             answer.set_exception(KafkaException(KafkaError(self.config)))
         else:
-            answer.set_result({"cleanup.policy": SimpleNamespace(value=self.config)})
+            answer.set_result(
+                {
+                    "cleanup.policy": SimpleNamespace(value=self.config),
+                    "min.insync.replicas": SimpleNamespace(value=1),
+                }
+            )
         return {resources[0]: answer}
 
 
 def check(cluster: Any) -> None:
-    _check(cluster, "t", 1, COMPACTED, None, 1.0)
+    _check(cluster, [TopicSpec("t")], cluster.list_topics(1.0), 1.0)
 
 
 def test_a_topic_whose_config_may_not_be_seen_is_used(caplog: pytest.LogCaptureFixture) -> None:
@@ -78,4 +84,4 @@ def test_a_topic_that_another_broker_hasnt_heard_of_is_asked_for_again() -> None
     check(cluster)
     assert cluster.unheard < 0
     with pytest.raises(UnknownTopic):
-        _check(Cluster(unheard=99), "t", 1, COMPACTED, None, 0.0)
+        _check(cast("Any", Cluster(unheard=99)), [TopicSpec("t")], cluster.list_topics(0.0), 0.0)

@@ -35,8 +35,17 @@ def test_the_standby_factor_counts_the_active_too(standbys: int, factor: str | N
 
 def test_outputs_are_dated_by_the_broker() -> None:
     """A container's own clock could hide a silence."""
-    topic = {t.name: t for t in demo_job.topics()}[demo_job.OUTPUT_TOPIC]
-    assert ("message.timestamp.type", "LogAppendTime") in topic.config
+    topic = {t.name: t for t in demo_job.streams()}[demo_job.OUTPUT_TOPIC]
+    assert topic.config["message.timestamp.type"] == "LogAppendTime"
+
+
+def test_a_sandbox_begins_with_what_its_jobs_user_would_have() -> None:
+    """The job's own streams; all else is made where the job starts."""
+    names = {topic.name for topic in demo_job.streams()}
+    assert names == {demo_job.INPUT_TOPIC, demo_job.OUTPUT_TOPIC, demo_job.METRICS_TOPIC}
+    made = {topic.name for topic in demo_job.made_topics("127.0.0.1:1")}
+    assert demo_job.CHANGELOG_TOPIC in made
+    assert not names & made
 
 
 @pytest.fixture(autouse=True)
