@@ -171,13 +171,19 @@ def _header(raw: bytes) -> tuple[dict[str, Any], dict[str, Any] | None]:
             return orjson.loads(raw[len(_HEADER) - 1 : raw.index(b"}") + 1]), None
         except ValueError:
             pass
-    document = orjson.loads(raw)
-    if not isinstance(document["header"] if isinstance(document, dict) else None, dict):
+    document: Any = orjson.loads(raw)
+    header = _header_in(document)
+    if header is None:
         document = _untyped(document)
-    header = document["header"]
-    if not isinstance(header, dict):
-        raise TypeError("header")
-    return cast("dict[str, Any]", header), document
+        header = _header_in(document)
+    if header is None:
+        raise TypeError("no header")
+    return header, document
+
+
+def _header_in(document: object) -> dict[str, Any] | None:
+    found = cast("dict[str, Any]", document).get("header") if isinstance(document, dict) else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
 
 
 def _untyped(found: Any) -> Any:

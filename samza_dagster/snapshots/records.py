@@ -13,6 +13,7 @@ from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata import coordinator_stream as stream
 from samza_dagster.model.checkpoints import checkpoint_key, decode_checkpoint
 from samza_dagster.model.metrics_snapshots import STANDBY_TASK, TaskSample, decode_report
+from samza_dagster.model.numbers import long_or_none
 
 CONFIG, HOST, CONTAINER, MODE, CHANGELOG = "config", "host", "container", "mode", "changelog"
 DEPLOYMENT, GROUP, AGENT = "deployment", "group", "agent"
@@ -50,12 +51,12 @@ def coordinator_fact(key: bytes | None, value: bytes | None) -> Fact | None:
     """Decode a record of a coordinator stream; None where a snapshot needs nothing of it."""
     namespace, name = stream.decode_key(key)
     kind, field = _TYPES.get(namespace, ("", ""))
-    if not kind or (kind == CONFIG and not is_needed(name)):
+    if not kind or value is None:
+        return Fact(kind, name, None) if kind else None
+    fields = stream.decode_fields(value)
+    if kind == CONFIG and not is_needed(name):
         return None
-    if value is None:
-        return Fact(kind, name, None)
-    envelope = stream.decode_envelope(value)
-    return Fact(kind, name, envelope.values.get(field), envelope.timestamp_ms)
+    return Fact(kind, name, fields["values"].get(field), long_or_none(fields.get("timestamp")))
 
 
 def checkpoint_fact(key: bytes | None, value: bytes | None) -> Fact | None:
