@@ -14,7 +14,7 @@ from statistics import median
 
 from samza_dagster.client.access import JobAccess
 from samza_dagster.errors import Unreachable
-from samza_dagster.model.metrics_snapshots import metrics_topics, report_of
+from samza_dagster.model.metrics_snapshots import host_time, metrics_topics
 
 _TOLERATED_MS = 5_000
 _LOOK_BACK_INTERVALS = 5
@@ -47,7 +47,7 @@ def standing_reports(job: JobAccess) -> tuple[list[StandingReport], list[Unreach
             if isinstance(record, Unreachable):
                 unread.append(record)
                 continue
-            report = report_of(record.value, job.job_name, job.job_id)
+            report = host_time(record.value, (job.job_name, job.job_id))
             if report is not None:
                 appended_ms = record.timestamp_ms if record.by_broker else None
                 found.append(

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from samza_dagster.client.checkpoints import (
-    Checkpoint,
-    ProcessorProgress,
-    newest,
-    parse_checkpoint,
-    task_progress,
-)
+from samza_dagster.client.checkpoints import ProcessorProgress, task_progress
 from samza_dagster.client.replica_lag import (
     asked_times,
     input_lags,
@@ -27,11 +21,12 @@ from samza_dagster.client.views import (
     ProcessorView,
     ReplicaLag,
 )
-from samza_dagster.errors import InvalidInput, Unreachable
+from samza_dagster.errors import InvalidInput, MalformedRecord, Unreachable
 from samza_dagster.metadata.job_topics import JobTopics
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import store_changelogs
+from samza_dagster.model.checkpoints import Checkpoint, checkpoint_key, decode_checkpoint
 from samza_dagster.model.metrics_snapshots import TaskSample, metrics_topics, task_samples
 from samza_dagster.model.naming import checkpoint_topic
 
@@ -76,7 +71,7 @@ def read_lag(
             sampled = task_samples([record.value], view.job_name, view.job_id, counts=counts)
             for task, sample in sampled.items():
                 if task not in samples or not sample.is_of_a_former(samples[task]):
-                    samples[task] = replace(sample, came_ms=record.timestamp_ms)
+                    samples[task] = sample._replace(came_ms=record.timestamp_ms)
     actives = (p for p in view.processors.values() if p.mode is TaskMode.ACTIVE)
     idle = any(not p.is_running for p in actives)
     unread_checkpoints: list[Unreachable] = []
@@ -161,7 +156,8 @@ def _newest_checkpoints(
     removed yet, are many times as many, and aren't parsed.
     """
     last = {r.key: r for r in _checkpoint_records(view, topics, unread, last_ms) if r.value}
-    return newest(_parsed(last.values()))
+    commits = sorted(_parsed(last.values()), key=lambda one: one.offset)
+    return {one.task_name: one for one in commits}
 
 
 def _checkpoint_records(
@@ -194,7 +190,9 @@ def _why(unread: Iterable[Unreachable]) -> str | None:
 
 
 def _parsed(records: Iterable[TopicRecord]) -> Iterator[Checkpoint]:
+    """The checkpoints among them; what can't be read costs itself alone."""
     for record in records:
-        checkpoint = parse_checkpoint(record.key, record.value, record.timestamp_ms, record.offset)
-        if checkpoint is not None:
-            yield checkpoint
+        with suppress(MalformedRecord):
+            key = checkpoint_key(record.key)
+            if key is not None and record.value:
+                yield decode_checkpoint(key, record.value, record.timestamp_ms, record.offset)

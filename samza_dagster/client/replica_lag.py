@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from samza_dagster.client.checkpoints import Checkpoint
 from samza_dagster.client.views import (
     BEYOND_END,
     LAST_SEEN_STATE,
@@ -29,6 +28,7 @@ from samza_dagster.lag import Came, FirstSince, behind, records_behind, times_to
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges, span_of, why_no_span
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
+from samza_dagster.model.checkpoints import Checkpoint
 from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.model.naming import active_task_of
 from samza_dagster.model.numbers import long_or_none
@@ -71,11 +71,16 @@ class StoreReplica:
         is_standby = active_task_of(self.task) != self.task
         return TaskMode.STANDBY if is_standby else self.processor.mode
 
+    @property
+    def gauge(self) -> str:
+        """What the replica calls its changelog's partition."""
+        return self.store.offset_gauge(self.partition)
+
     def applied(self, sample: TaskSample | None) -> int | None:
         """The offset that a standby reports as applied."""
         if sample is None or self.mode is not TaskMode.STANDBY:
             return None
-        return sample.offsets.get(self.store.offset_gauge(self.partition))
+        return sample.offsets.get(self.gauge)
 
     def came(self, sample: TaskSample) -> Came:
         """When a report of it came."""
@@ -172,9 +177,8 @@ def _lag(
             basis = "running"
     elif checkpoint is None:
         reason = reason or unread_checkpoints
-    elif one.store.store in checkpoint.changelog_offsets:
-        applied, basis = checkpoint.changelog_offsets[one.store.store], "checkpoint"
-        observed = checkpoint.at_ms
+    elif (committed := checkpoint.changelog_offsets.get(one.gauge)) is not None:
+        applied, basis, observed = committed, "checkpoint", checkpoint.at_ms
     end, lag, since = None, None, 0
     if isinstance(span, str):
         because, reason = NO_CHANGELOG, span

@@ -80,7 +80,7 @@ class FirstOffsets:
         if samples:
             self.heard(now_ms)
         for sample in samples.values():
-            self._gauges |= {_topic(gauge) for gauge in (*sample.offsets, *sample.unset)}
+            self._gauges |= set(map(_topic, sample.offsets))
         running = set(standbys.values())
         self._standbys = {name: one for name, one in self._standbys.items() if name in running}
         for processor_id, execution_id in standbys.items():
@@ -93,7 +93,7 @@ class FirstOffsets:
                 if sample is None or sample.execution_id not in ("", execution_id):
                     continue
                 standby.reported_ms = now_ms
-                if part.gauge in sample.offsets:
+                if sample.offsets.get(part.gauge) is not None:
                     standby.reported.add(part.gauge)
                     standby.awaited.pop(part.gauge, None)
 

@@ -24,7 +24,12 @@ class StoreChangelog:
 
     def offset_gauge(self, partition: int) -> str:
         """The gauge by which a standby reports the offset that it applied last."""
-        return f"{self.system}-{self.topic}-{partition}-offset"
+        return offset_gauge(self.system, self.topic, partition)
+
+
+def offset_gauge(system: str, stream: str, partition: int | str) -> str:
+    """The name of a partition's offset in a task's metrics (`TaskInstanceMetrics.addOffsetGauge`)."""
+    return f"{system}-{stream}-{partition}-offset"
 
 
 def store_changelogs(config: Mapping[str, str]) -> tuple[StoreChangelog, ...]:

@@ -1,21 +1,28 @@
-"""What a job's metrics reporters write: which topics, and the offsets that tasks report.
+"""What a job's metrics reporters write: which topics, and what a task reports.
 
-Source: Samza's `MetricsSnapshotReporter`, `MetricsHeader` (1.8.0).
+A report is JSON, plain or with the types of Java's classes (`MetricsSnapshotSerdeV2`).
+Source: Samza's `MetricsSnapshotReporter`, `MetricsHeader`, `TaskInstanceMetrics` (1.8.0).
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
+import orjson
+
+from samza_dagster.errors import MalformedRecord
 from samza_dagster.model.numbers import long_or_none
 
-_GROUP_SUFFIX = "TaskInstanceMetrics"
-_SOURCE_PREFIX = "TaskName-"
+TASK, STANDBY_TASK = "TaskName-", "TaskName-Standby-"
+"""How the sources of tasks' reports begin."""
+_HEADER = b'{"header":{'
 # A container's own snapshot is twice as long as its task's, and as often there.
-_OF_A_TASK = f'"{_SOURCE_PREFIX}'.encode()
+_OF_A_TASK = f'"{TASK}'.encode()
+_TASKS = "org.apache.samza.container.TaskInstanceMetrics"
+_STORES = "org.apache.samza.storage.kv.KeyValueStoreMetrics"
+_OFFSET, _SIDE_INPUT, _WRITTEN = "-offset", "side-inputs-", "-bytes-written"
 _DEFAULT_INTERVAL_S = 60
 # Reporters run before stores are restored; these counters begin at 0 with each process and grow
 # only in its run loop, which comes after.
@@ -23,27 +30,37 @@ _RUN_LOOP_COUNTERS = ("process-calls", "commit-calls", "window-calls")
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
-@dataclass(frozen=True)
-class TaskSample:
+class TaskSample(NamedTuple):
     """What one task last reported: its host, when, and its offset gauges by name.
 
-    `at_ms` is the clock of that host, `started_ms` when this incarnation began by the same clock
-    (0 where the snapshot doesn't say). `execution_id` is the incarnation's, empty in a
-    snapshot of an older Samza. `came_ms` is the time of the record that brought it, by whose clock
-    the topic's setting says. `processes`: its run loop has processed or committed, so its
-    stores are restored; always False of a standby's task. `unset` are the offset gauges
-    that it reports without an offset: nothing was applied yet.
+    An offset is None while nothing was applied yet. `at_ms` is the clock of that host, `started_ms`
+    when this incarnation began by the same clock (0 where the report doesn't say). `execution_id` is
+    the incarnation's, empty in a report of an older Samza. `came_ms` is the time of the record that
+    brought it, by whose clock the topic's setting says. `processes`: its run loop has processed or
+    committed, so its stores are restored; always False of a standby's task. `stores` are the gauges
+    of its stores.
     """
 
     task_name: str
     host: str
     at_ms: int
-    offsets: Mapping[str, int]
+    offsets: Mapping[str, int | None]
     execution_id: str = ""
     processes: bool = False
-    unset: frozenset[str] = frozenset()
     started_ms: int = 0
     came_ms: int = 0
+    job: tuple[str, str] = ("", "")
+    stores: Mapping[str, Any] = {}
+
+    @property
+    def record_bytes(self) -> dict[str, float]:
+        """Store → the mean size of the records that it was given."""
+        found: dict[str, float] = {}
+        for store in _stores(tuple(self.stores)):
+            written, records = self.stores[f"{store}{_WRITTEN}"], self.stores.get(f"{store}-puts")
+            if isinstance(written, int) and isinstance(records, int) and records > 0:
+                found[store] = round(written / records, 1)
+        return found
 
     def is_of_a_former(self, other: TaskSample) -> bool:
         """Whether it is of an incarnation that began before that of the other, on the same host."""
@@ -85,21 +102,61 @@ def task_samples(
     """
     newest: dict[str, TaskSample] = {}
     for raw in snapshots:
+        if not raw or _OF_A_TASK not in raw:
+            continue
         try:
-            sample = _sample(raw, job_name, job_id) if raw and _OF_A_TASK in raw else None
-        except _UNREADABLE:
-            on_unreadable(raw or b"")
+            sample = decode_report(raw, job=(job_name, job_id))
+        except MalformedRecord:
+            on_unreadable(raw)
             continue
         if sample is not None and counts(sample):
             newest[sample.task_name] = sample
     return newest
 
 
-def report_of(raw: bytes | None, job_name: str, job_id: str) -> tuple[str, int] | None:
-    """Who wrote a snapshot of this job, and when by that host's clock; None: it is none."""
+def decode_report(
+    raw: bytes, *, job: tuple[str, str] | None = None, source: str = TASK
+) -> TaskSample | None:
+    """Decode a metrics snapshot whose source begins like `source`; None of another source or job.
+
+    Of those that are passed over the header alone is parsed, where it comes first, as Samza writes it.
+    Raises `MalformedRecord`, which says what is wrong with it.
+    """
     try:
-        header = json.loads(raw)["header"] if raw else None
-        if header is None or (header["job-name"], str(header["job-id"])) != (job_name, job_id):
+        header, document = _header(raw)
+        if job is not None and not _is_of(header, job):
+            return None
+        its_source: str = header["source"]
+        if not its_source.startswith(source):
+            return None
+        at_ms, job_name = long_or_none(header["time"]), header["job-name"]
+        if at_ms is None or not isinstance(job_name, str):
+            raise ValueError("time or job-name")
+        metrics = (document or orjson.loads(raw))["metrics"]
+        gauges = _group(metrics, _TASKS)
+        return TaskSample(
+            task_name=its_source.removeprefix(TASK),
+            host=str(header["host"]),
+            at_ms=at_ms,
+            offsets={name: long_or_none(gauges[name]) for name in _offset_names(tuple(gauges))},
+            execution_id=str(header.get("exec-env-container-id") or ""),
+            processes=not its_source.startswith(STANDBY_TASK)
+            and any(_number(gauges.get(name)) > 0 for name in _RUN_LOOP_COUNTERS),
+            started_ms=long_or_none(header.get("reset-time")) or 0,
+            job=(job_name, str(header["job-id"])),
+            stores=_group(metrics, _STORES),
+        )
+    except _UNREADABLE as error:
+        raise MalformedRecord(
+            "read a report", seen=f"it is no metrics snapshot: {error!s:.80}"
+        ) from None
+
+
+def host_time(raw: bytes | None, job: tuple[str, str]) -> tuple[str, int] | None:
+    """The host that wrote a snapshot of this job, and its clock then; None: it is none of the job's."""
+    try:
+        header = _header(raw)[0] if raw else None
+        if header is None or not _is_of(header, job):
             return None
         at_ms = long_or_none(header["time"])
         return None if at_ms is None else (str(header["host"]), at_ms)
@@ -107,34 +164,59 @@ def report_of(raw: bytes | None, job_name: str, job_id: str) -> tuple[str, int] 
         return None
 
 
-def _sample(raw: bytes, job_name: str, job_id: str) -> TaskSample | None:
-    """The sample of a snapshot; None of another job or no task. Raises one of `_UNREADABLE`."""
-    document = json.loads(raw)
-    header, groups = document["header"], document["metrics"]
-    if header["job-name"] != job_name or str(header["job-id"]) != job_id:
-        return None
-    source = str(header["source"])
-    if not source.startswith(_SOURCE_PREFIX):
-        return None
-    at_ms = long_or_none(header["time"])
-    if at_ms is None:
-        raise ValueError("time")
-    gauges: dict[str, Any] = {}
-    for name, group in groups.items():
-        if str(name).endswith(_GROUP_SUFFIX):
-            gauges.update(cast("dict[str, Any]", group))
-    of_tasks = {name: value for name, value in gauges.items() if name.endswith("-offset")}
-    offsets = {name: long_or_none(value) for name, value in of_tasks.items()}
-    return TaskSample(
-        task_name=source.removeprefix(_SOURCE_PREFIX),
-        host=str(header["host"]),
-        at_ms=at_ms,
-        offsets={name: offset for name, offset in offsets.items() if offset is not None},
-        execution_id=str(header.get("exec-env-container-id") or ""),
-        unset=frozenset(name for name, value in of_tasks.items() if value is None),
-        processes=any(_number(gauges.get(name)) > 0 for name in _RUN_LOOP_COUNTERS),
-        started_ms=long_or_none(header.get("reset-time")) or 0,
-    )
+def _header(raw: bytes) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """A snapshot's header; and all of it, where the header can't be told without the rest."""
+    if raw.startswith(_HEADER):
+        try:
+            return orjson.loads(raw[len(_HEADER) - 1 : raw.index(b"}") + 1]), None
+        except ValueError:
+            pass
+    document: Any = orjson.loads(raw)
+    header = _header_in(document)
+    if header is None:
+        document = _untyped(document)
+        header = _header_in(document)
+    if header is None:
+        raise TypeError("no header")
+    return header, document
+
+
+def _header_in(document: object) -> dict[str, Any] | None:
+    found = cast("dict[str, Any]", document).get("header") if isinstance(document, dict) else None
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else None
+
+
+def _untyped(found: Any) -> Any:
+    """JSON without the types that Jackson puts before each value: `["java.util.HashMap", {…}]`."""
+    if isinstance(found, dict):
+        return {name: _untyped(one) for name, one in cast("dict[str, Any]", found).items()}
+    pair = cast("list[Any]", found) if isinstance(found, list) else []
+    if len(pair) == 2 and isinstance(pair[0], str) and pair[0].startswith("java."):
+        return _untyped(pair[1])
+    return cast("Any", found)
+
+
+def _is_of(header: Mapping[str, Any], job: tuple[str, str]) -> bool:
+    return (header["job-name"], str(header["job-id"])) == job
+
+
+def _group(metrics: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = metrics.get(name, {})
+    if not isinstance(found, dict):
+        raise TypeError(f"{name} isn't an object")
+    return cast("dict[str, Any]", found)
+
+
+@lru_cache(maxsize=50_000)
+def _offset_names(gauges: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that tell an offset: a task has the same sixty gauges in each of its reports."""
+    # Of a store that is its task's side input each offset is there twice.
+    return tuple(n for n in gauges if n.endswith(_OFFSET) and not n.startswith(_SIDE_INPUT))
+
+
+@lru_cache(maxsize=1_000)
+def _stores(gauges: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name.removesuffix(_WRITTEN) for name in gauges if name.endswith(_WRITTEN))
 
 
 def _number(value: object) -> int:

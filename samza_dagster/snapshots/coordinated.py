@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.state_topic import decode_record, is_state
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.placement import codec
 from samza_dagster.placement.restoring import GROUP, HOST, JOB
 from samza_dagster.placement.state import Phase
 from samza_dagster.snapshots import records
-from samza_dagster.snapshots.records import Fact, Unreadable
+from samza_dagster.snapshots.records import Fact
 
 
 class Place(NamedTuple):
@@ -41,23 +40,19 @@ class Coordinated:
     def read(
         self, key: bytes | None, value: bytes | None, came_ms: int
     ) -> tuple[list[Fact], Starts]:
-        """Decode a record of a job's deployment, a host, or a container group. Raises `Unreadable`."""
+        """Decode a record of a job's deployment, a host, or a container group. Raises `MalformedRecord`."""
         name = key.decode() if key is not None and is_state(key) else ""
         if not name.startswith((JOB, HOST, GROUP)):
             return [], []
-        try:
-            content = decode_record("of its coordinator", TopicRecord(key, value, came_ms)).value
-            if name.startswith(GROUP):
-                return self._group(name.removeprefix(GROUP), content, came_ms)
-            if name.startswith(HOST):
-                alive = content is not None and content.get("alive") is True
-                fact = Fact(records.AGENT, name.removeprefix(HOST), True if alive else None)
-            else:
-                job = None if content is None else codec.job_from_json(content.get("state"))
-                fact = Fact(records.DEPLOYMENT, "", None if job is None else job.deployment_id)
-        except MalformedRecord as error:
-            raise Unreadable(error.seen) from None
-        return [fact], []
+        content = decode_record("of its coordinator", TopicRecord(key, value, came_ms)).value
+        if name.startswith(GROUP):
+            return self._group(name.removeprefix(GROUP), content, came_ms)
+        if name.startswith(HOST):
+            alive = content is not None and content.get("alive") is True
+            return [Fact(records.AGENT, name.removeprefix(HOST), True if alive else None)], []
+        job = None if content is None else codec.job_from_json(content.get("state"))
+        deployment = None if job is None else job.deployment_id
+        return [Fact(records.DEPLOYMENT, "", deployment)], []
 
     def _group(self, name: str, content: Any, came_ms: int) -> tuple[list[Fact], Starts]:
         if content is None:

@@ -15,11 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster
+from samza_dagster.model.metrics_snapshots import TaskSample
 from samza_dagster.snapshots import records
 from samza_dagster.snapshots.coordinated import Coordinated
-from samza_dagster.snapshots.records import Fact, Report, Unreadable
+from samza_dagster.snapshots.records import Fact
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -178,7 +180,7 @@ class _Reading:
         self._found = defaultdict[Partition, Found](Found)
         self._coordinated = defaultdict[Partition, Coordinated](Coordinated)
         self._reports: dict[tuple[Partition, JobId, str, str], deque[Said]] = {}
-        self._last: dict[tuple[Partition, JobId, str, str], Report] = {}
+        self._last: dict[tuple[Partition, JobId, str, str], TaskSample] = {}
         self._held = 0
         self._newest_ms: dict[Partition, int] = {}
         self._read = Read([], {}, [], [])
@@ -236,7 +238,7 @@ class _Reading:
             if span.what == METRICS:
                 records.refuse_future(came_ms, self._now_ms)
                 self._newest_ms[at] = came_ms
-                report = records.report_of(value)
+                report = records.standby_report(value)
                 if report is not None:
                     self._keep_report(at, offset, came_ms, report)
             elif span.what == STATE:
@@ -253,20 +255,21 @@ class _Reading:
                 fact = decode(key, value)
                 if fact is not None:
                     self._found[at].state(fact, came_ms, offset)
-        except Unreadable as error:
+        except MalformedRecord as error:
             found = self._found[at]
             found.unreadable += 1
             found.example = (
-                found.example or f"offset {offset} of {span.topic}-{span.partition}: {error}"
+                found.example or f"offset {offset} of {span.topic}-{span.partition}: {error.seen}"
             )
 
-    def _keep_report(self, at: Partition, offset: int, came_ms: int, report: Report) -> None:
-        about = at, report.job, report.task, report.host
+    def _keep_report(self, at: Partition, offset: int, came_ms: int, report: TaskSample) -> None:
+        about = at, report.job, report.task_name, report.host
         reports = self._reports.get(about)
         if reports is None:
             reports = self._reports[about] = deque(maxlen=KEPT_REPORTS)
         said = Said("metrics", (came_ms, offset), report.at_ms, report.offsets, report.host)
-        reports.append(said._replace(process=report.process, came_ms=came_ms))
+        process = report.execution_id or report.host
+        reports.append(said._replace(process=process, came_ms=came_ms))
         self._last[about] = report
         self._held += 1
         if self._held > _HELD_AT_ONCE:
@@ -284,7 +287,7 @@ class _Reading:
         found = defaultdict[JobId, Found](Found)
         for about, reports in self._reports.items():
             _, job, task, _ = about
-            size = records.record_bytes(self._last[about].stores)
+            size = self._last[about].record_bytes
             reports.append(reports.pop()._replace(record_bytes=size))
             found[job].reports.setdefault(task, []).extend(reports)
         self._read.pieces.extend((job, one.packed()) for job, one in found.items())

@@ -167,6 +167,18 @@ def test_an_active_that_reports_nothing_is_known_by_its_last_commit(lagging: Any
     assert active.lag == 65_900 - 1 - 65_834
 
 
+def test_a_job_that_writes_the_first_version_alone_is_known_by_its_last_commit(
+    lagging: Any,
+) -> None:
+    """`task.checkpoint.write.versions=1`: its changelogs' offsets stand among those of its inputs."""
+    lagging.topics.records["metrics"] = []
+    topic = checkpoint_topic("yw", "1")
+    records = lagging.topics.records[topic]
+    lagging.topics.records[topic] = [one for one in records if b"checkpoint-v2" not in one.key]
+    active = lag_of(lagging, "Partition 0")
+    assert (active.basis, active.applied_offset) == ("checkpoint", 65_834)
+
+
 def test_a_standby_that_reports_nothing_has_no_known_lag(lagging: Any) -> None:
     """None, never 0: a dead standby must not look ready."""
     records = lagging.topics.records["metrics"]

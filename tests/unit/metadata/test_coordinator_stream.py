@@ -126,6 +126,11 @@ def test_a_key_that_cannot_be_read_is_told_with_topic_and_offset(data: bytes | N
         stream.decode_key(data, topic="t", offset=7)
 
 
+def test_a_key_of_another_version_is_read_as_samzas_readers_do() -> None:
+    """They take its type and what it is about, and look at nothing else (`CoordinatorStreamStore`)."""
+    assert stream.decode_key(b'[2,"a","b"]') == stream.StreamKey("a", "b")
+
+
 @given(st.binary(max_size=100))
 def test_no_bytes_break_the_codec(data: bytes) -> None:
     """A result or MalformedRecord, nothing else."""

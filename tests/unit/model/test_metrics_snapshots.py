@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samza_dagster.model.metrics_snapshots import task_samples
+from samza_dagster.errors import MalformedRecord
+from samza_dagster.model.metrics_snapshots import (
+    STANDBY_TASK,
+    TaskSample,
+    decode_report,
+    host_time,
+    task_samples,
+)
 
 pytestmark = pytest.mark.unit
 
+WIRE = Path(__file__).parents[2] / "data" / "wire"
+STORES = "org.apache.samza.storage.kv.KeyValueStoreMetrics"
 GROUP = "org.apache.samza.container.TaskInstanceMetrics"
 HEADER: dict[str, Any] = {
     "job-name": "j",
@@ -53,6 +63,7 @@ UNREADABLE = {
     "no object": b'"TaskName-P"',
     "no header": b'{"TaskName-P":1}',
     "groups that are none": snapshot(metrics=[1]),
+    "a number of 400 digits": snapshot(metrics={GROUP: {"a-offset": 10**400}}),
 }
 
 
@@ -69,7 +80,7 @@ def test_what_isnt_ours_is_no_report_that_cant_be_read() -> None:
     """A metrics topic is shared: other jobs, other sources, deletions."""
     told: list[bytes] = []
     others = [
-        snapshot({**HEADER, "job-name": "k", "time": float("inf")}),
+        snapshot({**HEADER, "job-name": "k", "time": None}),
         snapshot({**HEADER, "source": "samza-container-0"}),
         b"[" * 50_000,  # without the name of a task it isn't even read
         b"\x00\xff",
@@ -80,10 +91,10 @@ def test_what_isnt_ours_is_no_report_that_cant_be_read() -> None:
     assert told == []
 
 
-def test_an_offset_that_no_changelog_has_is_left_out() -> None:
-    """What is computed with them may be a fraction: no float holds a number of 400 digits."""
+def test_an_offset_that_no_changelog_has_is_none() -> None:
+    """Kafka's offsets are Java's longs from 0, and digits."""
     gauges = {
-        "a-offset": 10**400,
+        "a-offset": 2**80,
         "b-offset": "²",
         "c-offset": "9" * 5000,
         "d-offset": str(LONG_MAX),
@@ -91,8 +102,93 @@ def test_an_offset_that_no_changelog_has_is_left_out() -> None:
         "f-offset": None,
     }
     sample = task_samples([snapshot(metrics={GROUP: gauges})], "j", "1")["P 0"]
-    assert sample.offsets == {"d-offset": LONG_MAX}
-    assert sample.unset == {"f-offset"}
+    assert sample.offsets == {**dict.fromkeys(gauges), "d-offset": LONG_MAX}
+
+
+def reports() -> list[tuple[bytes, TaskSample]]:
+    """Those of standbys among a real cluster's."""
+    lines = (WIRE / "metrics-samples.jsonl").read_text().splitlines()
+    values = [json.loads(line)["value"].encode() for line in lines]
+    found = [(value, decode_report(value, source=STANDBY_TASK)) for value in values]
+    return [(value, report) for value, report in found if report is not None]
+
+
+def told(value: bytes) -> tuple[object, ...]:
+    """All that a report says."""
+    report = decode_report(value)
+    assert report is not None
+    return (*report._replace(stores={}), report.record_bytes)
+
+
+def test_a_report_is_a_few_numbers() -> None:
+    """Of 3,199 bytes: whose it is, how far it is, and how large a record of its store is."""
+    value, report = reports()[0]
+    assert len(value) == 3_199
+    assert (report.job, *report[:2]) == (("yw", "1"), "Standby-Partition 0-0", "nm2")
+    assert report.execution_id == "container_1795262128546_0004_01_000005"
+    assert report.offsets == {"kafka-yw-lab-changelog-0-offset": 65838}
+    assert report.record_bytes == {"lab": 33.0}
+
+
+def typed(found: Any) -> Any:
+    """As `MetricsSnapshotSerdeV2` writes it: each map with the class that Java had."""
+    if isinstance(found, dict):
+        return ["java.util.HashMap", {name: typed(one) for name, one in found.items()}]
+    return ["java.lang.Long", found] if isinstance(found, int) and found > 2**31 else found
+
+
+def test_a_report_with_the_types_of_java_is_the_same_report() -> None:
+    for value, report in reports():
+        of_java = json.dumps(typed(json.loads(value))).encode()
+        assert told(of_java) == told(value)
+        assert task_samples([of_java], "yw", "1") == task_samples([value], "yw", "1") != {}
+        assert host_time(of_java, ("yw", "1")) == host_time(value, ("yw", "1")) == report[1:3]
+
+
+def test_the_order_within_a_report_says_nothing() -> None:
+    """Its metrics first, its header last."""
+    for value, _ in reports():
+        backwards = dict(reversed(json.loads(value).items()))
+        assert told(json.dumps(backwards).encode()) == told(value)
+
+
+def test_a_brace_within_a_gauge_hides_no_other() -> None:
+    """An offset is what its system makes of it; here it ends the group for who looks at bytes alone."""
+    for value, report in reports():
+        mark = b'TaskInstanceMetrics":{'
+        spoiled_value = value.replace(mark, mark + b'"a-b-0-offset":"{}",', 1)
+        assert decode_report(spoiled_value) == report._replace(
+            offsets={"a-b-0-offset": None, **report.offsets}
+        )
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b'{"header":{"source":"A"', "snapshot: unexpected end"),
+        (b'{"header":{"a":1}}', "snapshot: 'source'"),
+        (b'["TaskName-P 0"]', "snapshot: "),
+        (b'{"a":' * 900 + b"1" + b"}" * 900, "snapshot: "),
+        (snapshot(metrics={GROUP: ["a-offset"]}), "isn't an object"),
+        (snapshot(metrics={STORES: ["a-bytes-written"]}), "isn't an object"),
+        (snapshot({**HEADER, "time": None}), "time or job-name"),
+        (snapshot({**HEADER, "job-name": ["j"]}), "time or job-name"),
+    ],
+)
+def test_what_is_no_report_says_why(value: bytes, why: str) -> None:
+    """Also one that names no task, and one that is deeper than any stack."""
+    with pytest.raises(MalformedRecord, match=why):
+        decode_report(value)
+
+
+def test_of_another_source_or_job_the_header_alone_is_read() -> None:
+    """That spares most of the parsing, of a topic that a fleet shares."""
+    header = json.dumps(HEADER, separators=(",", ":")).encode()
+    cut_off = b'{"header":' + header + b',"metrics":{"'
+    assert decode_report(cut_off, source=STANDBY_TASK) is None
+    assert decode_report(cut_off, job=("k", "1")) is None
+    with pytest.raises(MalformedRecord, match="unexpected end"):
+        decode_report(cut_off)
 
 
 @given(st.lists(st.binary(max_size=80), max_size=4))
@@ -122,4 +218,4 @@ def test_any_value_anywhere_in_a_report(
     assert "P 1" in samples
     for sample in samples.values():
         assert 0 <= sample.at_ms <= LONG_MAX
-        assert all(0 <= offset <= LONG_MAX for offset in sample.offsets.values())
+        assert all(it is None or 0 <= it <= LONG_MAX for it in sample.offsets.values())

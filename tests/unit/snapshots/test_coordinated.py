@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from samza_dagster.errors import MalformedRecord
 from samza_dagster.metadata.state_topic import encode_record
 from samza_dagster.placement import codec
 from samza_dagster.placement.state import Group, Incarnation, JobState, Phase, Processor, Role
@@ -14,7 +15,7 @@ from samza_dagster.snapshots.coordinated import Coordinated
 from samza_dagster.snapshots.job import Job
 from samza_dagster.snapshots.lag import container_rows
 from samza_dagster.snapshots.reading import Found
-from samza_dagster.snapshots.records import AGENT, DEPLOYMENT, GROUP, Fact, Unreadable
+from samza_dagster.snapshots.records import AGENT, DEPLOYMENT, GROUP, Fact
 
 pytestmark = pytest.mark.unit
 
@@ -102,7 +103,7 @@ def test_what_is_no_place_says_nothing_and_what_cannot_be_read_is_refused() -> N
     assert told(passed) == []
     assert told([((b"group/0", None), 1)]) == [Fact(GROUP, "0", None)]
     for value in (b"", json.dumps({"version": 9}).encode(), b'{"version":2,"group":{"x":1}}'):
-        with pytest.raises(Unreadable):
+        with pytest.raises(MalformedRecord):
             told([((b"group/0", value), 1)])
     job = encode_record("job", {"state": codec.job_to_json(JobState("demo/1", "d-1"))})
     assert told([(job, 1)]) == [Fact(DEPLOYMENT, "", "d-1")]

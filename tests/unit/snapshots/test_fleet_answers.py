@@ -14,7 +14,7 @@ from samza_dagster.metadata.job_topics import OffsetRange, Ranges
 from samza_dagster.snapshots import lag, readiness
 from samza_dagster.snapshots.job import Job
 from samza_dagster.snapshots.reading import Found, Said
-from samza_dagster.snapshots.records import Fact, record_bytes, report_of
+from samza_dagster.snapshots.records import Fact, standby_report
 from tests.rig.fleets import Answer, Fault, Fleet, Shape, answers, reports
 from tests.rig.fleets.fleet import BEGAN_MS, STORE, Group
 
@@ -46,11 +46,11 @@ def judged() -> dict[tuple[str, str], tuple[Answer, Row]]:
     """Each answer with the row that came of the reports."""
     said: dict[tuple[str, str], list[Said]] = {}
     for offset, report in enumerate(reports(FLEET, END_MS)):
-        one = report_of(report.value)
+        one = standby_report(report.value)
         if one is not None:
-            order, size = (report.at_ms, offset), record_bytes(one.stores)
-            said.setdefault((one.job[0], one.task), []).append(
-                Said("metrics", order, one.at_ms, one.offsets, one.host, one.process, report.at_ms, size)
+            order, size = (report.at_ms, offset), one.record_bytes
+            said.setdefault((one.job[0], one.task_name), []).append(
+                Said("metrics", order, one.at_ms, one.offsets, one.host, one.execution_id or one.host, report.at_ms, size)
             )  # fmt: skip
     found: dict[tuple[str, str], tuple[Answer, Row]] = {}
     known = {(one.job, one.task): one for one in answers(FLEET, END_MS - 1)}
