@@ -6,7 +6,7 @@ Source: Samza's `MetricsSnapshotReporter`, `MetricsHeader`, `TaskInstanceMetrics
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple, cast
 
@@ -105,7 +105,7 @@ def task_samples(
         if not raw or _OF_A_TASK not in raw:
             continue
         try:
-            sample = decode_report(raw, job=(job_name, job_id))
+            sample = decode_report(raw, jobs=[(job_name, job_id)])
         except MalformedRecord:
             on_unreadable(raw)
             continue
@@ -115,16 +115,16 @@ def task_samples(
 
 
 def decode_report(
-    raw: bytes, *, job: tuple[str, str] | None = None, source: str = TASK
+    raw: bytes, *, jobs: Collection[tuple[str, str]] | None = None, source: str = TASK
 ) -> TaskSample | None:
-    """Decode a metrics snapshot whose source begins like `source`; None of another source or job.
+    """Decode a metrics snapshot whose source begins like `source`; None of another source or of other jobs.
 
     Of those that are passed over the header alone is parsed, where it comes first, as Samza writes it.
     Raises `MalformedRecord`, which says what is wrong with it.
     """
     try:
         header, document = _header(raw)
-        if job is not None and not _is_of(header, job):
+        if jobs is not None and (header["job-name"], str(header["job-id"])) not in jobs:
             return None
         its_source: str = header["source"]
         if not its_source.startswith(source):

@@ -152,7 +152,7 @@ class _Taking:
         self._jobs = {(job.job_name, job.job_id): job for job in jobs}
         self._servers = jobs[0].bootstrap_servers
         self._client = Secret.of("brokers", jobs[0].client_config)
-        self._readers = Readers(self._servers, self._client, self._at_ms)
+        self._readers = Readers(self._servers, self._client, self._at_ms, frozenset(self._jobs))
         self._pieces = defaultdict[JobId, list[bytes]](list)
         self._configs: dict[JobId, dict[str, str]] = {}
         self._newest_ms: dict[str, int] = {}

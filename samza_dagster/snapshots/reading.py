@@ -136,11 +136,15 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True)
 class Readers:
-    """Reads ranges of topics of one cluster. `now_ms`: records far ahead of it are refused."""
+    """Reads ranges of topics of one cluster.
+
+    `now_ms`: records far ahead of it are refused. `jobs` are those whose reports are kept; None: any.
+    """
 
     servers: str
     client_config: Mapping[str, str]
     now_ms: int
+    jobs: frozenset[JobId] | None = None
 
     def read(self, workers: Workers, spans: Sequence[Span]) -> list[Read]:
         """Read the committed records of these ranges, a part for each worker."""
@@ -173,7 +177,7 @@ class _Reading:
     """One consumer's way through its ranges."""
 
     def __init__(self, readers: Readers, spans: Sequence[Span]) -> None:
-        self._now_ms = readers.now_ms
+        self._now_ms, self._jobs = readers.now_ms, readers.jobs
         self._cluster = KafkaCluster(readers.servers, readers.client_config)
         self._spans = {(one.topic, one.partition): one for one in spans}
         self._pending = dict(self._spans)
@@ -238,7 +242,7 @@ class _Reading:
             if span.what == METRICS:
                 records.refuse_future(came_ms, self._now_ms)
                 self._newest_ms[at] = came_ms
-                report = records.standby_report(value)
+                report = records.standby_report(value, self._jobs)
                 if report is not None:
                     self._keep_report(at, offset, came_ms, report)
             elif span.what == STATE:

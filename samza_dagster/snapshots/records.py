@@ -7,6 +7,7 @@ Of a job's facts the one written last counts, as for Samza, and a null value del
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 from samza_dagster.errors import MalformedRecord
@@ -68,12 +69,14 @@ def checkpoint_fact(key: bytes | None, value: bytes | None) -> Fact | None:
     return Fact(CHECKPOINT, about.task_name, offsets, source=about.version)
 
 
-def standby_report(value: bytes | None) -> TaskSample | None:
-    """Decode a record of a metrics topic: the report of a standby's task; None for any other source."""
+def standby_report(
+    value: bytes | None, jobs: Collection[tuple[str, str]] | None = None
+) -> TaskSample | None:
+    """Decode a record of a metrics topic: the report of a standby's task of these jobs, of any where none is named."""
     if value is None or len(value) > HUGE_BYTES:
         seen = "it has no value" if value is None else f"it has {len(value):,} bytes"
         raise MalformedRecord("read a report", seen=seen)
-    return decode_report(value, source=STANDBY_TASK)
+    return decode_report(value, jobs=jobs, source=STANDBY_TASK)
 
 
 def refuse_future(came_ms: int, now_ms: int) -> None:

@@ -186,7 +186,7 @@ def test_of_another_source_or_job_the_header_alone_is_read() -> None:
     header = json.dumps(HEADER, separators=(",", ":")).encode()
     cut_off = b'{"header":' + header + b',"metrics":{"'
     assert decode_report(cut_off, source=STANDBY_TASK) is None
-    assert decode_report(cut_off, job=("k", "1")) is None
+    assert decode_report(cut_off, jobs=[("k", "1")]) is None
     with pytest.raises(MalformedRecord, match="unexpected end"):
         decode_report(cut_off)
 
