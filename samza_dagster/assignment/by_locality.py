@@ -33,7 +33,8 @@ def by_locality(
       a copy of it was, as long as one is left. So a processor that joins gets standbys first, and
       actives once these are there.
     - The loads are as even as that allows: actives among themselves, then all copies together.
-    - Fewest moves from the previous processor; who moves stays at the location where possible.
+    - Fewest moves from the previous processor; who moves stays at the location where possible, or
+      goes to a processor that had it formerly.
 
     `weights` is task name → load of the task, 1 unless it is given; a standby's is its active's.
     Processors in `actives_only` get no standbys, so an active may start there without one.
@@ -108,6 +109,8 @@ class _Group:
         pin = self._pin(name)
         homes, near = self._last(name)
         weight = self._weights.get(name, 1)
+        if homes and self._stays(name):
+            return Copy(name, weight, homes, near, allowed=homes)
         if pin is not None:
             return self._held(Copy(name, weight, homes), pin)
         warm = {self._last(each)[1] for each in standbys}
@@ -119,7 +122,7 @@ class _Group:
             allowed = [each for place in places for each in self._members[place]] or None
             if allowed is not None:
                 allowed = sorted({*allowed, *self._actives_only})
-        return Copy(name, weight, homes, near, allowed)
+        return Copy(name, weight, homes, near, allowed, self._former(name))
 
     def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:
         """As many standbys as there are locations for them. Who can stays, or takes the place that
@@ -156,9 +159,12 @@ class _Group:
                 copies.append(self._held(copy, pinned[name], but=self._actives_only))
                 continue
             homes, near = last.get(name, ((), near_it))
+            allowed = homes if homes and self._stays(name) else None
             if name in heirs:
                 homes = (*homes, *left_behind)
-            copies.append(Copy(name, active.weight, homes, near, taken=taken))
+            copies.append(
+                Copy(name, active.weight, homes, near, allowed, self._former(name), taken)
+            )
         return copies
 
     def apart(self, actives: Sequence[Copy], standbys: Sequence[Sequence[Copy]]) -> list[Copy]:
@@ -177,6 +183,16 @@ class _Group:
                 ordered.append((ranks[active.at], target, copy))
             ranks[active.at] += 1
         return [copy for _, _, copy in sorted(ordered, key=lambda each: each[:2])]
+
+    def _stays(self, name: str) -> bool:
+        known = self._task_locality.get(name)
+        return known is not None and known.stays
+
+    def _former(self, name: str) -> list[int]:
+        """The processors that had it formerly and are there, newest first."""
+        known = self._task_locality.get(name)
+        former = () if known is None else known.former
+        return [self._number[each] for each in former if each in self._number]
 
     def _pin(self, name: str) -> int | None:
         """The location to which a task is pinned, if that has processors."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 
 from samza_dagster.assignment import Grouper, TaskLocality, group_by_partition
@@ -10,8 +10,7 @@ from samza_dagster.assignment import group as group_tasks
 from samza_dagster.assignment.contract import task_name
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.model.naming import ANY_HOST, active_task_of, standby_task_name
-from samza_dagster.standalone.group import GroupView, Member
-from samza_dagster.standalone.requests import moving
+from samza_dagster.standalone.group import GroupView
 
 
 @dataclass(frozen=True)
@@ -23,35 +22,26 @@ class JobPlan:
     replicas: int
     grouper: Grouper
 
-    def model(self, group: GroupView) -> JobModel:
+    def model(self, group: GroupView, staying: Set[str] = frozenset()) -> JobModel:
         """The JobModel for the members of a group; its config is empty, as Samza's leader has it.
 
-        A task keeps its changelog partition, and goes where it is pinned or was, as far as the
-        grouper has it so. In a version for requests alone all other tasks stay: what somebody empties task by task
-        isn't filled again meanwhile.
+        A task keeps its changelog partition, and goes where it is pinned, was, or was formerly, as far as the
+        grouper has it so. Tasks that are `staying` keep their processor.
         Each member has a container, be it without a task. Raises what `assignment.group` does.
         """
-        before = group.model.containers if group.model is not None else {}
+        model = group.model or group.before
+        before = model.containers if model is not None else {}
         tasks = self._tasks(before)
         processors = {member.processor_id: member.location for member in group.members}
-        places = {
-            member.processor_id: member.location
-            for member in group.members
-            if not _is_elsewhere(group, member)
-        }
-        ran = {
-            name: TaskLocality(
-                processor_id, places.get(processor_id) or group.locality.get(name, ANY_HOST)
-            )
-            for processor_id, container in before.items()
-            for name in container.tasks
-        }
-        lasting = {
-            name: TaskLocality("", location)
-            for name, location in group.locality.items()
-            if name not in ran
-        }
-        known = {**lasting, **ran, **_staying(group, ran)}
+        known = {name: TaskLocality("", location) for name, location in group.locality.items()}
+        former = _former(group)
+        for processor_id, container in before.items():
+            for name in container.tasks:
+                stays = name in staying
+                at = _location(group, processor_id, name, stays=stays)
+                known[name] = TaskLocality(
+                    processor_id, at, stays=stays, former=former(name, processor_id)
+                )
         for name, pin in group.pins.items():
             known[name] = replace(known.get(name, TaskLocality()), pinned_to=pin.location)
         found = group_tasks(
@@ -90,24 +80,41 @@ class JobPlan:
         return tuple(sorted((*actives, *standbys), key=task_name))
 
 
-def _is_elsewhere(group: GroupView, member: Member) -> bool:
-    """One of ours has come back to where none of its active tasks ran last: it has left their state behind."""
-    work = group.work_of(member.processor_id)
-    tasks = work.tasks.values() if work is not None and member.holds_standbys else ()
-    actives = (task.task_name for task in tasks if task.task_mode is TaskMode.ACTIVE)
-    known = {group.locality.get(name) for name in actives} - {None}
-    return bool(known) and member.location not in known
+def _location(group: GroupView, processor_id: str, task: str, *, stays: bool) -> str:
+    """Where a task of the newest version has its state: with its processor once that runs the version.
+
+    Until then it is where it ran last. Its processor may have come back elsewhere, or may not have started it yet.
+    Samza's own say nothing of that.
+    """
+    member = group.first_of(processor_id)
+    ran = group.locality.get(task, ANY_HOST)
+    if member is None:
+        return ran
+    is_here = stays or not member.holds_standbys or group.runs_newest(member)
+    return member.location if is_here or ran == ANY_HOST else ran
 
 
-def _staying(group: GroupView, ran: Mapping[str, TaskLocality]) -> dict[str, TaskLocality]:
-    """What is held where it ran while others are moved and nobody has come or gone; who is in the way of a copy isn't."""
-    moves = dict(moving(group))
-    containers = group.model.containers if group.model is not None else {}
-    if not moves or containers.keys() != {member.processor_id for member in group.members}:
-        return {}
-    taken = {(active_task_of(task), pin.location) for task, pin in moves.items()}
-    return {
-        name: replace(at, pinned_to=at.location_id)
-        for name, at in ran.items()
-        if name not in moves and (active_task_of(name), at.location_id) not in taken
-    }
+def _former(group: GroupView) -> Callable[[str, str], tuple[str, ...]]:
+    """Task and its processor → others that had it by the newest of the older versions that gave them tasks.
+
+    Who was away and is back has their state, if not the newest: of an active it had that, of a standby any copy.
+    """
+    had: dict[tuple[str, bool], list[str]] = {}
+    seen: set[tuple[str, bool]] = set()
+    for version in group.history:
+        found = {
+            (active_task_of(name), any_copy, processor_id)
+            for name, processor_id in version.items()
+            for any_copy in (True, False)
+            if any_copy or name == active_task_of(name)
+        }
+        for task, any_copy, processor_id in sorted(found):
+            if (processor_id, any_copy) not in seen:
+                had.setdefault((task, any_copy), []).append(processor_id)
+        seen |= {(processor_id, any_copy) for _, any_copy, processor_id in found}
+
+    def former(name: str, processor_id: str) -> tuple[str, ...]:
+        active = active_task_of(name)
+        return tuple(p for p in had.get((active, name != active), ()) if p != processor_id)
+
+    return former

@@ -111,9 +111,9 @@ class ProcessorRunner:
         self._find_stores()
         while True:
             self._woken.clear()
-            self._take_facts()
             if self._is_leaving:
                 self._read()  # its containers live by that until they have ended
+                self._take_facts()
                 if self._has_left():
                     break
             else:
@@ -158,7 +158,9 @@ class ProcessorRunner:
         self._wake()
 
     def _step(self) -> None:
-        asked_ms, before, group = _now_ms(), self._state, self._read()
+        asked_ms, group = _now_ms(), self._read()
+        self._take_facts()  # those too that came meanwhile: that the session is over, before its node is missed
+        before = self._state
         self._state, ordered = rules.step(before, group, _now_ms(), self._grouper, asked_ms)
         try:
             for command in ordered:
@@ -173,7 +175,8 @@ class ProcessorRunner:
     def _read(self) -> GroupView | None:
         asked = read_clocks()
         try:
-            group = self._group.view(self._state.sequence)
+            is_whole = rules.decides(self._state, _now_ms())
+            group = self._group.view(self._state.sequence, is_whole=is_whole)
         except Unreachable as error:
             _log.warning("%s", error)
             return None
@@ -187,6 +190,8 @@ class ProcessorRunner:
         match command:
             case commands.Register():
                 sequence = self._group.register(state.processor_id, state.location, self._stores)
+                if self._fence is not None:  # before it expects a container, which logs in as this
+                    self._fence.admit(self._group.registration(sequence))
                 self._state = rules.registered(state, sequence, _now_ms())
             case commands.StopWork():
                 self._stop(command)
@@ -196,8 +201,6 @@ class ProcessorRunner:
                 self._group.write_locality(command, state.location)
                 self._containers.start(command, self._note_at_work)
             case commands.JoinBarrier():
-                if self._fence is not None and state.sequence is not None:
-                    self._fence.admit(self._group.registration(state.sequence))
                 self._group.join(command, state.processor_id)
             case commands.ReportRunning():
                 self._report(command)

@@ -39,18 +39,44 @@ def placement_store(zookeeper: Nodes, paths: GroupPaths) -> ZooKeeperMetadataSto
     return ZooKeeperMetadataStore(zookeeper, paths.placement)
 
 
+class Unreadable:
+    """What can't be read in one reading of a group, by its name: it is left out, and logged when it is news."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, str] = {}
+        self._before: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Another reading."""
+        self._before, self.seen = self.seen, {}
+
+    def note(self, name: str, why: object) -> None:
+        """That can't be read."""
+        self.seen[name] = str(why)
+        if self._before.get(name) != str(why):
+            _log.warning("left out: %s", why)
+
+    def unless(self, name: str, read: Callable[[], _Read | None]) -> _Read | None:
+        """What is read; None where it can't be."""
+        try:
+            return read()
+        except InvalidInput as error:
+            self.note(name, error)
+            return None
+
+
 class GroupPlacement:
     """Reads what was asked of a group and what has become of it.
 
-    A response that ends its request is read once. What can't be read is logged once, and left out.
+    A response that ends its request is read once.
     """
 
-    def __init__(self, zookeeper: Nodes, paths: GroupPaths) -> None:
+    def __init__(self, zookeeper: Nodes, paths: GroupPaths, unreadable: Unreadable) -> None:
+        self._unreadable = unreadable
         self._zookeeper = zookeeper
         self._paths = paths
         self._messages = ContainerPlacementMetadataStore(placement_store(zookeeper, paths))
         self._ended: dict[str, PlacementResponse] = {}
-        self._unreadable: set[str] = set()
 
     def requests_and_responses(
         self, watch: Callable[[Any], None]
@@ -64,16 +90,18 @@ class GroupPlacement:
         self._ended = {uuid: self._ended[uuid] for uuid in self._ended if uuid in uuids[RESPONSE]}
         responses = dict(self._ended)
         for uuid in uuids[RESPONSE] - responses.keys():
-            response = self._readable(uuid, partial(self._messages.read_response, uuid))
+            response = self._unreadable.unless(uuid, partial(self._messages.read_response, uuid))
             if response is not None:
                 responses[uuid] = response
         self._ended |= {u: each for u, each in responses.items() if each.status_code.is_terminal}
         requests: list[PlacementRequest] = []
         for uuid in uuids[REQUEST] - responses.keys():
-            request = self._readable(uuid, partial(self._messages.read_request, uuid))
+            request = self._unreadable.unless(uuid, partial(self._messages.read_request, uuid))
             if request is not None:
                 requests.append(request)
-            elif uuid not in self._unreadable and self._names(f"{path}/{uuid}.{REQUEST}", watch):
+            elif uuid not in self._unreadable.seen and self._names(
+                f"{path}/{uuid}.{REQUEST}", watch
+            ):
                 watch(None)  # its value was written meanwhile
         return tuple(sorted(requests, key=lambda each: (each.timestamp, each.uuid))), responses
 
@@ -142,7 +170,7 @@ class GroupPlacement:
     ) -> dict[str, _Read]:
         with suppress(NoNodeError):
             data = self._zookeeper.get(path, watch=watch)[0]
-            document = self._readable(path, partial(read, key, data))
+            document = self._unreadable.unless(path, partial(read, key, data))
             return {} if document is None else {key: document}
         return {}
 
@@ -150,12 +178,3 @@ class GroupPlacement:
         with suppress(NoNodeError):
             return [key_of(name) for name in self._zookeeper.get_children(path, watch=watch)]
         return []
-
-    def _readable(self, name: str, read: Callable[[], _Read | None]) -> _Read | None:
-        try:
-            return read()
-        except InvalidInput as error:
-            if name not in self._unreadable:
-                _log.warning("left out: %s", error)
-            self._unreadable.add(name)
-            return None

@@ -15,13 +15,13 @@ from samza_dagster.agent.lease import Now
 from samza_dagster.assignment import by_locality
 from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
-from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
+from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect, connected
 from samza_dagster.model import ContainerModel
 from samza_dagster.model.naming import STANDALONE_DEPLOYMENT
 from samza_dagster.model.placement_messages import PlacementResponse, StatusCode
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.commands import Expect, StartWork
-from samza_dagster.standalone.group import Pin
+from samza_dagster.standalone.group import GroupView, Pin
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Grouper, Settings
@@ -125,17 +125,18 @@ class Started:
         grouper: Grouper = DEALT,
         login: Mapping[str, str] = NO_LOGIN,
         *,
-        session_ms: int = SETTINGS.session_ms,
         hangs: bool = False,
+        **changed: int,
     ) -> None:
-        address = ZooKeeperAddress(hosts, session_ms / 1_000, login)
+        settings = replace(SETTINGS, **changed)
+        address = ZooKeeperAddress(hosts, settings.session_ms / 1_000, login)
         self.session: ZooKeeper = connect(address)
         self.runner = ProcessorRunner(
             self.session,
             PATHS,
             processor_id=processor_id,
             location=f"host-of-{processor_id}",
-            settings=replace(SETTINGS, session_ms=session_ms),
+            settings=settings,
             grouper=grouper,
             containers=RecordedWork(processor_id, owners, hangs),
         )
@@ -222,6 +223,91 @@ def test_processors_come_lead_and_go_and_no_task_has_two_owners(server: ZooKeepe
     assert judge.get_children(PATHS.processors) == []
     judge.stop()
     judge.close()
+
+
+def view_of(server: ZooKeeperServer) -> GroupView:
+    with connected(ZooKeeperAddress(server.hosts)) as session:
+        return ZooKeeperGroup(session, PATHS, lambda: None).view(None)
+
+
+def places_of(group: GroupView) -> dict[str, str]:
+    assert group.model is not None
+    return {t: pid for pid, each in group.model.containers.items() for t in each.tasks}
+
+
+def at_rest(server: ZooKeeperServer, *ids: str) -> GroupView:
+    """Once each of these runs what the newest version gives it."""
+
+    def seen() -> GroupView | None:
+        group = view_of(server)
+        are_there = {member.processor_id for member in group.members} == set(ids)
+        return group if are_there and group.is_at_work else None
+
+    return until("all are at work", seen, seconds=DEADLINE_S)
+
+
+def test_a_group_to_which_nothing_happens_makes_no_version(server: ZooKeeperServer) -> None:
+    """However often its leader asks whether tasks could be spread better: with standbys, on two locations."""
+    owners = Owners()
+    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=1, grouper=by_locality).model
+    group = [Started(server.hosts, pid, owners, plan, probe_ms=300) for pid in ("p1", "p2")]
+
+    def is_even() -> GroupView | None:
+        found = at_rest(server, "p1", "p2")
+        actives = [pid for t, pid in places_of(found).items() if t.startswith("Partition")]
+        return found if actives.count("p1") == actives.count("p2") == 2 else None
+
+    before = until("actives are even", is_even, seconds=DEADLINE_S)
+    due: set[int] = set()
+
+    def ten_probes() -> bool:
+        due.update(at for each in group if (at := each.runner.state.probe_ms) is not None)
+        return len(due) > 10
+
+    until("ten probes", ten_probes, seconds=DEADLINE_S)
+    assert view_of(server).version == before.version
+    for processor in group:
+        processor.leave()
+    assert owners.twice == []
+
+
+def test_a_request_for_one_task_moves_no_other(server: ZooKeeperServer) -> None:
+    """Right after a version has moved some of them, of which the leader has read an older one."""
+    owners = Owners()
+    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
+    first = Started(server.hosts, "a", owners, plan)
+    at_rest(server, "a")
+    second = Started(server.hosts, "b", owners, plan)
+    before = places_of(at_rest(server, "a", "b"))
+    task = min(task for task, pid in before.items() if pid == "a")
+    with connected(ZooKeeperAddress(server.hosts)) as session:
+        messages = ContainerPlacementMetadataStore(placement_store(session, PATHS))
+        uuid = messages.write_request(STANDALONE_DEPLOYMENT, task, "host-of-b")
+
+        def is_there() -> bool:
+            response = messages.read_response(uuid)
+            return response is not None and response.status_code is StatusCode.SUCCEEDED
+
+        until("it is there", is_there, seconds=DEADLINE_S)
+    assert places_of(at_rest(server, "a", "b")) == {**before, task: "b"}
+    first.leave()
+    second.leave()
+
+
+def test_who_was_restarted_gets_its_tasks_back(server: ZooKeeperServer) -> None:
+    """In a rolling upgrade in which each is away for longer than the debounce."""
+    owners = Owners()
+    plan = JobPlan({"in": 6}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
+    ids = ("p1", "p2", "p3")
+    group = {pid: Started(server.hosts, pid, owners, plan) for pid in ids}
+    before = places_of(at_rest(server, *ids))
+    for pid in ids:
+        group[pid].leave()
+        at_rest(server, *(each for each in ids if each != pid))
+        group[pid] = Started(server.hosts, pid, owners, plan)
+        assert places_of(at_rest(server, *ids)) == before
+    for processor in group.values():
+        processor.leave()
 
 
 def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(

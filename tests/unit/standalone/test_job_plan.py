@@ -112,6 +112,32 @@ def test_a_rolling_upgrade_moves_the_tasks_of_who_is_down_away_and_back_and_no_o
         assert counted == moves, down
 
 
+@pytest.mark.parametrize("replicas", [0, 1, 2])
+@pytest.mark.parametrize("tasks", [4, 12, 13])
+def test_who_was_away_gets_its_tasks_back(replicas: int, tasks: int) -> None:
+    """All of them, in a rolling upgrade of processors with equally many: by older versions."""
+    plan = JobPlan({"in": tasks}, {"in": "kafka"}, replicas, by_locality)
+    ids = ("a", "b", "c", "d")
+    versions = [plan.model(group(*ids))]
+
+    def publish(*members: str) -> dict[str, str]:
+        locality = {t: f"host-{pid}" for model in versions for t, pid in at(model).items()}
+        seen = group(*members, model=versions[-1], locality=locality)
+        history = tuple(at(model) for model in reversed(versions[-9:-1]))
+        versions.append(plan.model(replace(seen, history=history)))
+        return {t: pid for t, pid in at(versions[-1]).items() if t.startswith("Partition")}
+
+    first = publish(*ids)
+    for down in ids:
+        had = {task for task, pid in publish(*ids).items() if pid == down}
+        publish(*(pid for pid in ids if pid != down))
+        found = [publish(*ids) for _ in range(4)][-1]
+        has = {task for task, pid in found.items() if pid == down}
+        assert has <= had or tasks == 13, down
+    kept = sum(first[task] == found[task] for task in first)
+    assert kept == tasks or (tasks == 13 and kept >= 9)
+
+
 def test_an_empty_group_is_refused() -> None:
     """It names what is missing."""
     with pytest.raises(InvalidInput, match="processor"):

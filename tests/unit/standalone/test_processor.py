@@ -31,6 +31,7 @@ from samza_dagster.standalone.processor import (
     Register,
     ReportRunning,
     StartWork,
+    decides,
     step,
 )
 from tests.rig.standalone_groups import runs
@@ -164,16 +165,22 @@ def test_a_leader_whose_newest_version_is_for_other_members_plans_anew() -> None
     assert rules.wake_ms(state) == 120
 
 
-def test_a_leader_asks_its_grouper_again_and_publishes_only_what_would_change() -> None:
-    """Who has joined has standbys by then, and may get actives."""
-    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
-    leader = at(A, counted=(A, B), joined=1, work=runs(container("a", "a")))
+def test_a_leader_asks_its_grouper_again_and_publishes_only_what_is_spread_better() -> None:
+    """Who has joined has standbys by then, and may get actives. It asks once all run what they are given."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="1 2", b="")
+    leader = at(A, counted=(A, B), joined=1, work=runs(container("a", "1 2")))
+    assert step(leader, settled, 100, planned)[0].probe_ms is None
+    settled = replace(settled, running={each.sequence: Running(1) for each in (A, B)})
     state, _ = step(leader, settled, 100, planned)
     probe_ms = 100 + SETTINGS.probe_ms
     assert state.probe_ms == probe_ms
-    again, commands = step(state, settled, probe_ms, planned)
-    assert (commands, again.plan_ms) == ((), None)
-    _, (published,) = step(state, settled, probe_ms, lambda _: model(a="a b", b=""))
+    assert decides(state, probe_ms)
+    for no_better in (model(a="", b="1 2"), model(a="2 1", b="")):
+        again, commands = step(state, settled, probe_ms, lambda *_, it=no_better: it)
+        assert (commands, again.plan_ms, again.probe_ms) == ((), None, None)
+    partial = replace(settled, is_whole=False)
+    assert step(state, partial, probe_ms, planned)[0].probe_ms == probe_ms
+    _, (published,) = step(state, settled, probe_ms, lambda *_: model(a="1", b="2"))
     assert isinstance(published, Publish)
     assert published.version == 2
 

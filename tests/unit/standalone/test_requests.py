@@ -185,7 +185,7 @@ def test_a_location_that_is_emptied_task_by_task_is_not_filled_meanwhile() -> No
             others = {place_of(each, group) for each in (task, f"Standby-{task}-0")}
             target = min({"h0", "h1"} - (others - {"h2"}))
             seen = begun(ask(name, target, str(UUID(int=len(group.responses)))), group=group)
-            before, model = seen.model, PLAN.model(seen)
+            before, model = seen.model, PLAN.model(seen, requests.staying(seen))
             assert before is not None
             moved = {n for e in model.containers.values() for n in e.tasks} & {
                 n
