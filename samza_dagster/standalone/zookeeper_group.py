@@ -137,6 +137,8 @@ class ZooKeeperGroup:
                     running=self._placement.running(self._changed),
                 )
                 if is_whole:
+                    view = replace(view, locality=self.locality(), is_whole=True)
+                if is_whole and sequence is not None:
                     view = self._with_past(view, numbers)
             elif own is not None:
                 restarts = self._placement.restart(own.processor_id, self._changed)
@@ -178,29 +180,23 @@ class ZooKeeperGroup:
         return newest, stat.version, agreed
 
     def _with_past(self, view: GroupView, numbers: Set[int]) -> GroupView:
-        """With where tasks ran last, and formerly."""
+        """With where tasks ran formerly; of a version that can't be read nothing is known."""
         older = sorted((each for each in numbers if each < view.version), reverse=True)
-        before = None
-        if view.model is None:
-            found = (self._model_of(each, numbers) for each in older)
-            before = next((each for each in found if each is not None), None)
         self._processors_by = {each: self._processors_of(each) for each in older}
-        return replace(
-            view,
-            locality=self.locality(),
-            before=before,
-            history=tuple(self._processors_by.values()),
-            is_whole=True,
-        )
+        readable = next((each for each in older if self._processors_by[each]), None)
+        before = self._read_model(readable) if view.model is None and readable else None
+        history = tuple(self._processors_by.values())
+        return replace(view, before=before, history=history)
 
     def _processors_of(self, version: int) -> dict[str, str]:
         """Task → its processor by a version, which doesn't change."""
-        known = self._processors_by.get(version)
-        if known is not None:
-            return known
-        model = self._read_model(version)
-        containers = {} if model is None else model.containers
-        return {name: pid for pid, each in containers.items() for name in each.tasks}
+        if version in self._processors_by:
+            return self._processors_by[version]
+        with suppress(InvalidInput):
+            model = self._read_model(version)
+            containers = {} if model is None else model.containers
+            return {name: pid for pid, each in containers.items() for name in each.tasks}
+        return {}
 
     def register(self, processor_id: str, location: str, stores: LocalStores) -> str:
         """Announces the processor, then makes its ephemeral node; returns its sequence.
@@ -396,19 +392,22 @@ class ZooKeeperGroup:
             return None
 
     def _model_of(self, version: int, numbers: Set[int]) -> JobModel | None:
-        """That of a version, which is read once while there is one."""
+        """That of a version, which is read once; None, too, where it can't be: the next version mends it."""
         for old in self._read_models.keys() - {version}:
             del self._read_models[old]
-        if version in numbers and self._read_models.get(version) is None:
-            self._read_models[version] = self._read_model(version)
-        return self._read_models.get(version)
+        if version in numbers and version not in self._read_models:
+            found = self._unreadable.unless(
+                f"version {version}", partial(self._read_model, version)
+            )
+            self._read_models[version] = found
+        model = self._read_models.get(version)
+        if model is None and version:
+            self._unreadable.note(f"version {version}", f"the JobModel of version {version}")
+        return model
 
     def _read_model(self, version: int) -> JobModel | None:
-        def read() -> JobModel | None:
-            stored = self._models.get(_MODELS, str(version))
-            return None if stored is None else layout.model_of(stored)
-
-        return self._unreadable.unless(f"{self._paths.models}/{version}", read)
+        stored = self._models.get(_MODELS, str(version))
+        return None if stored is None else layout.model_of(stored)
 
     def _numbers(self, path: str) -> set[int]:
         """Of the versions that have a node there."""

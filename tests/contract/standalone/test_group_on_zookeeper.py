@@ -250,7 +250,10 @@ def test_a_group_to_which_nothing_happens_makes_no_version(server: ZooKeeperServ
     """However often its leader asks whether tasks could be spread better: with standbys, on two locations."""
     owners = Owners()
     plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=1, grouper=by_locality).model
-    group = [Started(server.hosts, pid, owners, plan, probe_ms=300) for pid in ("p1", "p2")]
+    group = [
+        Started(server.hosts, pid, owners, plan, probe_ms=300, session_ms=6_000)
+        for pid in ("p1", "p2")
+    ]
 
     def is_even() -> GroupView | None:
         found = at_rest(server, "p1", "p2")
@@ -275,9 +278,9 @@ def test_a_request_for_one_task_moves_no_other(server: ZooKeeperServer) -> None:
     """Right after a version has moved some of them, of which the leader has read an older one."""
     owners = Owners()
     plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
-    first = Started(server.hosts, "a", owners, plan)
+    first = Started(server.hosts, "a", owners, plan, session_ms=6_000)
     at_rest(server, "a")
-    second = Started(server.hosts, "b", owners, plan)
+    second = Started(server.hosts, "b", owners, plan, session_ms=6_000)
     before = places_of(at_rest(server, "a", "b"))
     task = min(task for task, pid in before.items() if pid == "a")
     with connected(ZooKeeperAddress(server.hosts)) as session:
@@ -299,15 +302,84 @@ def test_who_was_restarted_gets_its_tasks_back(server: ZooKeeperServer) -> None:
     owners = Owners()
     plan = JobPlan({"in": 6}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
     ids = ("p1", "p2", "p3")
-    group = {pid: Started(server.hosts, pid, owners, plan) for pid in ids}
+    group = {pid: Started(server.hosts, pid, owners, plan, session_ms=6_000) for pid in ids}
     before = places_of(at_rest(server, *ids))
     for pid in ids:
         group[pid].leave()
         at_rest(server, *(each for each in ids if each != pid))
-        group[pid] = Started(server.hosts, pid, owners, plan)
+        group[pid] = Started(server.hosts, pid, owners, plan, session_ms=6_000)
         assert places_of(at_rest(server, *ids)) == before
     for processor in group.values():
         processor.leave()
+
+
+def test_nodes_that_somebody_has_overwritten_or_deleted_stop_nobody(
+    server: ZooKeeperServer,
+) -> None:
+    """The group runs on by what is agreed, says what it can't read, and the next version mends it."""
+    owners = Owners()
+    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
+    group = [Started(server.hosts, pid, owners, plan, session_ms=6_000) for pid in ("p1", "p2")]
+    at_rest(server, "p1", "p2")
+    session = connect(ZooKeeperAddress(server.hosts))
+
+    def newest() -> int:
+        return max(int(name) for name in session.get_children(PATHS.models))
+
+    def wreck(path: str, data: bytes | None) -> None:
+        if data is None:
+            for name in session.get_children(path):
+                wreck(f"{path}/{name}", None)
+            session.delete(path)
+        else:
+            session.set(path, data)
+
+    garbage = (
+        lambda: (PATHS.version, b"garbage"),
+        lambda: (PATHS.version, b"1"),
+        lambda: (PATHS.version, b"999"),
+        lambda: (PATHS.version, None),
+        lambda: (PATHS.agreed_version, b"garbage"),
+        lambda: (PATHS.agreed_version, None),
+        lambda: (PATHS.barrier_state(newest()), b"garbage"),
+        lambda: (PATHS.barrier_state(newest()), None),
+        lambda: (f"{PATHS.models}/{newest()}/0", b"garbage"),
+        lambda: (f"{PATHS.models}/{newest()}", None),
+        lambda: (f"{PATHS.task_locality}/Partition 0", b"\xff\xfe"),
+        lambda: (PATHS.running, None),
+        lambda: (PATHS.pins, None),
+        lambda: (PATHS.task_locality, None),
+    )
+    for what in garbage:
+        path, data = what()
+        wreck(path, data)
+        third = Started(server.hosts, "p3", owners, plan, session_ms=6_000)
+        at_rest(server, "p1", "p2", "p3")
+        third.leave()
+        found = at_rest(server, "p1", "p2")
+        assert found.unreadable == (), what()
+        assert [each.failure for each in group] == ["", ""], path
+    foreign = f"{PATHS.processors}/none-of-samzas"
+    session.create(foreign, b"")
+    until("it is told", lambda: view_of(server).unreadable != (), seconds=DEADLINE_S)
+    assert "none-of-samzas" in view_of(server).unreadable[0]
+    session.delete(foreign)
+
+    node = next(m.sequence for m in view_of(server).members if m.processor_id == "p2")
+    session.delete(f"{PATHS.processors}/{node}")
+    owners.wait_until(all_of(4, "p1"))
+    group[1].thread.join(DEADLINE_S)
+    assert f"its node {node} was deleted" in group[1].failure
+    for processor in group:
+        processor.leave()
+    session.stop()
+    session.close()
+    assert owners.twice == []
+
+
+def all_of(tasks: int, processor_id: str) -> Callable[[dict[str, frozenset[str]]], bool]:
+    """It alone runs so many."""
+    return lambda now: {pid: len(each) for pid, each in now.items()} == {processor_id: tasks}
 
 
 def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(
