@@ -13,6 +13,7 @@ from samza_dagster.model import ContainerModel, TaskMode, TaskModel
 from samza_dagster.model.naming import ANY_HOST, active_task_of
 
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
+NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 def by_locality(
@@ -22,6 +23,7 @@ def by_locality(
     *,
     weights: Mapping[str, float] = NO_WEIGHTS,
     actives_only: Set[str] = frozenset(),
+    placed: Mapping[str, str] = NOBODY,
 ) -> dict[str, ContainerModel]:
     """First the actives, then with these in place the standbys, each by these aims in this order.
 
@@ -37,9 +39,10 @@ def by_locality(
       goes to a processor that had it formerly.
 
     `weights` is task name → load of the task, 1 unless it is given; a standby's is its active's.
-    Processors in `actives_only` get no standbys, so an active may start there without one.
+    Processors in `actives_only` get no standbys, so an active may start there without one. `placed` are actives
+    that another grouper has placed, by task name: they are there.
     """
-    group = _Group(task_locality, processor_locality, weights, actives_only)
+    group = _Group(task_locality, processor_locality, weights, actives_only, placed)
     by_mode: dict[TaskMode, list[TaskModel]] = {mode: [] for mode in TaskMode}
     for task in sorted(tasks, key=task_name):
         by_mode[task.task_mode].append(task)
@@ -52,15 +55,15 @@ def by_locality(
     ]
     spread = Spread(group.locations, [0.0] * len(group.processors))
     spread.spread(actives)
-    placed = {copy.name: copy.at for copy in actives}
+    found = {copy.name: copy.at for copy in actives}
     if standbys:
         copies = [group.standbys(each, standbys.get(each.name, ())) for each in actives]
         Spread(group.of_standbys, spread.loads).spread(group.apart(actives, copies))
-        placed |= {copy.name: copy.at for of_one in copies for copy in of_one}
+        found |= {copy.name: copy.at for of_one in copies for copy in of_one}
     grouped: dict[str, list[TaskModel]] = {each: [] for each in group.processors}
     for task in tasks:
-        if task.task_name in placed:
-            grouped[group.processors[placed[task.task_name]]].append(task)
+        if task.task_name in found:
+            grouped[group.processors[found[task.task_name]]].append(task)
     return containers_of(grouped, processor_locality)
 
 
@@ -80,7 +83,9 @@ class _Group:
         processor_locality: Mapping[str, str],
         weights: Mapping[str, float],
         actives_only: Set[str],
+        placed: Mapping[str, str],
     ) -> None:
+        self._placed = placed
         self.processors = in_order(processor_locality)
         self._task_locality = task_locality
         self._weights = weights
@@ -106,9 +111,12 @@ class _Group:
 
     def active(self, name: str, standbys: Sequence[str]) -> Copy:
         """An active; one that is to have standbys starts where a copy of it was, if one is left."""
+        weight = self._weights.get(name, 1)
+        if name in self._placed:
+            there = [self._number[self._placed[name]]]
+            return Copy(name, weight, there, allowed=there)
         pin = self._pin(name)
         homes, near = self._last(name)
-        weight = self._weights.get(name, 1)
         if homes and self._stays(name):
             return Copy(name, weight, homes, near, allowed=homes)
         if pin is not None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 
-from samza_dagster.assignment import Grouper, TaskLocality, group_by_partition
+from samza_dagster.assignment import Grouper, TaskLocality, by_container_count, group_by_partition
 from samza_dagster.assignment import group as group_tasks
-from samza_dagster.assignment.contract import task_name
+from samza_dagster.assignment.contract import in_order, task_name
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
 from samza_dagster.model.naming import ANY_HOST, active_task_of, standby_task_name
 from samza_dagster.standalone.group import GroupView
@@ -15,12 +16,13 @@ from samza_dagster.standalone.group import GroupView
 
 @dataclass(frozen=True)
 class JobPlan:
-    """One job: its inputs' partitions (topic → count) and systems, its standbys, and who groups."""
+    """One job: its inputs' partitions (topic → count) and systems, its standbys, who groups, and whether it has stores."""
 
     partition_counts: Mapping[str, int]
     systems: Mapping[str, str]
     replicas: int
     grouper: Grouper
+    is_stateful: bool = True
 
     def model(self, group: GroupView, staying: Set[str] = frozenset()) -> JobModel:
         """The JobModel for the members of a group; its config is empty, as Samza's leader has it.
@@ -31,7 +33,7 @@ class JobPlan:
         """
         model = group.model or group.before
         before = model.containers if model is not None else {}
-        tasks = self._tasks(before)
+        tasks = self._tasks(model)
         processors = {member.processor_id: member.location for member in group.members}
         known = {name: TaskLocality("", location) for name, location in group.locality.items()}
         former = _former(group)
@@ -44,28 +46,55 @@ class JobPlan:
                 )
         for name, pin in group.pins.items():
             known[name] = replace(known.get(name, TaskLocality()), pinned_to=pin.location)
+        actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
+        served = processors
+        if (
+            self.grouper is by_container_count and not self.replicas
+        ):  # which leaves no container without a task
+            served = {each: processors[each] for each in in_order(processors)[:actives]}
         found = group_tasks(
             tasks,
             known,
-            processors,
+            served,
             self.grouper,
             actives_only={m.processor_id for m in group.members if not m.holds_standbys},
         )
         idle = {each: ContainerModel(processor_id=each, tasks={}) for each in processors}
-        actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
         return JobModel(
             config={}, containers={**idle, **found}, max_change_log_stream_partitions=actives
         )
 
-    def _tasks(self, before: Mapping[str, ContainerModel]) -> tuple[TaskModel, ...]:
-        known = {
-            task.task_name: task.changelog_partition
-            for container in before.values()
-            for task in container.tasks.values()
-            if task.task_mode is TaskMode.ACTIVE
-        }
+    def refused(self, group: GroupView) -> str:
+        """Why inputs that have got more partitions have no task for these; empty where they have, or haven't got any."""
+        had = _input_counts(group.model)
+        grown = {t: n for t, n in sorted(self.partition_counts.items()) if n > had.get(t, n)}
+        if not self.is_stateful:
+            grown = {topic: n for topic, n in grown.items() if n % had[topic]}
+        if not grown:
+            return ""
+        seen = ", ".join(
+            f"{topic} has {n} partitions and had {had[topic]}" for topic, n in grown.items()
+        )
+        if self.is_stateful:
+            fix = "its keys would miss their state: start it under another job.id, which builds that anew"
+            return f"a job with stores keeps its tasks; seen: {seen}; fix: {fix}"
+        return f"inputs grow by a multiple; seen: {seen}; fix: a multiple, or another job.id"
+
+    def _tasks(self, before: JobModel | None) -> tuple[TaskModel, ...]:
+        actives = _actives(before)
+        had, counts = _input_counts(before), dict(self.partition_counts)
+        for topic in had.keys() & counts.keys():
+            if self.is_stateful or counts[topic] % had[topic]:
+                counts[topic] = had[topic]
         actives = group_by_partition(
-            self.partition_counts, self.systems, changelog_partitions=known
+            counts,
+            self.systems,
+            changelog_partitions={task.task_name: task.changelog_partition for task in actives},
+            previous={
+                (each.stream, each.partition): task.task_name
+                for task in actives
+                for each in task.system_stream_partitions
+            },
         )
         standbys = (
             task.model_copy(
@@ -78,6 +107,17 @@ class JobPlan:
             for replica in range(self.replicas)
         )
         return tuple(sorted((*actives, *standbys), key=task_name))
+
+
+def _actives(model: JobModel | None) -> list[TaskModel]:
+    containers = {} if model is None else model.containers
+    tasks = (task for each in containers.values() for task in each.tasks.values())
+    return [task for task in tasks if task.task_mode is TaskMode.ACTIVE]
+
+
+def _input_counts(model: JobModel | None) -> Counter[str]:
+    """Topic → of how many partitions a task has the input."""
+    return Counter(p.stream for task in _actives(model) for p in task.system_stream_partitions)
 
 
 def _location(group: GroupView, processor_id: str, task: str, *, stays: bool) -> str:

@@ -19,8 +19,8 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
 
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.standalone import requests
@@ -89,9 +89,9 @@ class ProcessorState:
     `samza_left_ms`. `work` are its containers. `joined` is the newest version
     whose barrier it has joined. `restarted` is the request by which it restarted its containers last,
     `running` what it has reported. Of a leader: `counted` are the members as it saw them
-    last, `plan_ms` when it publishes for them, `places` where each was for whom it published last, `round` that
+    last, `plan_ms` when it publishes for them, `served` for whom it published last, `round` that
     version until it has ended, `probe_ms` when it asks again whether all is where it should be,
-    `trouble` why it can't make a version.
+    `trouble` why it can't make a version, `refused` why the newest isn't for all inputs.
     """
 
     processor_id: str
@@ -109,10 +109,11 @@ class ProcessorState:
     running: Running | None = None
     counted: tuple[Member, ...] | None = None
     plan_ms: int | None = None
-    places: Mapping[str, str] = field(default_factory=dict[str, str])
+    served: tuple[Member, ...] = ()
     round: Round | None = None
     probe_ms: int | None = None
     trouble: str = ""
+    refused: str = ""
 
 
 Grouper = Callable[[GroupView, Set[str]], JobModel]
@@ -130,6 +131,12 @@ def registered(state: ProcessorState, sequence: str, now_ms: int) -> ProcessorSt
 def expired(state: ProcessorState) -> ProcessorState:
     """Its session is over: its node is gone, and whatever it led is led by another."""
     return replace(_without_lead(state), sequence=None, joined=0, running=None)
+
+
+def inputs_changed(state: ProcessorState, now_ms: int) -> ProcessorState:
+    """The job's inputs have got more partitions: who leads plans for them."""
+    is_settled = state.counted is not None and state.plan_ms is None and state.round is None
+    return replace(state, plan_ms=now_ms) if is_settled else state
 
 
 def stopped(state: ProcessorState, containers: frozenset[str]) -> ProcessorState:
@@ -180,8 +187,9 @@ def step(
         return state, (GiveUp(why),)
     state = _with_samza(state, group, now_ms)
     state, as_leader = _as_leader(state, group, now_ms, grouper)
-    said = (state.running or Running(0))._replace(trouble=state.trouble)
-    state, told = _reporting(state, said) if state.running or state.trouble else (state, ())
+    trouble = state.trouble or state.refused
+    said = (state.running or Running(0))._replace(trouble=trouble)
+    state, told = _reporting(state, said) if state.running or trouble else (state, ())
     state, as_member = _as_member(state, group, now_ms)
     return state, (*as_leader, *told, *as_member)
 
@@ -246,8 +254,8 @@ def _as_member(
     state: ProcessorState, group: GroupView, now_ms: int
 ) -> tuple[ProcessorState, tuple[Command, ...]]:
     barrier, model = group.barrier, group.model
-    if model is None or barrier is None:
-        return state, ()
+    if model is None or barrier is None or group.version < state.joined:
+        return state, ()  # it never goes back to what it has given up
     is_expected = state.processor_id in model.containers or state.found != group.version
     if barrier.state is BarrierState.NEW and is_expected and state.joined < group.version:
         state, ordered = _joined(state, group)
@@ -291,7 +299,8 @@ def _agreed(
     state = replace(state, work=work)
     if not work.has_checked_in:
         return state, ()
-    return _reporting(state, Running(group.version, state.restarted, work.silent_ms, state.trouble))
+    trouble = state.trouble or state.refused
+    return _reporting(state, Running(group.version, state.restarted, work.silent_ms, trouble))
 
 
 def _reporting(
@@ -325,24 +334,33 @@ def _as_leader(
     is_due = state.plan_ms is not None and now_ms >= state.plan_ms and group.is_whole
     if not is_due or group.has_duplicates or asked:
         return state, (*ended, *asked)
-    places = {member.processor_id: member.location for member in group.members}
-    staying = requests.staying(group) if places == state.places and _is_for(group) else frozenset()
+    is_same = group.members == state.served and _is_for(group)
+    staying = requests.staying(group) if is_same else frozenset[str]()
     state, model = _planned(state, group, grouper, staying)
     if model is None:
         later_ms = now_ms + max(state.settings.debounce_ms, PINS_WAIT_MS)
         return replace(state, plan_ms=later_ms), ended
     if unmet := requests.unmet(group, model):
         return state, (*ended, *unmet)
+    if is_same and group.is_at_work and not _is_news(group, model, is_asked=bool(staying)):
+        return replace(state, plan_ms=None), ended
     version = max(group.version, group.highest) + 1
     published = Round(version, now_ms + state.settings.consensus_ms)
-    state = replace(state, plan_ms=None, places=places, round=published)
+    state = replace(state, plan_ms=None, served=group.members, round=published)
     idle = requests.idle_pins(group, model)
     return state, (*ended, *idle, Publish(version, model, group.revision))
 
 
 def _without_lead(state: ProcessorState) -> ProcessorState:
     return replace(
-        state, counted=None, plan_ms=None, places={}, round=None, probe_ms=None, trouble=""
+        state,
+        counted=None,
+        plan_ms=None,
+        served=(),
+        round=None,
+        probe_ms=None,
+        trouble="",
+        refused="",
     )
 
 
@@ -364,7 +382,7 @@ def _with_round(
         return state, ()
     is_seen = own.version == group.version and barrier is not None
     if is_seen and barrier is not None and barrier.state is BarrierState.NEW:
-        if _is_complete(state.places, group, barrier.participants):
+        if _is_complete(state.served, group, barrier.participants):
             return replace(state, round=None), (EndBarrier(own.version, BarrierState.DONE),)
         if now_ms < own.ends_ms:
             return state, ()
@@ -377,8 +395,11 @@ def _with_round(
     return state, ()
 
 
-def _is_complete(places: Mapping[str, str], group: GroupView, participants: frozenset[str]) -> bool:
+def _is_complete(
+    served: tuple[Member, ...], group: GroupView, participants: frozenset[str]
+) -> bool:
     """All that were expected have joined, and are where they were: else a standby could be beside its active."""
+    places = {member.processor_id: member.location for member in served}
     moved = any(
         places.get(member.processor_id, member.location) != member.location
         for member in group.members
@@ -400,8 +421,17 @@ def _probed(
     if now_ms < state.probe_ms or not group.is_whole:
         return state
     state, model = _planned(state, group, grouper)
-    is_better = model is not None and group.model and _unevenness(model) < _unevenness(group.model)
+    is_better = model is not None and _is_news(group, model, is_asked=False)
     return replace(state, probe_ms=None, plan_ms=now_ms if is_better else None)
+
+
+def _is_news(group: GroupView, model: JobModel, *, is_asked: bool) -> bool:
+    """Whether that is worth a version for members that run the newest: other places where somebody asked, else other inputs or a better spread."""
+    if group.model is None or is_asked:
+        return _tasks_of(model) != _tasks_of(group.model)
+    if _inputs_of(model) != _inputs_of(group.model):
+        return True
+    return _unevenness(model) < _unevenness(group.model)
 
 
 def _unevenness(model: JobModel) -> tuple[int, int, int]:
@@ -410,6 +440,16 @@ def _unevenness(model: JobModel) -> tuple[int, int, int]:
     actives = (sum(task.task_mode is TaskMode.ACTIVE for task in tasks) for tasks in loads)
     sizes = [len(tasks) for tasks in loads]
     return -sum(sizes), sum(n * n for n in actives), sum(n * n for n in sizes)
+
+
+def _tasks_of(model: JobModel | None) -> dict[str, frozenset[str]]:
+    containers = {} if model is None else model.containers
+    return {processor_id: frozenset(each.tasks) for processor_id, each in containers.items()}
+
+
+def _inputs_of(model: JobModel) -> dict[str, frozenset[object]]:
+    tasks = (task for each in model.containers.values() for task in each.tasks.values())
+    return {task.task_name: frozenset(task.system_stream_partitions) for task in tasks}
 
 
 def _is_for(group: GroupView) -> bool:
