@@ -55,8 +55,11 @@ class Placement:
 
     def ask(self, server: Server, request: PlacementRequest) -> None:
         """As a client writes it."""
+        parent = f"{PATHS.placement}/{PLACEMENT_NAMESPACE}"
+        if parent not in server.nodes:  # no processor was there yet
+            return
+        path = f"{parent}/{request.uuid}.{REQUEST}"
         self.requests[request.uuid] = request
-        path = f"{PATHS.placement}/{PLACEMENT_NAMESPACE}/{request.uuid}.{REQUEST}"
         server.create(path, None, 0, 0)
         (segment,) = segments_of(request.to_json().encode())
         server.create(f"{path}/0", segment, 0, 0)

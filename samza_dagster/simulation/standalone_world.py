@@ -75,10 +75,14 @@ def production(seed: int = 0) -> tuple[Grouper, frozenset[str]]:
     return plan.model, frozenset(f"Partition {number}" for number in range(4))
 
 
-def world_of(seed: int) -> StandaloneWorld:
-    """The history of a seed as it is run by `simulate`: in every other one half of the processors are Samza's own."""
+def world_of(seed: int, *, is_guarded: bool = True) -> StandaloneWorld:
+    """The history of a seed as `simulate` runs it: in every other one half of the processors are Samza's own."""
     return StandaloneWorld(
-        seed, *production(seed), follows_pins=bool(seed % 5), beside_samza=bool(seed % 2)
+        seed,
+        *production(seed),
+        follows_pins=bool(seed % 5),
+        beside_samza=bool(seed % 2),
+        is_guarded=is_guarded,
     )
 
 
@@ -122,8 +126,8 @@ class StandaloneWorld(Judge):
         self._tasks = tasks
         self._follows_pins = follows_pins
         self._beside_samza = beside_samza
-        self._is_guarded = is_guarded
         self._server = Server(SETTINGS.session_ms, lambda: self.now_ms)
+        self._server.checks = is_guarded
         looker = Session(self._server)
         self._server.heard_ms[looker.number] = _FOR_EVER_MS
         self._looker = ZooKeeperGroup(looker, PATHS, lambda: None)  # pyright: ignore[reportArgumentType]
@@ -151,9 +155,8 @@ class StandaloneWorld(Judge):
         self._depth = 0
         self._is_calm = False
         self._agreed = 0
-        self._version = 0
+        self._version = self._changed_ms = 0
         self._published: tuple[tuple[Member, ...], int] = ((), 0)
-        self._causeless: list[int] = []
         for number in range(chance.randint(1, 4)):
             self._join(f"p{number}")
 
@@ -426,7 +429,7 @@ class StandaloneWorld(Judge):
             version = int(change.data)
             if version <= self._version:
                 raise self.broken("versions only grow", f"{version} after {self._version}")
-            self._version = version
+            self._version, self._changed_ms = version, self.now_ms
             if process is not None:
                 self._published = (process.seen.members, version)
         elif change.path == PATHS.agreed_version and change.data:
@@ -450,13 +453,16 @@ class StandaloneWorld(Judge):
 
     def _calm(self) -> None:
         """Nothing fails any more; then nothing happens any more."""
-        self._is_calm, self._hangs = True, False
+        self._is_calm, self._hangs, self._changed_ms = True, False, self.now_ms
         for process in self._processes:
             process.paused_until_ms, process.cut_off_until_ms, process.hangs = 0, 0, False
         self._settle(_CALM_MS)
-        for _ in range(4 if self._settings.probe_ms > _CALM_MS // 4 else 0):
+        for _ in range(4 if self._settings.probe_ms > _CALM_MS else 0):
             self._advance_to(self.now_ms + self._settings.probe_ms)
             self._settle(_CALM_MS // 4)
+        for process in self._processes:
+            if process.is_wrecked:
+                raise self.broken("who has lost its node ends", process.state.processor_id)
         owned = [task for run, _ in self._running() for task in _actives(run)]
         if sorted(owned) != sorted(self._tasks):
             raise self.broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
@@ -473,7 +479,7 @@ class StandaloneWorld(Judge):
 
     def _settle(self, ms: int) -> None:
         ends_ms = self.now_ms + ms
-        while self.now_ms < ends_ms:
+        while self.now_ms < ends_ms and not self._has_settled():
             if not self._processes:  # as a service manager does, also for one that gave up
                 self._join("p0")
             quiet_ms = min((p.woken_ms or 0 for p in self._processes), default=0) - self.now_ms
@@ -482,6 +488,15 @@ class StandaloneWorld(Judge):
                 if process.woken_ms is None or self.now_ms >= process.woken_ms:
                     self._turn(process)
             self._judge()
+
+    def _has_settled(self) -> bool:
+        """Nothing has changed for several probes, and nothing is left to do."""
+        probe_ms = self._settings.probe_ms
+        quiet_ms = 5_000 + (4 * probe_ms if probe_ms <= _CALM_MS else 0)
+        if self.now_ms < self._changed_ms + quiet_ms or self._placement.open_ones():
+            return False
+        self._changed_ms = self.now_ms - quiet_ms + 1_000
+        return bool(self._processes) and self._view().is_at_work
 
     def _rest(self) -> None:
         before, steps = self._version, 12

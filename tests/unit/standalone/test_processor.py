@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 import pytest
@@ -21,8 +22,9 @@ from members import (
     stopped,
 )
 
+from samza_dagster.model import JobModel
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import Barrier, BarrierState, Member, Running
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Running
 from samza_dagster.standalone.processor import (
     EndBarrier,
     GiveUp,
@@ -183,6 +185,41 @@ def test_a_leader_asks_its_grouper_again_and_publishes_only_what_is_spread_bette
     _, (published,) = step(state, settled, probe_ms, lambda *_: model(a="1", b="2"))
     assert isinstance(published, Publish)
     assert published.version == 2
+
+
+def test_a_plan_that_fails_keeps_the_last_version_and_is_said() -> None:
+    """Whatever its grouper raises, be it another package's: the leader goes on, and tries again."""
+
+    def failing(group: GroupView, staying: Set[str]) -> JobModel:
+        raise TypeError("unexpected keyword argument 'actives_only'")
+
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="1", b="2")
+    leader = at(
+        A, counted=(A, B), joined=1, plan_ms=100, work=runs(container("a", "1")), running=Running(1)
+    )
+    state, (said,) = step(leader, settled, 100, failing)
+    assert isinstance(said, ReportRunning)
+    assert "actives_only" in said.running.trouble
+    assert state.plan_ms == 100 + rules.PINS_WAIT_MS
+    again, (published, ended) = step(state, settled, 100 + rules.PINS_WAIT_MS, planned)
+    assert isinstance(published, Publish)
+    assert isinstance(ended, ReportRunning)
+    assert (ended.running.trouble, again.trouble) == ("", "")
+
+
+def test_whose_node_is_gone_ends_while_its_session_lives() -> None:
+    """Somebody has deleted or overwritten it: others get its tasks."""
+    _, (given_up,) = step(at(A), group(B, C), 100, planned)
+    assert isinstance(given_up, GiveUp)
+    assert "its node 0000 was deleted" in given_up.why
+    assert step(rules.expired(at(A)), group(B, C), 100, planned)[1] == (Register(),)
+
+
+def test_nobody_goes_back_to_an_older_version_than_it_has_joined() -> None:
+    """Whatever its node says: what it gave up for that may be another's."""
+    older = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="1", b="2")
+    gave_up = at(B, joined=2)
+    assert step(gave_up, older, 100, planned)[1] == ()
 
 
 def test_a_leader_waits_for_a_sessions_time_after_one_of_samzas_own_has_left() -> None:
