@@ -156,6 +156,7 @@ class StandaloneWorld(Judge):
         self._is_calm = False
         self._agreed = 0
         self._version = self._changed_ms = 0
+        self._answers = Counter[str]()
         self._published: tuple[tuple[Member, ...], int] = ((), 0)
         for number in range(chance.randint(1, 4)):
             self._join(f"p{number}")
@@ -168,7 +169,7 @@ class StandaloneWorld(Judge):
     @property
     def answers(self) -> Counter[str]:
         """How many requests ended by which status."""
-        return Counter(each.status_code.value for each in self._placement.responses.values())
+        return self._answers
 
     def run(self, events: int) -> None:
         """So many events, then calm; raises `GroupViolation`."""
@@ -475,6 +476,8 @@ class StandaloneWorld(Judge):
         left, leader = self._placement.open_ones(), self._view().leader
         if left and leader is not None and leader.holds_standbys and not self._by_hand:
             raise self.broken("each request ends", f"{left} after {_CALM_MS} ms")
+        codes = (each.status_code.value for each in self._placement.responses.values())
+        self._answers = Counter(codes)
         self._rest()
 
     def _settle(self, ms: int) -> None:
