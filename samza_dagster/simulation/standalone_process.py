@@ -267,6 +267,11 @@ class VirtualProcess:
         self.runner.start_anew()
         del container
 
+    def has_settled(self) -> bool:
+        """It runs what it means to run, in as many containers as it may have."""
+        settings, work = self.state.settings, self.state.work
+        return work.has_checked_in and len(self.active_containers()) <= settings.containers
+
     def hung(self, now_ms: int) -> list[str]:
         """Its containers that are never at work."""
         return [

@@ -70,8 +70,8 @@ class Server:
         self.changes: list[Change] = []
         self.fired: list[Watch] = []
         self._next_session = 1
-        self._data_watches: dict[str, set[Watch]] = {}
-        self._child_watches: dict[str, set[Watch]] = {}
+        self._data_watches: dict[str, dict[Watch, None]] = {}
+        self._child_watches: dict[str, dict[Watch, None]] = {}
 
     def open(self) -> int:
         """A new session."""
@@ -188,12 +188,12 @@ class Server:
     def watch_data(self, path: str, watch: Watch | None) -> None:
         """Once."""
         if watch is not None:
-            self._data_watches.setdefault(path, set()).add(watch)
+            self._data_watches.setdefault(path, {})[watch] = None
 
     def watch_children(self, path: str, watch: Watch | None) -> None:
         """Once."""
         if watch is not None:
-            self._child_watches.setdefault(path, set()).add(watch)
+            self._child_watches.setdefault(path, {})[watch] = None
 
     def _changed(self, change: Change, watches: Any) -> None:
         self.changes.append(change)

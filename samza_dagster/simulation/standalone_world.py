@@ -50,7 +50,7 @@ SETTINGS = Settings(debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, sta
 _SAMZAS_STOP_MS = -SETTINGS.session_ms * 2 // 3
 """As `stop_ms`: one session's time after it noticed, two thirds into it, that it is cut off."""
 _DRIFT = 0.01
-_CALM_MS = 60_000
+_CALM_MS = 180_000
 _AT_REST_MS = 24 * 3_600_000
 _FOR_EVER_MS = 10**15
 _DEEPEST = 3
@@ -499,7 +499,8 @@ class StandaloneWorld(Judge):
         if self.now_ms < self._changed_ms + quiet_ms or self._placement.open_ones():
             return False
         self._changed_ms = self.now_ms - quiet_ms + 1_000
-        return bool(self._processes) and self._view().is_at_work
+        have_started = all(process.has_settled() for process in self._processes)
+        return bool(self._processes) and have_started and self._view().is_at_work
 
     def _rest(self) -> None:
         before, steps = self._version, 12

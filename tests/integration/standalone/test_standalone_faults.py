@@ -110,8 +110,9 @@ def node_deleted(rig: Rig) -> None:
     lost = rig.follower()
     node = next(m.sequence for m in rig.group.view().members if m.processor_id == lost)
     rig.group.session.delete(f"{rig.group.paths.processors}/{node}")
-    rig.without(lost)
+    rig.group.wait_for(*(pid for pid in IDS if pid != lost), within_s=AGREES_S)
     assert rig.group.processes[lost].wait(20 * PACE)
+    assert not rig.containers(lost)
     assert f"its node {node} was deleted" in rig.group.files.log_of(lost).read_text()
     rig.start(lost)
 
