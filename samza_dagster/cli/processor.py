@@ -9,6 +9,7 @@ import click
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json, print_table
 from samza_dagster.cli.standalone_processor import Identity, StandaloneProcessor
+from samza_dagster.client.group_report import group_report, troubles
 from samza_dagster.configuration import configuration, variable
 from samza_dagster.coordinator.job_process import (
     JobFiles,
@@ -20,8 +21,7 @@ from samza_dagster.coordinator.job_process import (
 from samza_dagster.metadata.connection import read_properties
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connected
 from samza_dagster.standalone.layout import GroupPaths
-from samza_dagster.standalone.local_stores import BASE_DIRECTORY
-from samza_dagster.standalone.report import group_report, troubles, unused_stores
+from samza_dagster.standalone.local_stores import BASE_DIRECTORY, unused_stores
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _zookeeper = click.option(

@@ -21,11 +21,11 @@ from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.coordinator.limits import START_TIMEOUT, Setting, parks_starts
 from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.published_config import publish_config
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
 from samza_dagster.standalone.group import GroupView
-from samza_dagster.standalone.job_config import publish_config
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.local_stores import local_stores

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
 from samza_dagster.assignment import Grouper, TaskLocality, by_container_count, group_by_partition
 from samza_dagster.assignment import group as group_tasks
+from samza_dagster.assignment.comparison import actives_of, input_counts, inputs_of
 from samza_dagster.assignment.contract import in_order, task_name
+from samza_dagster.assignment.former import former_processors
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
-from samza_dagster.model.naming import ANY_HOST, active_task_of, standby_task_name
+from samza_dagster.model.naming import ANY_HOST, standby_task_name
 from samza_dagster.standalone.group import GroupView
 
 
@@ -36,7 +37,7 @@ class JobPlan:
         tasks = self._tasks(model)
         processors = {member.processor_id: member.location for member in group.members}
         known = {name: TaskLocality("", location) for name, location in group.locality.items()}
-        former = _former(group)
+        former = former_processors(group.history)
         for processor_id, container in before.items():
             for name in container.tasks:
                 stays = name in staying
@@ -66,7 +67,7 @@ class JobPlan:
 
     def refused(self, group: GroupView) -> str:
         """Why inputs that have got more partitions have no task for these; empty where they have, or haven't got any."""
-        had = _input_counts(group.model)
+        had = input_counts(group.model)
         grown = {t: n for t, n in sorted(self.partition_counts.items()) if n > had.get(t, n)}
         if not self.is_stateful:
             grown = {topic: n for topic, n in grown.items() if n % had[topic]}
@@ -81,8 +82,8 @@ class JobPlan:
         return f"inputs grow by a multiple; seen: {seen}; fix: a multiple, or another job.id"
 
     def _tasks(self, before: JobModel | None) -> tuple[TaskModel, ...]:
-        actives = _actives(before)
-        had, counts = _input_counts(before), dict(self.partition_counts)
+        actives = actives_of(before)
+        had, counts = input_counts(before), dict(self.partition_counts)
         for topic in had.keys() & counts.keys():
             if self.is_stateful or counts[topic] % had[topic]:
                 counts[topic] = had[topic]
@@ -90,11 +91,7 @@ class JobPlan:
             counts,
             self.systems,
             changelog_partitions={task.task_name: task.changelog_partition for task in actives},
-            previous={
-                (each.stream, each.partition): task.task_name
-                for task in actives
-                for each in task.system_stream_partitions
-            },
+            previous=inputs_of(before),
         )
         standbys = (
             task.model_copy(
@@ -109,17 +106,6 @@ class JobPlan:
         return tuple(sorted((*actives, *standbys), key=task_name))
 
 
-def _actives(model: JobModel | None) -> list[TaskModel]:
-    containers = {} if model is None else model.containers
-    tasks = (task for each in containers.values() for task in each.tasks.values())
-    return [task for task in tasks if task.task_mode is TaskMode.ACTIVE]
-
-
-def _input_counts(model: JobModel | None) -> Counter[str]:
-    """Topic → of how many partitions a task has the input."""
-    return Counter(p.stream for task in _actives(model) for p in task.system_stream_partitions)
-
-
 def _location(group: GroupView, processor_id: str, task: str, *, stays: bool) -> str:
     """Where a task of the newest version has its state: with its processor once that runs the version.
 
@@ -132,29 +118,3 @@ def _location(group: GroupView, processor_id: str, task: str, *, stays: bool) ->
         return ran
     is_here = stays or not member.holds_standbys or group.runs_newest(member)
     return member.location if is_here or ran == ANY_HOST else ran
-
-
-def _former(group: GroupView) -> Callable[[str, str], tuple[str, ...]]:
-    """Task and its processor → others that had it by the newest of the older versions that gave them tasks.
-
-    Who was away and is back has their state, if not the newest: of an active it had that, of a standby any copy.
-    """
-    had: dict[tuple[str, bool], list[str]] = {}
-    seen: set[tuple[str, bool]] = set()
-    for version in group.history:
-        found = {
-            (active_task_of(name), any_copy, processor_id)
-            for name, processor_id in version.items()
-            for any_copy in (True, False)
-            if any_copy or name == active_task_of(name)
-        }
-        for task, any_copy, processor_id in sorted(found):
-            if (processor_id, any_copy) not in seen:
-                had.setdefault((task, any_copy), []).append(processor_id)
-        seen |= {(processor_id, any_copy) for _, any_copy, processor_id in found}
-
-    def former(name: str, processor_id: str) -> tuple[str, ...]:
-        active = active_task_of(name)
-        return tuple(p for p in had.get((active, name != active), ()) if p != processor_id)
-
-    return former

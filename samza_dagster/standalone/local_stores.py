@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from samza_dagster.errors import InvalidInput
@@ -51,3 +51,23 @@ def local_stores(
         tuple(each for each in found if _CHECKPOINT.sub("", each) not in used),
         tuple(each for each in found if not os.access(state_dir / each, _USE)),
     )
+
+
+def barred_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
+    """What to do about stores that a processor's user may not use; empty when there are none."""
+    if not stores:
+        return []
+    return [
+        f"{processor_id} may not read and write {', '.join(stores)}: a container that needs them fails; "
+        "all processors of a location run as one user"
+    ]
+
+
+def unused_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
+    """What to know about stores that a processor doesn't use; empty when there are none."""
+    if not stores:
+        return []
+    return [
+        f"{processor_id} had unused stores when it started, of tasks that ran elsewhere: {', '.join(stores)}; "
+        "nobody clears them away"
+    ]

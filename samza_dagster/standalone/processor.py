@@ -22,7 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
-from samza_dagster.model import JobModel, TaskMode
+from samza_dagster.assignment.comparison import inputs_of, places_of, uneven
+from samza_dagster.model import JobModel
 from samza_dagster.standalone import requests
 from samza_dagster.standalone.commands import (
     Command,
@@ -428,28 +429,8 @@ def _probed(
 def _is_news(group: GroupView, model: JobModel, *, is_asked: bool) -> bool:
     """Whether that is worth a version for members that run the newest: other places where somebody asked, else other inputs or a better spread."""
     if group.model is None or is_asked:
-        return _tasks_of(model) != _tasks_of(group.model)
-    if _inputs_of(model) != _inputs_of(group.model):
-        return True
-    return _unevenness(model) < _unevenness(group.model)
-
-
-def _unevenness(model: JobModel) -> tuple[int, int, int]:
-    """Copies that have no place, as their number below none; then how uneven actives are spread, and all copies."""
-    loads = [each.tasks.values() for each in model.containers.values()]
-    actives = (sum(task.task_mode is TaskMode.ACTIVE for task in tasks) for tasks in loads)
-    sizes = [len(tasks) for tasks in loads]
-    return -sum(sizes), sum(n * n for n in actives), sum(n * n for n in sizes)
-
-
-def _tasks_of(model: JobModel | None) -> dict[str, frozenset[str]]:
-    containers = {} if model is None else model.containers
-    return {processor_id: frozenset(each.tasks) for processor_id, each in containers.items()}
-
-
-def _inputs_of(model: JobModel) -> dict[str, frozenset[object]]:
-    tasks = (task for each in model.containers.values() for task in each.tasks.values())
-    return {task.task_name: frozenset(task.system_stream_partitions) for task in tasks}
+        return group.model is None or places_of(model) != places_of(group.model)
+    return inputs_of(model) != inputs_of(group.model) or uneven(model) < uneven(group.model)
 
 
 def _is_for(group: GroupView) -> bool:

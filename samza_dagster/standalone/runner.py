@@ -18,8 +18,8 @@ from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores, Pin
 from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.local_stores import barred_stores, unused_stores
 from samza_dagster.standalone.processor import Grouper, ProcessorState, Settings
-from samza_dagster.standalone.report import barred_stores, unused_stores
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 

@@ -13,6 +13,7 @@ from typing import Any
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.unreadable import Unreadable
 from samza_dagster.metadata.zookeeper import ZooKeeper, make_path, reached
 from samza_dagster.metadata.zookeeper_guard import Create, Delete, GuardedSession, SetData
 from samza_dagster.metadata.zookeeper_store import (
@@ -33,7 +34,7 @@ from samza_dagster.standalone.commands import (
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, LocalStores, Member
 from samza_dagster.standalone.layout import PROTOCOL_VERSION, GroupPaths
 from samza_dagster.standalone.processor import VERSIONS_KEPT
-from samza_dagster.standalone.zookeeper_placement import GroupPlacement, Unreadable
+from samza_dagster.standalone.zookeeper_placement import GroupPlacement
 
 _MODELS = "jobModels"
 _NOT_REGISTERED = "none"

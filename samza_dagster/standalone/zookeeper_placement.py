@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -10,8 +9,8 @@ from typing import Any, TypeVar
 
 from kazoo.exceptions import NoNodeError
 
-from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.metadata.unreadable import Unreadable
 from samza_dagster.metadata.zookeeper import Nodes
 from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, key_of, node_name
 from samza_dagster.model.placement_messages import (
@@ -27,7 +26,6 @@ from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.requests import Command, Forget, Respond, SetPin, SetRestart
 
 _Read = TypeVar("_Read")
-_log = logging.getLogger(__name__)
 
 
 def placement_store(zookeeper: Nodes, paths: GroupPaths) -> ZooKeeperMetadataStore:
@@ -37,32 +35,6 @@ def placement_store(zookeeper: Nodes, paths: GroupPaths) -> ZooKeeperMetadataSto
     `STANDALONE_DEPLOYMENT`.
     """
     return ZooKeeperMetadataStore(zookeeper, paths.placement)
-
-
-class Unreadable:
-    """What can't be read in one reading of a group, by its name: it is left out, and logged when it is news."""
-
-    def __init__(self) -> None:
-        self.seen: dict[str, str] = {}
-        self._before: dict[str, str] = {}
-
-    def begin(self) -> None:
-        """Another reading."""
-        self._before, self.seen = self.seen, {}
-
-    def note(self, name: str, why: object) -> None:
-        """That can't be read."""
-        self.seen[name] = str(why)
-        if self._before.get(name) != str(why):
-            _log.warning("left out: %s", why)
-
-    def unless(self, name: str, read: Callable[[], _Read | None]) -> _Read | None:
-        """What is read; None where it can't be."""
-        try:
-            return read()
-        except InvalidInput as error:
-            self.note(name, error)
-            return None
 
 
 class GroupPlacement:

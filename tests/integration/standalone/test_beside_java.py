@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.client.group_report import group_report, troubles
 from samza_dagster.coordinator.fencing.principals import KAFKA_FACTORY
 from samza_dagster.model import TaskMode
 from samza_dagster.sandbox import demo_job, load, topics
@@ -18,7 +19,6 @@ from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.group import GroupView
-from samza_dagster.standalone.report import group_report, troubles
 from tests.rig.java_processor import JavaProcessors, exceptions, runs
 from tests.rig.pace import PACE
 from tests.rig.processor_group import ProcessorGroup

@@ -106,8 +106,8 @@ BUGS = {
         "if False:",
     ),
     "a leader of a group at rest publishes whatever its grouper makes": (
-        "return _unevenness(model) < _unevenness(group.model)",
-        "return _tasks_of(model) != _tasks_of(group.model)",
+        "return inputs_of(model) != inputs_of(group.model) or uneven(model) < uneven(group.model)",
+        "return places_of(model) != places_of(group.model)",
     ),
     "a request lets other tasks move": (
         "staying = requests.staying(group) if is_same else frozenset[str]()",

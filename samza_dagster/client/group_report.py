@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from samza_dagster.model import TaskMode
 from samza_dagster.standalone.group import BarrierState, GroupView
+from samza_dagster.standalone.local_stores import barred_stores
 
 
 def group_report(group: GroupView) -> dict[str, Any]:
@@ -85,26 +85,6 @@ def troubles(report: dict[str, Any]) -> list[str]:
         tasks = ", ".join(report["without_processor"])
         found.append(f"nobody processes {tasks}: the leader's next version gives them away")
     return found
-
-
-def barred_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
-    """What to do about stores that a processor's user may not use; empty when there are none."""
-    if not stores:
-        return []
-    return [
-        f"{processor_id} may not read and write {', '.join(stores)}: a container that needs them fails; "
-        "all processors of a location run as one user"
-    ]
-
-
-def unused_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
-    """What to know about stores that a processor doesn't use; empty when there are none."""
-    if not stores:
-        return []
-    return [
-        f"{processor_id} had unused stores when it started, of tasks that ran elsewhere: {', '.join(stores)}; "
-        "nobody clears them away"
-    ]
 
 
 def _names(tasks: Any, mode: TaskMode) -> list[str]:
