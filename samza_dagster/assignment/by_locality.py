@@ -164,7 +164,10 @@ class _Group:
         for name in kept:
             if name in pinned:
                 copy = Copy(name, active.weight, self._last(name)[0], taken=taken)
-                copies.append(self._held(copy, pinned[name], but=self._actives_only))
+                held = self._held(copy, pinned[name], but=self._actives_only)
+                if held.homes and self._stays(name):
+                    held = replace(held, allowed=held.homes)
+                copies.append(held)
                 continue
             homes, near = last.get(name, ((), near_it))
             allowed = homes if homes and self._stays(name) else None

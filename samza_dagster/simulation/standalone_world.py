@@ -460,6 +460,7 @@ class StandaloneWorld(Judge):
         self._settle(_CALM_MS)
         for _ in range(4 if self._settings.probe_ms > _CALM_MS else 0):
             self._advance_to(self.now_ms + self._settings.probe_ms)
+            self._changed_ms = self.now_ms
             self._settle(_CALM_MS // 4)
         for process in self._processes:
             if process.is_wrecked:

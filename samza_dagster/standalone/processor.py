@@ -335,7 +335,8 @@ def _as_leader(
     is_due = state.plan_ms is not None and now_ms >= state.plan_ms and group.is_whole
     if not is_due or group.has_duplicates or asked:
         return state, (*ended, *asked)
-    is_same = group.members == state.served and _is_for(group)
+    is_held = group.barrier is not None and group.barrier.state is not BarrierState.TIMED_OUT
+    is_same = group.members == state.served and _is_for(group) and is_held
     staying = requests.staying(group) if is_same else frozenset[str]()
     state, model = _planned(state, group, grouper, staying)
     if model is None:
@@ -343,7 +344,7 @@ def _as_leader(
         return replace(state, plan_ms=later_ms), ended
     if unmet := requests.unmet(group, model):
         return state, (*ended, *unmet)
-    if is_same and group.is_at_work and not _is_news(group, model, is_asked=bool(staying)):
+    if is_same and not _is_news(group, model, is_asked=bool(staying)):
         return replace(state, plan_ms=None), ended
     version = max(group.version, group.highest) + 1
     published = Round(version, now_ms + state.settings.consensus_ms)
