@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.assignment import by_locality, grouper_of, replicas_from_config
+from samza_dagster.cli.location_ids import location_id
 from samza_dagster.coordinator import deployment
 from samza_dagster.coordinator.fencing.group_fence import GroupFence
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
@@ -29,7 +30,6 @@ from samza_dagster.standalone.group import GroupView
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.local_stores import local_stores
-from samza_dagster.standalone.locations import location_id
 from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_placement import placement_store

@@ -116,6 +116,11 @@ class ProcessorState:
     trouble: str = ""
     refused: str = ""
 
+    @property
+    def said(self) -> str:
+        """What its report says of that."""
+        return self.trouble or self.refused
+
 
 Grouper = Callable[[GroupView, Set[str]], JobModel]
 """The JobModel for the members of a group, from where the tasks were before; some are to stay where they are. Pure.
@@ -188,9 +193,8 @@ def step(
         return state, (GiveUp(why),)
     state = _with_samza(state, group, now_ms)
     state, as_leader = _as_leader(state, group, now_ms, grouper)
-    trouble = state.trouble or state.refused
-    said = (state.running or Running(0))._replace(trouble=trouble)
-    state, told = _reporting(state, said) if state.running or trouble else (state, ())
+    said = (state.running or Running(0))._replace(trouble=state.said)
+    state, told = _reporting(state, said) if state.running or state.said else (state, ())
     state, as_member = _as_member(state, group, now_ms)
     return state, (*as_leader, *told, *as_member)
 
@@ -300,8 +304,7 @@ def _agreed(
     state = replace(state, work=work)
     if not work.has_checked_in:
         return state, ()
-    trouble = state.trouble or state.refused
-    return _reporting(state, Running(group.version, state.restarted, work.silent_ms, trouble))
+    return _reporting(state, Running(group.version, state.restarted, work.silent_ms, state.said))
 
 
 def _reporting(
@@ -340,8 +343,7 @@ def _as_leader(
     staying = requests.staying(group) if is_same else frozenset[str]()
     state, model = _planned(state, group, grouper, staying)
     if model is None:
-        later_ms = now_ms + max(state.settings.debounce_ms, PINS_WAIT_MS)
-        return replace(state, plan_ms=later_ms), ended
+        return replace(state, plan_ms=now_ms + PINS_WAIT_MS), ended
     if unmet := requests.unmet(group, model):
         return state, (*ended, *unmet)
     if is_same and not _is_news(group, model, is_asked=bool(staying)):
@@ -397,16 +399,11 @@ def _with_round(
     return state, ()
 
 
-def _is_complete(
-    served: tuple[Member, ...], group: GroupView, participants: frozenset[str]
-) -> bool:
+def _is_complete(served: tuple[Member, ...], group: GroupView, joined: frozenset[str]) -> bool:
     """All that were expected have joined, and are where they were: else a standby could be beside its active."""
-    places = {member.processor_id: member.location for member in served}
-    moved = any(
-        places.get(member.processor_id, member.location) != member.location
-        for member in group.members
-    )
-    return not moved and places.keys() <= participants
+    places = {each.processor_id: each.location for each in served}
+    moved = any(places.get(m.processor_id, m.location) != m.location for m in group.members)
+    return not moved and places.keys() <= joined
 
 
 def _probed(

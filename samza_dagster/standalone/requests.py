@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from samza_dagster.assignment.comparison import places_of
 from samza_dagster.model import JobModel
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -99,16 +100,10 @@ def awaits_version(group: GroupView) -> bool:
 def staying(group: GroupView) -> frozenset[str]:
     """Tasks that a version for requests alone leaves where they are: all but those that move, and copies in their way."""
     moves = dict(moving(group))
-    if not moves or group.model is None:
-        return frozenset()
     taken = {(active_task_of(task), pin.location) for task, pin in moves.items()}
-    return frozenset(
-        name
-        for container in group.model.containers.values()
-        for name in container.tasks
-        if name not in moves
-        and (active_task_of(name), _location(group, name, group.model)) not in taken
-    )
+    names = places_of(group.model).keys() - moves.keys() if moves else ()
+    at = {name: (active_task_of(name), _location(group, name, group.model)) for name in names}
+    return frozenset(name for name, place in at.items() if place not in taken)
 
 
 def unmet(group: GroupView, model: JobModel) -> tuple[Command, ...]:

@@ -84,23 +84,24 @@ class ZooKeeperGroup:
                     fix=f"processors that speak {PROTOCOL_VERSION}",
                 )
             self._make_nodes()
+            make_path(self._zookeeper, f"{paths.placement}/{PLACEMENT_NAMESPACE}")
 
-    def _make_nodes(self) -> None:
+    def _make_nodes(self, there: Set[str] = frozenset()) -> None:
+        """Those that aren't there, by their names: a node that somebody has deleted stops nobody."""
         paths = self._paths
         for path in (
             *(paths.processors, paths.version, paths.agreed_version),
             *(paths.models, paths.barriers, paths.task_locality, paths.standby_locality),
-            *(f"{paths.placement}/{PLACEMENT_NAMESPACE}", paths.pins, paths.restarts),
-            *(paths.running, paths.standby_processors),
+            *(paths.placement, paths.pins, paths.restarts, paths.running, paths.standby_processors),
         ):
-            make_path(self._zookeeper, path)
+            if path.rpartition("/")[2] not in there:
+                make_path(self._zookeeper, path)
 
     def view(self, sequence: str | None, *, is_whole: bool = True) -> GroupView:
         """The group now, for the processor whose node is `sequence`; watches what that one needs.
 
         None is for who looks on, and is told everything, as the leader is. The leader watches all members and who joins the barrier; everybody else the one before it alone,
-        so that nobody's end wakes all (`on_change`). It is one pass after a `sync`, in an order in which what is read later tells what follows of
-        what was read before: a version that all say they run has its tasks' locations below.
+        so that nobody's end wakes all (`on_change`). It is one pass after a `sync`: a version that all say they run has its tasks' locations, which are read after that.
         `is_whole`: a leader is told where tasks ran too.
         """
         zookeeper, paths = self._zookeeper, self._paths
@@ -108,7 +109,8 @@ class ZooKeeperGroup:
         with reached(f"read the group at {paths.root}"):
             zookeeper.sync(paths.root)
             if sequence is not None:
-                self._make_nodes_anew()
+                above = (path.rpartition("/")[0] for path in (paths.version, paths.barriers))
+                self._make_nodes({n for path in (paths.root, *above) for n in self._names(path)})
             barriers = self._numbers(paths.barriers)
             newest, revision, agreed = self._newest(barriers)
             numbers = {*self._numbers(paths.models), *barriers}
@@ -145,16 +147,6 @@ class ZooKeeperGroup:
                 restarts = self._placement.restart(own.processor_id, self._changed)
                 view = replace(view, restarts=restarts)
             return replace(view, unreadable=tuple(self._unreadable.seen.values()))
-
-    def _make_nodes_anew(self) -> None:
-        """A node of the group that somebody has deleted stops nobody: it is made again, empty."""
-        paths = self._paths
-        there = {*self._names(paths.root), *self._names(paths.version.rpartition("/")[0])}
-        needed = (paths.processors, paths.version, paths.agreed_version, paths.models)
-        kept = (paths.task_locality, paths.standby_locality, paths.placement, paths.pins)
-        ours = (paths.restarts, paths.running, paths.standby_processors)
-        if not {path.rpartition("/")[2] for path in (*needed, *kept, *ours)} <= there:
-            self._make_nodes()
 
     def _newest(self, barriers: Set[int]) -> tuple[int, int, int]:
         """The newest version, its node's revision, and the agreed one.

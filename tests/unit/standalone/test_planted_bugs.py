@@ -25,7 +25,7 @@ pytestmark = pytest.mark.unit
 _MODULES = (rules, requests, work, division, job_plan, runner, zookeeper_group)
 _EXPECTED = "served=group.members, round=published"
 BUGS = {
-    "a barrier ends before all have come": ("places.keys() <= participants", "True"),
+    "a barrier ends before all have come": ("places.keys() <= joined", "True"),
     "work goes on while its processor joins": (
         "    if state.work.gives_up(given):",
         "    if False:",
