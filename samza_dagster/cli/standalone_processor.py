@@ -78,7 +78,7 @@ class StandaloneProcessor:
     def __init__(self, files: JobFiles, identity: Identity, zookeeper: str | None) -> None:
         connection, config = files.connection, files.config
         settings, cluster = settings_of(config), KafkaCluster.of(connection)
-        self._plan = _plan(cluster, config)
+        self._plan, self._count_every_s = _plan(cluster, config), INPUTS.of(config) / 1_000
         self._cluster, self._has_left = cluster, threading.Event()
         replicas = self._plan.replicas
         fencing = JobFencing.of({**config, **deployment.restore_safety(config, replicas)})
@@ -156,8 +156,7 @@ class StandaloneProcessor:
 
     def _watch_inputs(self) -> None:
         """Counts the inputs' partitions from time to time, as Samza's coordinators do."""
-        every_s = INPUTS.of(self._files.config) / 1_000
-        while every_s and not self._has_left.wait(every_s):
+        while self._count_every_s and not self._has_left.wait(self._count_every_s):
             before = self._plan.partition_counts
             try:
                 counts = partition_counts(self._cluster, self._plan.systems)

@@ -87,9 +87,8 @@ class GroupView:
     `read_ms` is when all this was read, since the epoch, by the reader's clock.
     `unreadable` says what was left out as it isn't of its form, or is gone; `before` is the newest model that
     can be read where that of `version` can't.
-    A member that doesn't lead sees neither locality nor placement but the restart that is its own. A leader
-    sees where tasks ran (`locality`; `history`: the processor of each task by older versions, newest first) when it
-    asks for that, to decide by it: the reading `is_whole` then.
+    A member that doesn't lead sees neither locality nor placement but the restart that is its own. A leader sees
+    where tasks ran, and their processors by older versions (`history`, newest first), when a reading `is_whole`.
     """
 
     members: tuple[Member, ...] = ()
