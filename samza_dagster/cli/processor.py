@@ -8,7 +8,7 @@ import click
 
 from samza_dagster.cli.options import json_option
 from samza_dagster.cli.output import notice, print_json, print_table
-from samza_dagster.cli.standalone_processor import Identity, StandaloneProcessor
+from samza_dagster.cli.standalone_processor import Identity, StandaloneProcessor, state_dir_of
 from samza_dagster.client.group_report import group_report, troubles
 from samza_dagster.configuration import configuration, variable
 from samza_dagster.coordinator.job_process import (
@@ -21,7 +21,7 @@ from samza_dagster.coordinator.job_process import (
 from samza_dagster.metadata.connection import read_properties
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connected
 from samza_dagster.standalone.layout import GroupPaths
-from samza_dagster.standalone.local_stores import BASE_DIRECTORY, unused_stores
+from samza_dagster.standalone.local_stores import unused_stores
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _zookeeper = click.option(
@@ -89,7 +89,7 @@ def run_command(
         --zookeeper zk-1:2181 --processor-id p1 --directory /var/lib/samza-p1
     """
     files = JobFiles.read(config, launch, log_format, part="processor", processor=processor_id)
-    stores = state_dir or Path(files.config.get(BASE_DIRECTORY, "").strip() or directory / "state")
+    stores = state_dir_of(files.config, state_dir, directory)
     identity = Identity(processor_id, location, directory.resolve(), stores.resolve())
     running = StandaloneProcessor(files, identity, zookeeper)
     stop_at_signals(running.leave)

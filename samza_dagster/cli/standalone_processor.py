@@ -29,7 +29,7 @@ from samza_dagster.standalone.containers import Containers
 from samza_dagster.standalone.group import GroupView
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
-from samza_dagster.standalone.local_stores import local_stores
+from samza_dagster.standalone.local_stores import BASE_DIRECTORY, local_stores
 from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_placement import placement_store
@@ -58,6 +58,11 @@ def settings_of(config: Mapping[str, str]) -> Settings:
         probe_ms=PROBE.of(config),
         containers=CONTAINERS.of(config),
     )
+
+
+def state_dir_of(config: Mapping[str, str], named: Path | None, directory: Path) -> Path:
+    """Where stores are kept: where the option says, else the job's config, else in the processor's directory."""
+    return named or Path(config.get(BASE_DIRECTORY, "").strip() or directory / "state")
 
 
 class Identity(NamedTuple):
