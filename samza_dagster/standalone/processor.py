@@ -346,7 +346,7 @@ def _as_leader(
         return replace(state, plan_ms=now_ms + PINS_WAIT_MS), ended
     if unmet := requests.unmet(group, model):
         return state, (*ended, *unmet)
-    if is_same and not _is_news(group, model, is_asked=bool(staying)):
+    if is_same and not _is_news(group, model, is_asked=requests.awaits_version(group)):
         return replace(state, plan_ms=None), ended
     version = max(group.version, group.highest) + 1
     published = Round(version, now_ms + state.settings.consensus_ms)
