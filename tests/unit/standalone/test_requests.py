@@ -163,7 +163,7 @@ def test_a_leader_publishes_for_those_that_came_together_within_a_second() -> No
 def test_the_only_task_of_a_group_moves_where_it_is_asked_though_nothing_gets_evener() -> None:
     """And once it is there no other version follows."""
     plan = JobPlan({"in": 1}, {"in": "kafka"}, 0, by_locality)
-    group = replace(GROUP, model=plan.model(GROUP))
+    group = replace(GROUP, model=plan.model(GroupView(MEMBERS)))
     leader = ProcessorState(
         *("p0", "h0", Settings(), 0, "0000"),
         found=0,
