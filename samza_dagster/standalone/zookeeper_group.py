@@ -315,8 +315,8 @@ class ZooKeeperGroup:
                 self._on_change()
         if before:
             return
-        self._zookeeper.get_children(self._paths.processors, watch=self._changed)
         with suppress(NoNodeError):
+            self._zookeeper.get_children(self._paths.processors, watch=self._changed)
             path = self._paths.barrier_participants(version)
             self._zookeeper.get_children(path, watch=self._changed)
 
