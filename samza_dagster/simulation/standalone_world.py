@@ -156,6 +156,7 @@ class StandaloneWorld(Judge):
         self._is_calm = False
         self._agreed = 0
         self._version = self._changed_ms = 0
+        self._at_work = -1
         self._answers = Counter[str]()
         self._published: tuple[tuple[Member, ...], int] = ((), 0)
         for number in range(chance.randint(1, 4)):
@@ -501,7 +502,13 @@ class StandaloneWorld(Judge):
             return False
         self._changed_ms = self.now_ms - quiet_ms + 1_000
         have_started = all(process.has_settled() for process in self._processes)
-        return bool(self._processes) and have_started and self._view().is_at_work
+        is_at_work = bool(self._processes) and have_started and self._view().is_at_work
+        if (
+            is_at_work and self._at_work != self._version
+        ):  # its leader begins to ask for better from now on
+            self._at_work, self._changed_ms = self._version, self.now_ms
+            return False
+        return is_at_work
 
     def _rest(self) -> None:
         before, steps = self._version, 12
