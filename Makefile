@@ -165,7 +165,7 @@ simulate: $(STAMP) ## 5,000,000 events that change the state (of EVENTS in all),
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/simulation.json))
 	@$(BIN)/samza-dagster simulate --events $(EVENTS) --workers 2 --laws-every 4 --report $(or $(RESULT),$(RESULTS)/simulation.json)
 
-simulate-standalone: $(STAMP) ## 1,000,000 events (EVENTS) of standalone processors over a ZooKeeper that fails, in virtual time (2 minutes)
+simulate-standalone: $(STAMP) ## 1,000,000 events (EVENTS) of standalone processors over a ZooKeeper that fails, in virtual time (15 minutes)
 	@mkdir -p $(dir $(or $(RESULT),$(RESULTS)/standalone.json))
 	@$(BIN)/samza-dagster simulate --standalone --events $(or $(STANDALONE_EVENTS),1000000) --report $(or $(RESULT),$(RESULTS)/standalone.json)
 

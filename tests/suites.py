@@ -175,7 +175,7 @@ SUITES = (
     Suite("snapshots on real parts", 260, ("make", "test-spark-cluster")),
     Suite("grouping of tasks", 60, ("make", "test-assignment")),
     Suite(
-        *("standalone groups", 80, ("make", "simulate-standalone", "STANDALONE_EVENTS=300000")),
+        *("standalone groups", 80, ("make", "simulate-standalone", "STANDALONE_EVENTS=100000")),
         *("standalone.json", _simulated),
     ),
     Suite("planted bugs", 235, ("make", "mutants"), "mutants.json", _caught),

@@ -13,6 +13,7 @@ from samza_dagster.model import ContainerModel, TaskMode, TaskModel
 from samza_dagster.model.naming import ANY_HOST, active_task_of
 
 NO_WEIGHTS: Mapping[str, float] = MappingProxyType({})
+NOBODY: Mapping[str, str] = MappingProxyType({})
 
 
 def by_locality(
@@ -22,6 +23,7 @@ def by_locality(
     *,
     weights: Mapping[str, float] = NO_WEIGHTS,
     actives_only: Set[str] = frozenset(),
+    placed: Mapping[str, str] = NOBODY,
 ) -> dict[str, ContainerModel]:
     """First the actives, then with these in place the standbys, each by these aims in this order.
 
@@ -33,12 +35,14 @@ def by_locality(
       a copy of it was, as long as one is left. So a processor that joins gets standbys first, and
       actives once these are there.
     - The loads are as even as that allows: actives among themselves, then all copies together.
-    - Fewest moves from the previous processor; who moves stays at the location where possible.
+    - Fewest moves from the previous processor; who moves stays at the location where possible, or
+      goes to a processor that had it formerly.
 
     `weights` is task name → load of the task, 1 unless it is given; a standby's is its active's.
-    Processors in `actives_only` get no standbys, so an active may start there without one.
+    Processors in `actives_only` get no standbys, so an active may start there without one. `placed` are actives
+    that another grouper has placed, by task name: they are there.
     """
-    group = _Group(task_locality, processor_locality, weights, actives_only)
+    group = _Group(task_locality, processor_locality, weights, actives_only, placed)
     by_mode: dict[TaskMode, list[TaskModel]] = {mode: [] for mode in TaskMode}
     for task in sorted(tasks, key=task_name):
         by_mode[task.task_mode].append(task)
@@ -51,15 +55,15 @@ def by_locality(
     ]
     spread = Spread(group.locations, [0.0] * len(group.processors))
     spread.spread(actives)
-    placed = {copy.name: copy.at for copy in actives}
+    found = {copy.name: copy.at for copy in actives}
     if standbys:
         copies = [group.standbys(each, standbys.get(each.name, ())) for each in actives]
         Spread(group.of_standbys, spread.loads).spread(group.apart(actives, copies))
-        placed |= {copy.name: copy.at for of_one in copies for copy in of_one}
+        found |= {copy.name: copy.at for of_one in copies for copy in of_one}
     grouped: dict[str, list[TaskModel]] = {each: [] for each in group.processors}
     for task in tasks:
-        if task.task_name in placed:
-            grouped[group.processors[placed[task.task_name]]].append(task)
+        if task.task_name in found:
+            grouped[group.processors[found[task.task_name]]].append(task)
     return containers_of(grouped, processor_locality)
 
 
@@ -79,7 +83,9 @@ class _Group:
         processor_locality: Mapping[str, str],
         weights: Mapping[str, float],
         actives_only: Set[str],
+        placed: Mapping[str, str],
     ) -> None:
+        self._placed = placed
         self.processors = in_order(processor_locality)
         self._task_locality = task_locality
         self._weights = weights
@@ -105,9 +111,14 @@ class _Group:
 
     def active(self, name: str, standbys: Sequence[str]) -> Copy:
         """An active; one that is to have standbys starts where a copy of it was, if one is left."""
+        weight = self._weights.get(name, 1)
+        if name in self._placed:
+            there = [self._number[self._placed[name]]]
+            return Copy(name, weight, there, allowed=there)
         pin = self._pin(name)
         homes, near = self._last(name)
-        weight = self._weights.get(name, 1)
+        if homes and self._stays(name):
+            return Copy(name, weight, homes, near, allowed=homes)
         if pin is not None:
             return self._held(Copy(name, weight, homes), pin)
         warm = {self._last(each)[1] for each in standbys}
@@ -119,7 +130,7 @@ class _Group:
             allowed = [each for place in places for each in self._members[place]] or None
             if allowed is not None:
                 allowed = sorted({*allowed, *self._actives_only})
-        return Copy(name, weight, homes, near, allowed)
+        return Copy(name, weight, homes, near, allowed, self._former(name))
 
     def standbys(self, active: Copy, names: Sequence[str]) -> list[Copy]:
         """As many standbys as there are locations for them. Who can stays, or takes the place that
@@ -153,12 +164,18 @@ class _Group:
         for name in kept:
             if name in pinned:
                 copy = Copy(name, active.weight, self._last(name)[0], taken=taken)
-                copies.append(self._held(copy, pinned[name], but=self._actives_only))
+                held = self._held(copy, pinned[name], but=self._actives_only)
+                if held.homes and self._stays(name):
+                    held = replace(held, allowed=held.homes)
+                copies.append(held)
                 continue
             homes, near = last.get(name, ((), near_it))
+            allowed = homes if homes and self._stays(name) else None
             if name in heirs:
                 homes = (*homes, *left_behind)
-            copies.append(Copy(name, active.weight, homes, near, taken=taken))
+            copies.append(
+                Copy(name, active.weight, homes, near, allowed, self._former(name), taken)
+            )
         return copies
 
     def apart(self, actives: Sequence[Copy], standbys: Sequence[Sequence[Copy]]) -> list[Copy]:
@@ -177,6 +194,16 @@ class _Group:
                 ordered.append((ranks[active.at], target, copy))
             ranks[active.at] += 1
         return [copy for _, _, copy in sorted(ordered, key=lambda each: each[:2])]
+
+    def _stays(self, name: str) -> bool:
+        known = self._task_locality.get(name)
+        return known is not None and known.stays
+
+    def _former(self, name: str) -> list[int]:
+        """The processors that had it formerly and are there, newest first."""
+        known = self._task_locality.get(name)
+        former = () if known is None else known.former
+        return [self._number[each] for each in former if each in self._number]
 
     def _pin(self, name: str) -> int | None:
         """The location to which a task is pinned, if that has processors."""

@@ -15,12 +15,16 @@ class TaskLocality:
     """Where a task, active or standby, ran last and so has its state.
 
     What isn't known is `""` for the processor and `ANY_HOST` for the location. `pinned_to` is the
-    location where somebody wants it, wherever it ran; `ANY_HOST` for most.
+    location where somebody wants it, wherever it ran; `ANY_HOST` for most. `stays`: it is to keep its
+    processor, if that is there with the state. `former` are processors that had it before that one, newest first:
+    they are preferred to others that haven't its state either.
     """
 
     processor_id: str = ""
     location_id: str = ANY_HOST
     pinned_to: str = ANY_HOST
+    stays: bool = False
+    former: tuple[str, ...] = ()
 
 
 class Grouper(Protocol):

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from samza_dagster.assignment.by_locality import by_locality
-from samza_dagster.assignment.contract import Grouper, TaskLocality, containers_of
+from samza_dagster.assignment.contract import Grouper, TaskLocality, containers_of, in_order
 from samza_dagster.assignment.samza_groupers import by_container_count, by_container_ids
 from samza_dagster.errors import ActionFailed, InvalidInput, some_of
 from samza_dagster.model import ContainerModel, TaskMode, TaskModel
@@ -37,7 +37,8 @@ def group(
 ) -> Mapping[str, ContainerModel]:
     """Processor id → container, by the grouper; read-only. `actives_only` are processors that get no standby.
 
-    A standby that can't be placed legally is in none: `unplaced` names those.
+    Of Samza's groupers, which know none, standbys are placed by `by_locality`, around the actives. A standby that can't
+    be placed legally is in none: `unplaced` names those.
     Raises `InvalidInput` that names the field for no task, no processor, an id twice, a processor
     with an empty id or location, and `ActionFailed` for what a grouper may not give.
     """
@@ -45,9 +46,24 @@ def group(
     _require_usable(given, processor_locality)
     has_standbys = any(task.task_mode is TaskMode.STANDBY for task in given)
     more: dict[str, Any] = {"actives_only": actives_only} if actives_only and has_standbys else {}
+    if has_standbys and grouper in (by_container_count, by_container_ids):
+        actives = [task for task in given if task.task_mode is TaskMode.ACTIVE]
+        some = processor_locality
+        if grouper is by_container_count:  # which leaves no container without a task
+            some = {each: some[each] for each in in_order(some)[: len(actives)]}
+        grouped = grouper(actives, _of(actives, task_locality), some)
+        more["placed"] = {name: pid for pid, each in grouped.items() for name in each.tasks}
+        grouper = by_locality
     containers = grouper(given, task_locality, processor_locality, **more)
     _require_legal(given, processor_locality, containers, actives_only)
     return MappingProxyType(dict(containers))
+
+
+def _of(
+    tasks: Sequence[TaskModel], task_locality: Mapping[str, TaskLocality]
+) -> dict[str, TaskLocality]:
+    names = {task.task_name for task in tasks}
+    return {name: known for name, known in task_locality.items() if name in names}
 
 
 def as_before(

@@ -33,6 +33,8 @@ class Copy:
     """The previous location."""
     allowed: Sequence[int] | None = None
     """The only processors it may go to; None is all."""
+    former: Sequence[int] = ()
+    """Where it was before that; the preferred one first, if it moves anyway."""
     taken: list[int] = field(default_factory=list[int])
     """Locations of all copies of the task, its own too: no two may share one. One list for all."""
     at: int = -1
@@ -79,6 +81,7 @@ class Spread:
                 self._put(copy, self._lightest_for(copy))
         self._level()
         self._exchange(copies)
+        self._return(copies)
 
     def _free(self, copy: Copy, location: int) -> bool:
         return location not in copy.taken and (
@@ -187,6 +190,34 @@ class Spread:
                     continue
                 for copy, target in path:
                     self._move(copy, target)
+
+    def _return(self, copies: Sequence[Copy]) -> None:
+        """Copies go back to former processors in exchange for others that have moved there: no more moves, loads as even."""
+        for copy in copies:
+            for target in copy.former:
+                if target == copy.at:
+                    break
+                if path := self._returned(copy, target):
+                    for each, to in path:
+                        self._move(each, to)
+                    break
+
+    def _returned(self, copy: Copy, target: int) -> Path:
+        """The copy goes to this processor, and one from there home or to where it was; [] where none may."""
+        here, is_home = copy.at, copy.at in copy.homes
+        if not self.may_go(copy, here, {target}):
+            return []
+        for other in self.on[target]:
+            if other.weight != copy.weight or target in (*other.homes, *other.former):
+                continue
+            for to in (*other.homes, here):
+                saves = to in other.homes
+                is_even = to == here or self.loads[to] + copy.weight == self.loads[here]
+                if saves >= is_home and is_even and self.may_go(other, target, {to}):
+                    path = [(copy, target), (other, to)]
+                    if self._keeps_apart(path):
+                        return path
+        return []
 
     def _move(self, copy: Copy, target: int) -> None:
         left = copy.at

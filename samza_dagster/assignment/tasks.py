@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import SystemStreamPartition, TaskModel
+
+Input = tuple[str, int]
+"""A topic and the number of one of its partitions."""
+NO_INPUTS: Mapping[Input, str] = MappingProxyType({})
 
 
 def group_by_partition(
@@ -13,8 +19,12 @@ def group_by_partition(
     system: str | Mapping[str, str],
     *,
     changelog_partitions: Mapping[str, int] | None = None,
+    previous: Mapping[Input, str] = NO_INPUTS,
 ) -> tuple[TaskModel, ...]:
     """One task `Partition <i>` for partition i of every topic that has one.
+
+    `previous` is topic and partition → task, as it was: an input stays with its task, and one that a topic has got
+    since goes to the task of the partition that its keys were in before (SEP-5: partition modulo the former count).
 
     `inputs` is topic → number of partitions; `system` is that of all of them, or of each by its
     topic. Tasks come in order of name, as Samza compares names: `Partition 10` is before
@@ -30,11 +40,17 @@ def group_by_partition(
             seen=f"no partition in {dict(inputs)}",
             fix="inputs that exist and have at least one partition",
         )
-    numbers = {f"Partition {number}": number for number in range(count)}
+    owned: dict[str, list[Input]] = {}
+    former = Counter(topic for topic, _ in previous)
+    for topic, partitions in sorted(inputs.items()):
+        for number in range(partitions):
+            before = (topic, number % former[topic]) if former[topic] else (topic, number)
+            task = previous.get((topic, number)) or previous.get(before) or f"Partition {number}"
+            owned.setdefault(task, []).append((topic, number))
     known = changelog_partitions or {}
     highest = max(known.values(), default=-1)
     tasks: list[TaskModel] = []
-    for name in sorted(numbers):
+    for name in sorted(owned):
         if name in known:
             changelog_partition = known[name]
         else:
@@ -43,7 +59,7 @@ def group_by_partition(
         tasks.append(
             TaskModel(
                 task_name=name,
-                system_stream_partitions=_partitions(inputs, system, numbers[name]),
+                system_stream_partitions=_partitions(owned[name], system),
                 changelog_partition=changelog_partition,
             )
         )
@@ -51,7 +67,7 @@ def group_by_partition(
 
 
 def _partitions(
-    inputs: Mapping[str, int], system: str | Mapping[str, str], number: int
+    owned: Sequence[Input], system: str | Mapping[str, str]
 ) -> tuple[SystemStreamPartition, ...]:
     return tuple(
         SystemStreamPartition(
@@ -59,6 +75,5 @@ def _partitions(
             stream=topic,
             partition=number,
         )
-        for topic, count in sorted(inputs.items())
-        if number < count
+        for topic, number in owned
     )

@@ -8,7 +8,8 @@ import click
 
 from samza_dagster.cli.options import Target, json_option, target_options
 from samza_dagster.cli.output import notice, print_json, print_table
-from samza_dagster.cli.standalone_processor import Identity, StandaloneProcessor
+from samza_dagster.cli.standalone_processor import Identity, StandaloneProcessor, state_dir_of
+from samza_dagster.client.group_report import group_report, troubles
 from samza_dagster.configuration import variable
 from samza_dagster.coordinator.job_process import (
     JobFiles,
@@ -18,7 +19,7 @@ from samza_dagster.coordinator.job_process import (
 )
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connected
 from samza_dagster.standalone.discovery import find_group
-from samza_dagster.standalone.report import group_report, troubles, unused_stores
+from samza_dagster.standalone.local_stores import unused_stores
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 _zookeeper = click.option(
@@ -65,7 +66,8 @@ def processor() -> None:
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path),
-    help="Where stores are kept over restarts, for all processors of this location [<directory>/state].",
+    help="Where stores are kept over restarts, for all processors of this location [the config's "
+    "job.logged.store.base.dir, else <directory>/state].",
 )
 def run_command(
     config: Path,
@@ -86,9 +88,9 @@ def run_command(
       samza-dagster processor run --config job.properties --launch launch.json \\
         --zookeeper zk-1:2181 --processor-id p1 --directory /var/lib/samza-p1
     """
-    stores = state_dir or directory / "state"
-    identity = Identity(processor_id, location, directory.resolve(), stores.resolve())
     files = JobFiles.read(config, launch, log_format, part="processor", processor=processor_id)
+    stores = state_dir_of(files.config, state_dir, directory)
+    identity = Identity(processor_id, location, directory.resolve(), stores.resolve())
     running = StandaloneProcessor(files, identity, zookeeper)
     stop_at_signals(running.leave)
     running.run()

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+import re
+import threading
+from collections.abc import Mapping, Set
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from samza_dagster.agent.protocol import Launch
 from samza_dagster.assignment import by_locality, grouper_of, replicas_from_config
+from samza_dagster.cli.location_ids import location_id
 from samza_dagster.coordinator import deployment
 from samza_dagster.coordinator.fencing.group_fence import GroupFence
 from samza_dagster.coordinator.fencing.job_fencing import JobFencing
@@ -16,26 +21,30 @@ from samza_dagster.coordinator.kafka import partition_counts
 from samza_dagster.coordinator.launch import Launcher
 from samza_dagster.coordinator.limits import START_TIMEOUT, Setting, parks_starts
 from samza_dagster.coordinator.samza_topics import samza_topics
-from samza_dagster.errors import ActionFailed
+from samza_dagster.errors import ActionFailed, SamzaDagsterError
 from samza_dagster.metadata import KafkaCluster
+from samza_dagster.metadata.published_config import publish_config
 from samza_dagster.metadata.topics import ensure_topics
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import JobModel
 from samza_dagster.standalone.containers import Containers
-from samza_dagster.standalone.job_config import publish_config
+from samza_dagster.standalone.group import GroupView
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
-from samza_dagster.standalone.local_stores import local_stores
-from samza_dagster.standalone.locations import location_id
+from samza_dagster.standalone.local_stores import BASE_DIRECTORY, local_stores
 from samza_dagster.standalone.processor import Settings
 from samza_dagster.standalone.runner import ProcessorRunner
 from samza_dagster.standalone.zookeeper_placement import placement_store
 
+_log = logging.getLogger(__name__)
+_STORE = re.compile(r"stores\.[^.]+\.(factory|changelog)")
 _DEFAULTS = Settings()
 DEBOUNCE = Setting("job.debounce.time.ms", _DEFAULTS.debounce_ms, 0)
 CONSENSUS = Setting("job.coordinator.zk.consensus.timeout.ms", _DEFAULTS.consensus_ms, 0)
 SESSION = Setting("job.coordinator.zk.session.timeout.ms", _DEFAULTS.session_ms, 0)
 PROBE = Setting("samza.dagster.standalone.probe.ms", _DEFAULTS.probe_ms, 0)
+INPUTS = Setting("job.coordinator.monitor-partition-change.frequency.ms", 300_000, 0)
+"""Samza's; 0: never."""
 CONTAINERS = Setting("samza.dagster.standalone.active.containers", _DEFAULTS.containers, 1)
 
 
@@ -51,6 +60,11 @@ def settings_of(config: Mapping[str, str]) -> Settings:
         probe_ms=PROBE.of(config),
         containers=CONTAINERS.of(config),
     )
+
+
+def state_dir_of(config: Mapping[str, str], named: Path | None, directory: Path) -> Path:
+    """Where stores are kept: where the option says, else the job's config, else in the processor's directory."""
+    return named or Path(config.get(BASE_DIRECTORY, "").strip() or directory / "state")
 
 
 class Identity(NamedTuple):
@@ -71,10 +85,11 @@ class StandaloneProcessor:
     def __init__(self, files: JobFiles, identity: Identity, zookeeper: str | None) -> None:
         connection, config = files.connection, files.config
         settings, cluster = settings_of(config), KafkaCluster.of(connection)
-        plan = _plan(cluster, config)
-        config = {**config, **deployment.restore_safety(config, plan.replicas)}
+        self._plan, self._count_every_s = _plan(cluster, config), INPUTS.of(config) / 1_000
+        self._cluster, self._has_left = cluster, threading.Event()
+        config = {**config, **deployment.restore_safety(config, self._plan.replicas)}
         # Each processor makes them, whoever is first: any may lead, and its containers need them.
-        ensure_topics(cluster, samza_topics(config, max(plan.partition_counts.values())))
+        ensure_topics(cluster, samza_topics(config, max(self._plan.partition_counts.values())))
         fencing = JobFencing.of(config)
         fencing.begin_examination(cluster)  # takes a while, beside what follows
         location = location_id(identity.location)
@@ -111,17 +126,20 @@ class StandaloneProcessor:
             processor_id=identity.processor_id,
             location=location,
             settings=settings,
-            grouper=plan.model,
+            grouper=self._model,
             containers=self._containers,
             stores_of=lambda locality: local_stores(identity.state_dir, config, locality, location),
             fence=self._fence,
+            refused=self._refused,
         )
 
     def run(self) -> None:
         """Until `leave`. Raises `ActionFailed` when it gives up, or a container has ended by itself."""
+        threading.Thread(target=self._watch_inputs, name="inputs", daemon=True).start()
         try:
             self._runner.run()
         finally:
+            self._has_left.set()
             self._containers.close()
             self._remove_logins()
             if self._fence is not None:
@@ -138,6 +156,26 @@ class StandaloneProcessor:
     def _fail(self, why: str) -> None:
         self._failure = self._failure or why
         self._runner.leave()
+
+    def _model(self, group: GroupView, staying: Set[str]) -> JobModel:
+        return self._plan.model(group, staying)
+
+    def _refused(self, group: GroupView) -> str:
+        return self._plan.refused(group)
+
+    def _watch_inputs(self) -> None:
+        """Counts the inputs' partitions from time to time, as Samza's coordinators do."""
+        while self._count_every_s and not self._has_left.wait(self._count_every_s):
+            before = self._plan.partition_counts
+            try:
+                counts = partition_counts(self._cluster, self._plan.systems)
+            except SamzaDagsterError as error:
+                _log.warning("%s", error)
+                continue
+            if counts != before:
+                _log.warning("inputs have other partitions: %s, before %s", counts, dict(before))
+                self._plan = replace(self._plan, partition_counts=counts)
+                self._runner.plan_anew()
 
     def _start_anew(self) -> None:
         self._runner.start_anew()
@@ -166,4 +204,5 @@ def _plan(cluster: KafkaCluster, config: dict[str, str]) -> JobPlan:
     systems = deployment.input_topics(config)
     counts = partition_counts(cluster, systems)
     replicas = replicas_from_config(config)
-    return JobPlan(counts, systems, replicas, grouper_of(config, by_locality))
+    has_stores = any(_STORE.fullmatch(key) for key in config)
+    return JobPlan(counts, systems, replicas, grouper_of(config, by_locality), has_stores)

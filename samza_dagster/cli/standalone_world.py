@@ -9,24 +9,20 @@ import click
 
 from samza_dagster.cli.output import notice
 from samza_dagster.cli.simulation_report import SimulationReport
-from samza_dagster.simulation.standalone_world import GroupViolation, StandaloneWorld, production
+from samza_dagster.simulation.standalone_world import GroupViolation, world_of
 
 _EVENTS_OF_A_HISTORY = 1_000
 _MOST_BROKEN = 5
 
 
 def simulate_standalone(seed: int, events: int, report: SimulationReport) -> int:
-    """Histories from `seed` on until so many events have happened; 1 when one broke an invariant.
-
-    In every other one half of the processors are Samza's own.
-    """
-    plan, tasks = production()
+    """Histories from `seed` on until so many events have happened; 1 when one broke an invariant."""
     began, done, percent, histories, agreed = time.monotonic(), 0, 0, 0, 0
     broken: list[str] = []
     answers = Counter[str]()
     while done < events and len(broken) < _MOST_BROKEN:
         number = seed + histories
-        world = StandaloneWorld(number, plan, tasks, beside_samza=bool(number % 2))
+        world = world_of(number)
         try:
             world.run(_EVENTS_OF_A_HISTORY)
         except GroupViolation as error:

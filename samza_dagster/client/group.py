@@ -12,11 +12,11 @@ from samza_dagster.client.views import (
 from samza_dagster.metadata.connection import Connection
 from samza_dagster.metadata.interface import MetadataStore
 from samza_dagster.metadata.job_topics import ANSWER_S
+from samza_dagster.metadata.published_config import published_config
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import LocalityModel, ProcessorLocality
 from samza_dagster.standalone.discovery import find_group, known_groups
 from samza_dagster.standalone.group import GroupView
-from samza_dagster.standalone.job_config import published_config
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 from samza_dagster.standalone.zookeeper_placement import placement_store
 

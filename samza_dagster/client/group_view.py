@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from samza_dagster.client.group_report import group_report, troubles
 from samza_dagster.client.job_view import view_of_stream
 from samza_dagster.client.views import (
     ALIVE_STATE,
@@ -25,7 +26,6 @@ from samza_dagster.metadata.job_metadata import DEPLOYMENT_ID
 from samza_dagster.model import TaskMode
 from samza_dagster.model.naming import STANDALONE_DEPLOYMENT
 from samza_dagster.standalone.group import GroupView
-from samza_dagster.standalone.report import group_report, troubles
 
 STARTING_STATE = "starting"
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.agent.incarnation import load_all
+from samza_dagster.client.group_report import group_report
 from samza_dagster.coordinator.launch import LaunchTemplate
 from samza_dagster.errors import ActionFailed, Refused, SamzaDagsterError
 from samza_dagster.metadata.connection import CLIENT_CONFIG
@@ -26,7 +27,6 @@ from samza_dagster.sandbox.registry import Registry
 from samza_dagster.sandbox.runner import read_log
 from samza_dagster.sandbox.zookeeper import ZOOKEEPER, ZooKeeperServer
 from samza_dagster.standalone.layout import GroupPaths
-from samza_dagster.standalone.report import group_report
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 SESSION_MS = 6_000

@@ -1,18 +1,28 @@
-"""One processor of a virtual group: its process, its clock and its containers, which take a while to end."""
+"""One processor of a virtual group: production's runner over a virtual ZooKeeper, its clock, its containers and its fence.
+
+Containers take a while to start and to end, and hang. Its wardens end them when their lease is over.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Set
+from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
+from samza_dagster.agent.lease import Now
+from samza_dagster.errors import Fenced, Unreachable
 from samza_dagster.model import ContainerModel, TaskMode
+from samza_dagster.simulation.standalone_server import Session
 from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import BarrierState, GroupView
-from samza_dagster.standalone.processor import ProcessorState
+from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.processor import Grouper, ProcessorState, Settings
+from samza_dagster.standalone.runner import ProcessorRunner
 
+PATHS = GroupPaths.of({"job.name": "virtual"})
 _HANGING = 0.3
 _STOPS_WITHIN_MS = 900
 """Less than `stop_ms` by what the clocks may differ over a session."""
@@ -21,35 +31,156 @@ _WARM_WITHIN_MS = 4_000
 _NEVER_MS = 10**12
 
 
-@dataclass
-class VirtualProcess:
-    """`run` are its containers by id; when each of them will have ended, be at work or ready to start, in the world's time.
+class Judge:
+    """Hears what processors do, before and after; by default nothing is wrong with it."""
 
-    `hangs`: a container may start that is never at work. `is_leaving`: it ends its work, then its node. `was_ended`: one
-    has ended that it hadn't told to, and others may run on. `left` is what it was in the middle of when it was paused.
+    def about_to(self, process: VirtualProcess, command: commands.Command) -> None:
+        """It is going to carry this out."""
+
+    def failed(self, process: VirtualProcess) -> None:
+        """A write of it failed, or its answer was lost."""
+
+    def broken(self, rule: str, seen: str) -> AssertionError:
+        """What to raise."""
+        return AssertionError(f"{rule}: {seen}")
+
+
+class SamzasSession(Session):
+    """Of one of Samza's own processors, which announce nothing."""
+
+    def create(self, path: str, data: bytes | None = None, **how: bool) -> Any:
+        """As kazoo's."""
+        if path.startswith(f"{PATHS.standby_processors}/"):
+            return path
+        return super().create(path, data, **how)
+
+
+class _Runner(ProcessorRunner):
+    """Production's, which lets a judge see what it reads and does."""
+
+    process: VirtualProcess
+
+    def owns(self, group: object) -> bool:
+        """Whether that watches for it."""
+        return group is self._group
+
+    def _read(self) -> GroupView | None:
+        group = super()._read()
+        if group is not None:
+            group = replace(group, read_ms=self.process.world_ms())
+        if group is not None and self.process.is_samzas:
+            group = replace(group, requests=(), responses={}, pins={}, restarts={})
+        self.process.seen = group or GroupView()
+        return group
+
+    def _carry_out(self, command: commands.Command) -> None:
+        process = self.process
+        if process.is_samzas and isinstance(command, commands.ReportRunning):
+            return
+        process.judge.about_to(process, command)
+        try:
+            super()._carry_out(command)
+        except (Unreachable, Fenced):
+            process.judge.failed(process)
+            raise
+
+
+@dataclass
+class VirtualFence:
+    """The brokers' word for all of a group: whose login is let in. A processor knows its own since it started."""
+
+    let_in: dict[str, bool]
+    fails: Callable[[], bool]
+    own: list[str] = field(default_factory=list[str])
+
+    def admit(self, registration: str) -> None:
+        """As `GroupFence`."""
+        if registration not in self.own:
+            self.own.append(registration)
+        if self.fails():
+            raise Unreachable("make a login", seen="no broker answers")
+        self.let_in.setdefault(registration, True)
+
+    def shut_out_others(self, version: int, registered: Callable[[], Set[str]]) -> None:
+        """As `GroupFence`."""
+        del version
+        present = [each for each, is_in in self.let_in.items() if is_in]
+        there = registered()
+        for each in present:
+            self.let_in[each] = each in there
+
+
+@dataclass(eq=False)
+class VirtualProcess:
+    """`run` are its containers by id, each with its login; when each of them will have ended, be at work or ready to start, in the world's time.
+
+    `hangs`: a container may start that is never at work. `was_ended`: one has ended that it hadn't told to, and others
+    may run on. `is_busy`: it is in the middle of a turn. `is_wrecked`: somebody has deleted or overwritten its node.
     """
 
-    state: ProcessorState
+    session: Session
+    judge: Judge
+    random: Random
+    world_ms: Callable[[], int]
     rate: float
     offset_ms: int
+    is_samzas: bool = False
+    fence: VirtualFence | None = None
     run: dict[str, ContainerModel] = field(default_factory=dict[str, ContainerModel])
+    logins: dict[str, str] = field(default_factory=dict[str, str])
     ends_ms: dict[str, int] = field(default_factory=dict[str, int])
     at_work_ms: dict[str, int] = field(default_factory=dict[str, int])
     warm_ms: dict[str, int] = field(default_factory=dict[str, int])
     hangs: bool = False
-    is_leaving: bool = False
     was_ended: bool = False
+    is_busy: bool = False
+    is_wrecked: bool = False
+    has_begun: bool = False
     lease_ms: int = 0
+    woken_ms: int | None = 0
     paused_until_ms: int = 0
     cut_off_until_ms: int = 0
-    reading: tuple[int, int, GroupView] | None = None
-    left: tuple[ProcessorState, tuple[commands.Command, ...]] | None = None
     seen: GroupView = field(default_factory=GroupView)
+    _stopped: Callable[[str], None] = lambda _: None
+    _at_work: Callable[[str], None] = lambda _: None
+    _there: Callable[[str], None] = lambda _: None
+
+    def begin(self, processor_id: str, location: str, settings: Settings, grouper: Grouper) -> None:
+        """Makes its runner."""
+        self.runner = _Runner(
+            self.session,  # pyright: ignore[reportArgumentType]
+            PATHS,
+            processor_id=processor_id,
+            location=location,
+            settings=settings,
+            grouper=grouper,
+            containers=self,
+            fence=self.fence,
+            now_ms=lambda: self.clock(self.world_ms()),
+        )
+        self.runner.process = self
 
     @property
-    def is_samzas(self) -> bool:
-        """One of Samza's own, which stops later than ours."""
-        return self.state.settings.stop_ms < 0
+    def state(self) -> ProcessorState:
+        """Of its rules."""
+        return self.runner.state
+
+    def turn(self) -> bool:
+        """One turn of its runner; False once it has left."""
+        self.tell_of_containers()
+        if not self.has_begun:
+            try:
+                self.runner.begin()
+            except Unreachable:
+                return True
+            self.has_begun = True
+        is_there = self.runner.turn()
+        self.woken_ms = self.world_ms() + math.ceil(self.runner.wait_s * 1_000 / self.rate)
+        return is_there
+
+    def wake(self) -> None:
+        """Something was heard, or it looks by itself."""
+        self.woken_ms = self.world_ms()
 
     def clock(self, now_ms: int) -> int:
         """What it takes for the time."""
@@ -59,53 +190,87 @@ class VirtualProcess:
         """When it begins to stop its work without ZooKeeper, in the world's time."""
         return math.ceil((rules.silent_from(self.state) - self.offset_ms) / self.rate)
 
+    def renew(self, asked: Now, lease_s: float) -> None:
+        """As a warden's lease, by this machine's clock."""
+        del asked
+        self.lease_ms = self.session.asked_ms + int(lease_s * 1_000 / self.rate)
+
     def end_what_is_due(self, now_ms: int, *, by_lease: bool) -> None:
         """Whatever the process does meanwhile; `by_lease`: its wardens end what outlives the lease."""
         if by_lease and now_ms >= self.lease_ms:
             self.run.clear()
         for ended in [each for each, ms in self.ends_ms.items() if now_ms >= ms]:
             self.run.pop(ended, None)
+        if self.fence is not None:
+            for each in [each for each in self.run if not self.fence.let_in.get(self.logins[each])]:
+                del self.run[each]
 
-    def start(self, containers: tuple[ContainerModel, ...], now_ms: int, random: Random) -> str:
-        """Starts them; what is wrong with that, or nothing."""
-        for each in containers:
-            if each.processor_id in self.run:
-                return each.processor_id
-            self.run[each.processor_id] = each
-            is_hung = self.hangs and not self.is_samzas and random.random() < _HANGING
-            within_ms = _NEVER_MS if is_hung else random.randrange(_AT_WORK_WITHIN_MS)
-            self.at_work_ms[each.processor_id] = now_ms + within_ms
-        return ""
-
-    def stop(self, containers: frozenset[str], now_ms: int, random: Random) -> None:
-        """Tells them to end."""
-        for each in sorted(containers):
-            self.ends_ms[each] = now_ms + random.randrange(_STOPS_WITHIN_MS)
-
-    def expect(self, containers: tuple[ContainerModel, ...], now_ms: int, random: Random) -> None:
-        """Gets ready for their start."""
+    def expect(self, command: commands.Expect, there: Callable[[str], None]) -> None:
+        """Launches processes, which log in."""
+        self._there = there
+        self._login(command.containers)
+        now_ms = self.world_ms()
         self.warm_ms = {
-            each.processor_id: now_ms + random.randrange(_WARM_WITHIN_MS) for each in containers
+            each.processor_id: now_ms + self.random.randrange(_WARM_WITHIN_MS)
+            for each in command.containers
         }
 
-    def tell_of_containers(self, now_ms: int) -> None:
-        """Its rules hear what has ended and what is at work."""
-        state = self.state
-        ended = {each.processor_id for each in state.work.running} - self.run.keys()
-        if ended:
-            self.was_ended |= not ended <= self.ends_ms.keys()
-            state = rules.stopped(state, frozenset(ended))
+    def start(self, command: commands.StartWork, at_work: Callable[[str], None]) -> None:
+        """Starts them."""
+        self._at_work = at_work
+        login, now_ms = self._login(command.containers), self.world_ms()
+        for each in command.containers:
+            own = each.processor_id
+            if own in self.run:
+                raise self.judge.broken("containers start once", own)
+            self.run[own], self.logins[own] = each, login
+            is_hung = self.hangs and not self.is_samzas and self.random.random() < _HANGING
+            within_ms = _NEVER_MS if is_hung else self.random.randrange(_AT_WORK_WITHIN_MS)
+            self.at_work_ms[own] = now_ms + within_ms
+
+    def stop(self, containers: frozenset[str], stopped: Callable[[str], None]) -> None:
+        """Tells them to end."""
+        self._stopped = stopped
+        for each in sorted(containers):
+            self.ends_ms[each] = self.world_ms() + self.random.randrange(_STOPS_WITHIN_MS)
+
+    def _login(self, containers: Iterable[ContainerModel]) -> str:
+        if self.fence is None or not list(containers):
+            return ""
+        if not self.fence.own or self.fence.own[-1] not in self.fence.let_in:
+            raise self.judge.broken("who comes back serves again", "its container has no login")
+        return self.fence.own[-1]
+
+    def tell_of_containers(self) -> None:
+        """Its runner hears what has ended and what is at work."""
+        now_ms = self.world_ms()
+        ended = {each.processor_id for each in self.state.work.running} - self.run.keys()
+        self.was_ended |= not ended <= self.ends_ms.keys()
+        for each in sorted(ended):
+            self._stopped_by_itself(each) if each not in self.ends_ms else self._stopped(each)
         self.was_ended &= bool(self.run)
         for each in [each for each, ms in self.at_work_ms.items() if now_ms >= ms]:
-            state = rules.at_work(state, each, self.clock(now_ms))
             del self.at_work_ms[each]
+            self._at_work(each)
         for each in [each for each, ms in self.warm_ms.items() if now_ms >= ms]:
-            state = rules.is_there(state, each, self.clock(now_ms))
             del self.warm_ms[each]
+            self._there(each)
         for each in ended:
             self.ends_ms.pop(each, None)
             self.at_work_ms.pop(each, None)
-        self.state = state
+
+    def _stopped_by_itself(self, container: str) -> None:
+        """Its lease was over, so it starts anew; or its login was refused, so its processor ends."""
+        login = self.logins.get(container, "")
+        if self.fence is not None and not self.fence.let_in.get(login):
+            self.runner.leave()
+        self.runner.start_anew()
+        del container
+
+    def has_settled(self) -> bool:
+        """It runs what it means to run, in as many containers as it may have."""
+        settings, work = self.state.settings, self.state.work
+        return work.has_checked_in and len(self.active_containers()) <= settings.containers
 
     def hung(self, now_ms: int) -> list[str]:
         """Its containers that are never at work."""
@@ -113,18 +278,17 @@ class VirtualProcess:
             each for each in self.run if self.at_work_ms.get(each, 0) > now_ms + _AT_WORK_WITHIN_MS
         ]
 
-    def active_containers(self) -> Iterator[ContainerModel]:
+    def active_containers(self) -> list[ContainerModel]:
         """Those that weren't told to end."""
-        for own, each in self.run.items():
-            if own not in self.ends_ms and each.mode is TaskMode.ACTIVE:
-                yield each
+        live = (each for own, each in self.run.items() if own not in self.ends_ms)
+        return [each for each in live if each.mode is TaskMode.ACTIVE]
 
-    def interrupted(self, ending: frozenset[str], now_ms: int) -> list[str]:
+    def interrupted(self, ending: frozenset[str]) -> list[str]:
         """Containers that a version ends before it is agreed on though it leaves all of their active tasks here.
 
         Unless it has too many of them, or another one has ended by itself, or ZooKeeper was asked too long ago.
         """
-        if self.stops_by_itself_ms() <= now_ms:
+        if self.stops_by_itself_ms() <= self.world_ms():
             return []
         barrier, given = self.seen.barrier, self.seen.work_of(self.state.processor_id)
         actives = [each for each in self.run.values() if each.mode is TaskMode.ACTIVE]
@@ -137,7 +301,12 @@ class VirtualProcess:
         too_many = len(actives) + is_starting > self.state.settings.containers
         if not is_new or given is None or self.state.sequence is None or too_many or self.was_ended:
             return []
-        staying = [
+        staying = (
             each.processor_id for each in actives if each.tasks.items() <= given.tasks.items()
-        ]
+        )
         return sorted(ending & set(staying))
+
+
+def places(models: Mapping[str, ContainerModel]) -> dict[str, str]:
+    """Task → processor."""
+    return {name: pid for pid, each in models.items() for name in each.tasks}

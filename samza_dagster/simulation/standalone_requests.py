@@ -1,4 +1,4 @@
-"""What somebody asks of a virtual standalone group, as it lies in its ZooKeeper, and who judges the answers.
+"""What somebody asks of a virtual standalone group, and who judges what its ZooKeeper holds of the answers.
 
 Judged as it is written: a request is taken up once, what has ended doesn't end again, what has failed leaves
 no pin, SUCCEEDED is true, and a published version has each pinned task where it is pinned, if it can.
@@ -7,11 +7,12 @@ no pin, SUCCEEDED is true, and a published version has each pinned task where it
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from uuid import UUID
 
+from samza_dagster.metadata.zookeeper_store import segments_of
 from samza_dagster.model import JobModel
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -21,26 +22,68 @@ from samza_dagster.model.naming import (
     active_task_of,
     standby_task_name,
 )
-from samza_dagster.model.placement_messages import PlacementRequest, PlacementResponse, StatusCode
+from samza_dagster.model.placement_messages import (
+    PLACEMENT_NAMESPACE,
+    REQUEST,
+    RESPONSE,
+    PlacementRequest,
+    PlacementResponse,
+    StatusCode,
+    parse_response,
+)
+from samza_dagster.simulation.standalone_process import PATHS, VirtualProcess
+from samza_dagster.simulation.standalone_server import Change, Server
+from samza_dagster.standalone import layout
 from samza_dagster.standalone.group import GroupView, Pin, Running, processor_of
 from samza_dagster.standalone.processor import ProcessorState
-from samza_dagster.standalone.requests import Command, Forget, Respond, SetPin, SetRestart
+from samza_dagster.standalone.requests import Respond, SetPin, SetRestart
 
 
 @dataclass
 class Placement:
-    """The nodes, and what the judge remembers: where each task was started last, and when each processor."""
+    """What lies there, and what the judge remembers: where each task was started last, and when each processor."""
 
     requests: dict[str, PlacementRequest] = field(default_factory=dict[str, PlacementRequest])
     responses: dict[str, PlacementResponse] = field(default_factory=dict[str, PlacementResponse])
     pins: dict[str, Pin] = field(default_factory=dict[str, Pin])
     restarts: dict[str, str] = field(default_factory=dict[str, str])
-    running: dict[str, Running] = field(default_factory=dict[str, Running])
     started_at: dict[str, str] = field(default_factory=dict[str, str])
     started_ms: dict[str, int] = field(default_factory=dict[str, int])
     _taken_ms: dict[str, int] = field(default_factory=dict[str, int])
     _taken: Counter[str] = field(default_factory=Counter[str])
     _restarted: set[str] = field(default_factory=set[str])
+
+    def ask(self, server: Server, request: PlacementRequest) -> None:
+        """As a client writes it."""
+        parent = f"{PATHS.placement}/{PLACEMENT_NAMESPACE}"
+        if parent not in server.nodes:  # no processor was there yet
+            return
+        path = f"{parent}/{request.uuid}.{REQUEST}"
+        self.requests[request.uuid] = request
+        server.create(path, None, 0, 0)
+        (segment,) = segments_of(request.to_json().encode())
+        server.create(f"{path}/0", segment, 0, 0)
+
+    def written(
+        self, change: Change, process: VirtualProcess | None, group: Callable[[], GroupView]
+    ) -> Iterator[str]:
+        """What a processor wrote or deleted; gives what is wrong with it, by the group as it is."""
+        parent, _, name = change.path.rpartition("/")
+        if parent == PATHS.pins:
+            pin = None if change.is_gone else layout.pin_of(name, change.data)
+            yield from self.write(SetPin(name, pin), group)
+        elif parent == PATHS.restarts:
+            uuid = None if change.is_gone else layout.restart_of(name, change.data)
+            yield from self.write(SetRestart(name, uuid), group)
+        elif parent == PATHS.running and change.data and process is not None:
+            self._report(
+                process.state, layout.running_of(name, change.data), runs=bool(process.run)
+            )
+        elif parent.endswith(f".{RESPONSE}") and change.data:
+            yield from self.write(Respond(parse_response(change.data[:-8])), group)
+        elif parent.endswith(f"/{PLACEMENT_NAMESPACE}") and change.is_gone:
+            uuid, _, kind = name.partition(".")
+            (self.requests if kind == REQUEST else self.responses).pop(uuid, None)
 
     def waiting(self) -> tuple[PlacementRequest, ...]:
         """Requests without a response, oldest first."""
@@ -52,23 +95,23 @@ class Placement:
         begun = [r.uuid for r in self.responses.values() if not r.status_code.is_terminal]
         return [*(request.uuid for request in self.waiting()), *begun]
 
-    def report(self, process: ProcessorState, running: Running, *, runs: bool) -> None:
-        """Writes what a processor says that it runs; whether it has restarted for a request is judged by that."""
-        assert process.sequence is not None
-        self.running[process.sequence] = running
+    def _report(self, process: ProcessorState, running: Running, *, runs: bool) -> None:
+        """Whether a processor has restarted for a request is judged by what it says that it runs."""
         uuid = running.restart or ""
         began_ms = self._taken_ms.get(uuid, 0)
         if not runs or self.started_ms.get(process.processor_id, 0) >= began_ms:
             self._restarted.add(uuid)
 
-    def write(self, command: Command, group: GroupView) -> Iterator[str]:
-        """Writes what a leader made of a request; gives what is wrong with it, by the group as it is."""
+    def write(
+        self, command: SetPin | SetRestart | Respond, of: Callable[[], GroupView]
+    ) -> Iterator[str]:
+        """What a leader made of a request."""
         if isinstance(command, SetPin):
             if command.pin is None:
                 self.pins.pop(command.task, None)
             else:
                 self.pins[command.task] = command.pin
-                yield from self._taken_up(command.pin.uuid, group.read_ms)
+                yield from self._taken_up(command.pin.uuid, of().read_ms)
         elif isinstance(command, SetRestart):
             if command.uuid is None:
                 uuid = self.restarts.pop(command.processor_id, None)
@@ -77,14 +120,15 @@ class Placement:
                     yield f"a restart under way goes on: {command.processor_id}"
             else:
                 self.restarts[command.processor_id] = command.uuid
-                yield from self._taken_up(command.uuid, group.read_ms)
-        elif isinstance(command, Respond):
+                yield from self._taken_up(command.uuid, of().read_ms)
+        else:
             response = command.response
             before = self.responses.get(response.uuid)
             if before is not None and before.status_code.is_terminal:
                 if before.status_code is not response.status_code:
                     yield f"ends once: {before.status_code}, then {response.status_code}"
             elif response.status_code is StatusCode.SUCCEEDED:
+                group = of()
                 owner = group.first_of(processor_of(group.model, response.processor_id) or "")
                 if owner is None or owner.holds_standbys:  # Samza's own don't say when they start
                     yield from self._untrue(response, group)
@@ -93,11 +137,6 @@ class Placement:
                 if pin is not None and pin.uuid == response.uuid:
                     yield f"what has failed leaves no pin: {response.processor_id}"
             self.responses[response.uuid] = response
-            self.requests.pop(response.uuid, None)
-        else:
-            assert isinstance(command, Forget)
-            self.requests.pop(command.uuid, None)
-            self.responses.pop(command.uuid, None)
 
     def unmet(self, model: JobModel, group: GroupView) -> Iterator[str]:
         """Pinned tasks that a version made for this group has elsewhere though it needn't."""

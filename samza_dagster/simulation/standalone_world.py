@@ -1,13 +1,16 @@
-"""A group of standalone processors in virtual time: production's `processor.step` over a ZooKeeper that fails.
+"""A group of standalone processors in virtual time: production's runner and ZooKeeper code over a virtual ZooKeeper.
 
-Every processor has a clock of its own, which runs too fast or too slow. Readings are of one time and arrive
-late; containers hang before they are at work; processors pause, in the middle of what they write too, are cut off,
-crash, come back under their id, leave; writes fail, some of them though they were carried out. Somebody asks for tasks to be placed and processors to be restarted.
+Every processor has a clock of its own, which runs too fast or too slow. Between any two of its calls others act; calls
+fail, some of them though they were carried out; watches fire late and out of order, and readings are of several
+moments. Containers hang before they are at work; processors pause, in the middle of what they do too, are cut off, crash at any call,
+come back under their id while their session lives on, leave. Brokers refuse whose session is over. Somebody asks for tasks to be placed and processors to be
+restarted, and overwrites and deletes nodes by hand.
 What is judged, after everything that happens: no active task has two owners, versions and agreed versions
 only grow, nobody runs what no agreed version gave it, a version ends no container whose active tasks all stay, a processor
-has few containers, each task in one of them, and what `standalone_requests` judges of requests.
+has few containers, each task in one of them, no processor ends by an error, a version for requests moves what they name and nothing else,
+none is made without a cause, and what `standalone_requests` judges of requests.
 At the end of a history, when nothing fails any more: each task has its owner, each request its end, no container
-hangs.
+hangs, and for 24 hours no version is made.
 
 With Samza's own processors in the group these follow the same rules but for requests, which they leave, hold
 no standbys, and work on for two thirds of a session's time after theirs may be over, as Java's do that are cut off.
@@ -18,45 +21,91 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 
-from samza_dagster.assignment import by_locality
-from samza_dagster.model import ContainerModel, TaskMode
-from samza_dagster.simulation.standalone_process import VirtualProcess
-from samza_dagster.simulation.standalone_requests import request_of
-from samza_dagster.simulation.standalone_server import Server
-from samza_dagster.standalone import commands
-from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import Barrier, BarrierState, GroupView
+from kazoo.exceptions import ConnectionLoss, NoNodeError
+
+from samza_dagster.assignment import by_container_count, by_container_ids, by_locality
+from samza_dagster.metadata.zookeeper_store import segments_of
+from samza_dagster.model import ContainerModel, JobModel, TaskMode
+from samza_dagster.model.naming import active_task_of
+from samza_dagster.simulation.standalone_process import (
+    PATHS,
+    Judge,
+    SamzasSession,
+    VirtualFence,
+    VirtualProcess,
+    places,
+)
+from samza_dagster.simulation.standalone_requests import Placement, request_of
+from samza_dagster.simulation.standalone_server import Change, Server, Session
+from samza_dagster.standalone import commands, requests
+from samza_dagster.standalone.group import BarrierState, GroupView, Member
 from samza_dagster.standalone.job_plan import JobPlan
-from samza_dagster.standalone.processor import Grouper, ProcessorState, Settings
-from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
+from samza_dagster.standalone.processor import Grouper, Settings
+from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
 SETTINGS = Settings(debounce_ms=2_000, consensus_ms=4_000, session_ms=3_000, start_ms=5_000, stop_ms=1_000, probe_ms=9_000)  # fmt: skip
 _SAMZAS_STOP_MS = -SETTINGS.session_ms * 2 // 3
 """As `stop_ms`: one session's time after it noticed, two thirds into it, that it is cut off."""
 _DRIFT = 0.01
-_LATE_MS = 400
-_PAUSED_IN_A_STEP = 0.02
-_CALM_MS = 90_000
-_UNFAILING = commands.Register | commands.StopWork | commands.Expect
-"""These write nothing, or it may be repeated; the others' writes fail."""
+_CALM_MS = 180_000
+_AT_REST_MS = 24 * 3_600_000
+_FOR_EVER_MS = 10**15
+_DEEPEST = 3
+"""So many processors are in the middle of a turn at once, at most."""
 
 
 class GroupViolation(AssertionError):
     """An invariant broke; the message names it, the history's seed, and when."""
 
 
-def production() -> tuple[Grouper, frozenset[str]]:
-    """The plan that processors publish by, of a job with four tasks and a standby of each, and its active tasks."""
-    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=1, grouper=by_locality)
+class _Killed(BaseException):
+    """The processor is gone, in the middle of what it did."""
+
+
+def production(seed: int = 0) -> tuple[Grouper, frozenset[str]]:
+    """A plan that processors publish by, of a job with four tasks and mostly a standby of each, and its active tasks.
+
+    In every fifth history it is by one of Samza's groupers, in every seventh without standbys.
+    """
+    grouper = by_locality if seed % 5 else (by_container_ids, by_container_count)[seed // 5 % 2]
+    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=int(seed % 7 != 3), grouper=grouper)
     return plan.model, frozenset(f"Partition {number}" for number in range(4))
 
 
-class StandaloneWorld:
+def world_of(seed: int, *, is_guarded: bool = True) -> StandaloneWorld:
+    """The history of a seed as `simulate` runs it: in every other one half of the processors are Samza's own."""
+    return StandaloneWorld(
+        seed,
+        *production(seed),
+        follows_pins=bool(seed % 5),
+        beside_samza=bool(seed % 2),
+        is_guarded=is_guarded,
+    )
+
+
+class _Weather:
+    """What befalls the calls of one processor."""
+
+    def __init__(self, world: StandaloneWorld) -> None:
+        self.world = world
+        self.process: VirtualProcess | None = None
+
+    def before(self) -> None:
+        if self.process is not None:
+            self.world.before_call(self.process)
+
+    def after_write(self) -> None:
+        if self.process is not None:
+            self.world.after_write(self.process)
+
+
+class StandaloneWorld(Judge):
     """One history. `beside_samza`: every other processor is Samza's own.
 
-    `is_fenced`: what a processor writes without its node is refused, as `GuardedSession` does.
+    `is_guarded`: what a processor writes without its node is refused, as `GuardedSession` does.
     """
 
     def __init__(
@@ -67,7 +116,7 @@ class StandaloneWorld:
         *,
         follows_pins: bool = True,
         beside_samza: bool = False,
-        is_fenced: bool = True,
+        is_guarded: bool = True,
     ) -> None:
         self.random = random.Random(seed)  # noqa: S311 - a history, no secret
         self.seed = seed
@@ -77,103 +126,143 @@ class StandaloneWorld:
         self._tasks = tasks
         self._follows_pins = follows_pins
         self._beside_samza = beside_samza
-        self._is_fenced = is_fenced
-        self._server = Server(SETTINGS.session_ms)
+        self._server = Server(SETTINGS.session_ms, lambda: self.now_ms)
+        self._server.checks = is_guarded
+        looker = Session(self._server)
+        self._server.heard_ms[looker.number] = _FOR_EVER_MS
+        self._looker = ZooKeeperGroup(looker, PATHS, lambda: None)  # pyright: ignore[reportArgumentType]
+        self._placement = Placement()
         self._processes: list[VirtualProcess] = []
+        chance = self.random
         self._settings = replace(
             SETTINGS,
-            debounce_ms=self.random.choice([0, 0, 500, 2_000]),
-            containers=self.random.choice([1, 2, 3]),
+            debounce_ms=chance.choice([0, 0, 500, 2_000]),
+            containers=chance.choice([1, 2, 3]),
+            probe_ms=chance.choice([300, 3_000, 9_000, 600_000]),
         )
-        self._has_pauses = self.random.random() < 0.5
-        """Only a warden's lease ends what a paused process runs; without pauses there is none."""
-        self._is_paused_in_steps = self._has_pauses
-        self._has_failing_writes = self.random.random() < 0.3
+        self._has_pauses = chance.random() < 0.5
+        """Only a warden's lease ends what a paused process runs; without pauses there is none, and calls take no time."""
+        self._interleaved = chance.choice([0.002, 0.01])
+        self._failing = chance.choice([0, 0, 0.003])
+        self._by_hand = chance.choice([0, 0, 0, 0.01]) if not beside_samza else 0
+        self._let_in: dict[str, bool] | None = (
+            {} if chance.random() < 0.4 and not beside_samza else None
+        )
         self._hangs = seed % 5 == 1
-        self._asks = self.random.choice([0, 0.01, 0.05])
-        self._ghosts: list[tuple[ContainerModel, int]] = []
-        for number in range(self.random.randint(1, 4)):
+        self._asks = chance.choice([0, 0.01, 0.05])
+        self._ghosts: list[tuple[ContainerModel, int, bool]] = []
+        self._watches: list[tuple[int, VirtualProcess]] = []
+        self._depth = 0
+        self._is_calm = False
+        self._agreed = 0
+        self._version = self._changed_ms = 0
+        self._at_work = -1
+        self._answers = Counter[str]()
+        self._published: tuple[tuple[Member, ...], int] = ((), 0)
+        for number in range(chance.randint(1, 4)):
             self._join(f"p{number}")
 
     @property
     def versions_agreed(self) -> int:
         """The newest version that the group has agreed on, and so how many at most."""
-        return self._server.agreed
+        return self._agreed
 
     @property
     def answers(self) -> Counter[str]:
         """How many requests ended by which status."""
-        return Counter(each.status_code.value for each in self._server.placement.responses.values())
+        return self._answers
 
     def run(self, events: int) -> None:
         """So many events, then calm; raises `GroupViolation`."""
-        for _ in range(events):
+        while self.events < events:
             self._happen()
         self._calm()
 
     def _join(self, processor_id: str) -> None:
-        rate = 1 + self.random.uniform(-_DRIFT, _DRIFT)
-        location = f"h{self.random.randrange(3)}"
-        settings = self._settings
-        if self._beside_samza and processor_id in {"p1", "p3", "p5"}:
-            settings = replace(settings, stop_ms=_SAMZAS_STOP_MS)
+        chance = self.random
+        weather = _Weather(self)
+        is_samzas = self._beside_samza and processor_id in {"p1", "p3", "p5"}
         process = VirtualProcess(
-            ProcessorState(processor_id, location, settings, 0),
-            rate,
-            self.random.randrange(10_000),
+            (SamzasSession if is_samzas else Session)(self._server, weather),
+            self,
+            chance,
+            lambda: self.now_ms,
+            1 + chance.uniform(-_DRIFT, _DRIFT),
+            chance.randrange(10_000),
+            is_samzas=is_samzas,
+            fence=None if self._let_in is None else VirtualFence(self._let_in, self._is_failing),
+            hangs=self._hangs,
         )
-        process.state = replace(process.state, heard_ms=process.clock(self.now_ms))
-        process.hangs = self._hangs
+        settings = self._settings
+        if process.is_samzas:
+            settings = replace(settings, stop_ms=_SAMZAS_STOP_MS)
+        process.begin(processor_id, f"h{chance.randrange(3)}", settings, self._grouper)
+        weather.process = process
         self._processes.append(process)
+
+    def _is_failing(self) -> bool:
+        return not self._is_calm and self.random.random() < 10 * self._failing
+
+    # What happens.
 
     def _happen(self) -> None:
         self.events += 1
-        dice = self.random.random()
+        chance = self.random
+        dice = chance.random()
         if dice < 0.5 or not self._processes:
-            self._pass(self.random.randrange(1, 300))
+            self._pass(chance.randrange(1, 300) if self._depth == 0 or self._has_pauses else 0)
         if not self._processes or (dice > 0.995 and len(self._processes) < 6):
-            self._join(f"p{self.random.randrange(6)}")
+            self._join(f"p{chance.randrange(6)}")
             return
-        process = self.random.choice(self._processes)
+        process = chance.choice(self._processes)
         if 0.96 < dice < 0.965 and self._has_pauses and not process.is_samzas:
-            process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
+            process.paused_until_ms = self.now_ms + chance.randrange(8_000)
         elif 0.965 <= dice < 0.98:
-            process.cut_off_until_ms = self.now_ms + self.random.randrange(8_000)
+            process.cut_off_until_ms = self.now_ms + chance.randrange(8_000)
         elif 0.98 <= dice < 0.988:
             self._crash(process)
         elif 0.988 <= dice < 0.99:
-            process.is_leaving = True
-        if self.random.random() < self._asks:
-            request = request_of(self.random, self._tasks, self.now_ms)
-            self._server.placement.requests[request.uuid] = request
-        self._turn(process)
+            process.runner.leave()
+        if chance.random() < self._asks:
+            self._placement.ask(self._server, request_of(chance, self._tasks, self.now_ms))
+        if chance.random() < self._by_hand:
+            self._change_by_hand()
+        if chance.random() < 0.2 or (
+            process.woken_ms is not None and self.now_ms >= process.woken_ms
+        ):
+            self._turn(process)
         self._judge()
 
-    def _calm(self) -> None:
-        self._has_failing_writes = self._is_paused_in_steps = self._hangs = False
-        for process in self._processes:
-            process.paused_until_ms, process.cut_off_until_ms, process.hangs = 0, 0, False
-        ends_ms = self.now_ms + _CALM_MS
-        while self.now_ms < ends_ms:
-            if not self._processes:  # as a service manager does, also for one that gave up
-                self._join("p0")
-            self._pass(self.random.randrange(1, 300))
-            for process in list(self._processes):
-                self._turn(process)
-            self._judge()
-        owned = [task for run in self._running() for task in _actives(run)]
-        if sorted(owned) != sorted(self._tasks):
-            raise self._broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
-        for process in self._processes:
-            count = len(list(process.active_containers()))
-            if count > process.state.settings.containers:
-                raise self._broken("few containers when all is calm", f"{count}")
-            for hung in process.hung(self.now_ms):
-                raise self._broken("no container hangs for good", hung)
-        leader = self._server.view(self.now_ms).leader
-        left = self._server.placement.open_ones()
-        if left and leader is not None and leader.holds_standbys:
-            raise self._broken("each request ends", f"{left} after {_CALM_MS} ms")
+    def before_call(self, process: VirtualProcess) -> None:
+        """Others act between two calls of a processor; it may be paused there, or die."""
+        chance = self.random
+        if self._is_calm:
+            return
+        dice = chance.random()
+        if dice < self._interleaved and self._depth < _DEEPEST:
+            for _ in range(chance.randint(1, 3)):
+                self._meanwhile()
+            if self._has_pauses and chance.random() < 0.1 and not process.is_samzas:
+                process.paused_until_ms = self.now_ms + chance.randrange(8_000)
+        elif dice > 1 - 0.05 * self._failing:
+            self._crash(process)
+        while self.now_ms < process.paused_until_ms and process in self._processes:
+            self._meanwhile() if self._depth < _DEEPEST else self._pass(200)
+        if process not in self._processes:
+            raise _Killed
+        if self.now_ms < process.cut_off_until_ms or chance.random() < self._failing:
+            raise ConnectionLoss
+
+    def after_write(self, process: VirtualProcess) -> None:
+        """What it wrote is there. Its answer may be lost."""
+        self._note_changes(process)
+        if not self._is_calm and self.random.random() < self._failing:
+            raise ConnectionLoss
+
+    def _meanwhile(self) -> None:
+        self._depth += 1
+        self._happen()
+        self._depth -= 1
 
     def _pass(self, ms: int) -> None:
         """Who isn't paused looks at its clock when its time has come."""
@@ -185,215 +274,300 @@ class StandaloneWorld:
         )
         awake = [(at_ms, self._processes[number]) for at_ms, number in due]
         for at_ms, process in awake:
-            self._advance_to(at_ms)
-            if process in self._processes:
-                self._turn(process)
-        self._advance_to(end_ms)
+            self._advance_to(max(at_ms, self.now_ms))
+            self._turn(process)
+        self._advance_to(max(end_ms, self.now_ms))
 
     def _advance_to(self, now_ms: int) -> None:
         self.now_ms = now_ms
-        self._server.expire(self.now_ms)
-        self._ghosts = [(run, ends) for run, ends in self._ghosts if self.now_ms < ends]
+        for process in self._processes:  # kazoo's own thread
+            is_heard = now_ms >= max(process.paused_until_ms, process.cut_off_until_ms)
+            if is_heard and process.session.number in self._server.heard_ms:
+                self._server.heard_ms[process.session.number] = now_ms
+        self._server.expire()
+        self._note_changes(None)
+        self._ghosts = [ghost for ghost in self._ghosts if now_ms < ghost[1]]
         for process in self._processes:
-            process.end_what_is_due(self.now_ms, by_lease=self._has_pauses)
+            process.end_what_is_due(now_ms, by_lease=self._has_pauses and not self._is_calm)
+        for at_ms, process in [each for each in self._watches if now_ms >= each[0]]:
+            self._watches.remove((at_ms, process))
+            process.wake()
 
     def _turn(self, process: VirtualProcess) -> None:
-        if self.now_ms < process.paused_until_ms or process not in self._processes:
+        if (
+            self.now_ms < process.paused_until_ms
+            or process.is_busy
+            or process not in self._processes
+        ):
             return
-        if process.left is not None:
-            (before, ordered), process.left = process.left, None
-            self._carry_out_all(process, before, ordered)
+        process.is_busy = True
+        try:
+            is_there = process.turn()
+        except (_Killed, GroupViolation) as end:
+            if isinstance(end, GroupViolation):
+                raise
             return
-        process.tell_of_containers(self.now_ms)
-        if process.is_leaving:
-            self._leave(process)
-            return
-        for seen, asked_ms in self._readings(process):
-            view = seen
-            if seen is not None and process.is_samzas:
-                view = replace(seen, requests=(), responses={}, pins={}, restarts={})
-            before, process.seen = process.state, view or GroupView()
-            now_ms = process.clock(self.now_ms)
-            process.state, ordered = rules.step(before, view, now_ms, self._grouper, asked_ms)
-            self._carry_out_all(process, before, ordered)
-
-    def _carry_out_all(
-        self, process: VirtualProcess, before: ProcessorState, ordered: tuple[commands.Command, ...]
-    ) -> None:
-        """As the runner does: what fails is decided anew. A pause may come in between."""
-        for number, command in enumerate(ordered):
-            if process not in self._processes:
-                return
-            if self._is_paused_now(process):
-                process.left = (before, ordered[number:])
-                return
-            fault = self.random.random() if self._has_failing_writes else 1
-            if fault < 0.001:
-                self._crash(process)
-                return
-            is_lost = fault < 0.01 and not isinstance(command, _UNFAILING)
-            is_refused = self._is_fenced and self._is_gone(process, command)
-            is_in_vain = is_lost and (fault >= 0.005 or isinstance(command, commands.StartWork))
-            if not is_refused and not is_in_vain:
-                self._carry_out(process, command)
-            if is_lost or is_refused:
-                process.state = before
-                return
-
-    def _is_paused_now(self, process: VirtualProcess) -> bool:
-        if not self._is_paused_in_steps or process.is_samzas:
-            return False
-        if self.random.random() >= _PAUSED_IN_A_STEP:
-            return False
-        process.paused_until_ms = self.now_ms + self.random.randrange(8_000)
-        return True
-
-    def _is_gone(self, process: VirtualProcess, command: commands.Command) -> bool:
-        """Its node is gone, without which it writes nothing."""
-        is_write = not isinstance(command, _UNFAILING | commands.GiveUp)
-        return is_write and process.state.sequence not in self._server.heard_ms
-
-    def _readings(self, process: VirtualProcess) -> Iterator[tuple[GroupView | None, int | None]]:
-        """One, and when it was asked for, when it arrives; else the next is asked for. None where nothing answers."""
-        server, sequence = self._server, process.state.sequence
-        if self.now_ms < process.cut_off_until_ms:
-            process.reading = None
-            yield None, None
-            return
-        if sequence is not None and sequence not in server.heard_ms:
-            process.state = rules.expired(process.state)
-            process.reading = None
-            yield None, None
-            return
-        if process.reading is None:
-            late_ms = self.random.randrange(_LATE_MS) if self.random.random() < 0.3 else 0
-            asked_ms = process.clock(self.now_ms)
-            process.reading = (self.now_ms + late_ms, asked_ms, server.view(self.now_ms))
-            if sequence is not None:
-                server.heard_ms[sequence] = self.now_ms
-                lease = SETTINGS.session_ms - process.state.settings.stop_ms
-                process.lease_ms = self.now_ms + int(lease / process.rate)
-        arrives_ms, asked_ms, view = process.reading
-        if self.now_ms >= arrives_ms:
-            process.reading = None
-            yield view, asked_ms
-
-    def _carry_out(self, process: VirtualProcess, command: commands.Command) -> None:
-        server = self._server
-        if isinstance(command, commands.StopWork):
-            for each in process.interrupted(command.containers, self.now_ms):
-                raise self._broken("tasks that stay go on", each)
-            process.stop(command.containers, self.now_ms, self.random)
-        elif isinstance(command, commands.Register):
-            made = server.register(process, self.now_ms)
-            process.state = rules.registered(process.state, made, process.clock(self.now_ms))
-        elif isinstance(command, commands.GiveUp):
-            process.is_leaving = True
-        elif isinstance(command, commands.StartWork):
-            self._start(process, command)
-        elif isinstance(command, commands.Expect):
-            process.expect(command.containers, self.now_ms, self.random)
-        else:
-            self._write(process, command)
-
-    def _start(self, process: VirtualProcess, command: commands.StartWork) -> None:
-        if twice := process.start(command.containers, self.now_ms, self.random):
-            raise self._broken("containers start once", twice)
-        server, location = self._server, process.state.location
-        server.placement.started_ms[process.state.processor_id] = self.now_ms
-        tasks = [name for each in command.containers for name in each.tasks]
-        server.placement.started_at |= dict.fromkeys(tasks, location)
-        server.locality |= dict.fromkeys(tasks, location)
-
-    def _write(self, process: VirtualProcess, command: commands.Command) -> None:
-        server = self._server
-        if isinstance(command, commands.ReportRunning):
-            if process.is_samzas:
-                return
-            server.placement.report(process.state, command.running, runs=bool(process.run))
-        elif isinstance(command, commands.JoinBarrier):
-            barrier = server.barriers[command.version]
-            participants = barrier.participants | {process.state.processor_id}
-            server.barriers[command.version] = replace(barrier, participants=participants)
-        elif isinstance(command, commands.Publish):
-            if command.version in server.models:
-                return
-            if self._follows_pins and not process.is_samzas:
-                for broken in server.placement.unmet(command.model, process.seen):
-                    raise self._broken(broken, f"version {command.version}")
-            server.models[command.version] = command.model
-            server.barriers[command.version] = Barrier(BarrierState.NEW)
-            if server.revision == command.revision:
-                if command.version <= server.version:
-                    raise self._broken("versions only grow", f"{command.version}")
-                server.version, server.revision = command.version, server.revision + 1
-        elif isinstance(command, commands.EndBarrier):
-            barrier = server.barriers[command.version]
-            if barrier.state is not BarrierState.NEW:
-                return
-            server.barriers[command.version] = replace(barrier, state=command.state)
-            if command.state is BarrierState.DONE:
-                if command.version <= server.agreed:
-                    raise self._broken("agreed versions only grow", f"{command.version}")
-                server.agreed = command.version
-        else:
-            assert isinstance(command, SetPin | SetRestart | Respond | Forget)
-            for broken in server.placement.write(command, server.view(self.now_ms)):
-                raise self._broken(broken, process.state.processor_id)
+        except Exception as error:
+            raise self.broken("no processor ends by an error", repr(error)) from error
+        finally:
+            process.is_busy = False
+        if not is_there:
+            self._processes.remove(process)
+            if self.now_ms >= process.cut_off_until_ms:
+                process.session.stop()
+                self._note_changes(None)
 
     def _crash(self, process: VirtualProcess) -> None:
-        """The process is gone; its containers end when its warden sees that. It may come back at once."""
+        """The process is gone; its containers end when its warden sees that. It may come back at once, while its session lives on."""
         self._processes.remove(process)
         for each in process.run.values():
-            self._ghosts.append((each, self.now_ms + self.random.randrange(200)))
+            ends_ms = self.now_ms + self.random.randrange(200)
+            self._ghosts.append((each, ends_ms, process.is_wrecked))
         if self.random.random() < 0.7:
             self._join(process.state.processor_id)
 
-    def _leave(self, process: VirtualProcess) -> None:
-        """It stops its work, then deletes its node, if it can; it lives by what it reads until then."""
-        for _ in self._readings(process):
-            pass
-        process.state, ordered = rules.without_work(process.state, process.clock(self.now_ms))
-        for command in ordered:
-            process.stop(command.containers, self.now_ms, self.random)
-        if process.run:
+    def _change_by_hand(self) -> None:
+        """Somebody overwrites a node with what it can't hold, or deletes it."""
+        chance, server = self.random, self._server
+        group = self._view()
+        newest = max((each for each in self._numbers()), default=0)
+        member = chance.choice(group.members) if group.members else None
+        node = "" if member is None else f"{PATHS.processors}/{member.sequence}"
+        path, data = chance.choice(
+            [
+                (PATHS.version, b"garbage"),
+                (PATHS.version, str(chance.randrange(newest + 3)).encode()),
+                (PATHS.version, None),
+                (PATHS.agreed_version, b"garbage"),
+                (PATHS.agreed_version, None),
+                (PATHS.barrier_state(newest), b"garbage"),
+                (PATHS.barrier_state(newest), None),
+                (f"{PATHS.models}/{newest}/0", segments_of(b"garbage")[0]),
+                (f"{PATHS.models}/{newest}", None),
+                (f"{PATHS.task_locality}/Partition 0", b"\xff\xfe"),
+                (PATHS.task_locality, None),
+                (f"{PATHS.running}/{node.rpartition('/')[2]}", b"garbage"),
+                (f"{PATHS.pins}/Partition 1", b"garbage"),
+                (PATHS.restarts, None),
+                (node, b"garbage"),
+                (node, None),
+            ]
+        )
+        self._published = ((), 0)
+        if not path:
             return
-        if (
-            process.state.sequence in self._server.heard_ms
-            and self.now_ms >= process.cut_off_until_ms
-        ):
-            self._server.end(process.state.sequence)
-        self._processes.remove(process)
+        with suppress(NoNodeError):
+            if data is None:
+                server.delete_all(path)
+            else:
+                server.set(path, data, -1, 0)
+            for process in self._processes if path == node else ():
+                process.is_wrecked |= (
+                    member is not None and process.state.sequence == member.sequence
+                )
+        if path == PATHS.pins or path.startswith(f"{PATHS.pins}/"):
+            self._placement.pins.pop("Partition 1", None)
+        server.changes.clear()
 
-    def _running(self) -> Iterator[ContainerModel]:
+    # What is judged.
+
+    def about_to(self, process: VirtualProcess, command: commands.Command) -> None:
+        """See `Judge`."""
+        if isinstance(command, commands.StopWork):
+            for each in process.interrupted(command.containers):
+                raise self.broken("tasks that stay go on", each)
+        elif isinstance(command, commands.StartWork):
+            placement, tasks = (
+                self._placement,
+                [n for each in command.containers for n in each.tasks],
+            )
+            placement.started_ms[process.state.processor_id] = self.now_ms
+            placement.started_at |= dict.fromkeys(tasks, process.state.location)
+        elif isinstance(command, commands.Publish) and not process.is_samzas:
+            self._judge_version(process, command)
+
+    def failed(self, process: VirtualProcess) -> None:
+        """See `Judge`."""
+        del process
+        self._published = ((), 0)  # it may publish once more
+
+    def _judge_version(self, process: VirtualProcess, command: commands.Publish) -> None:
+        seen = process.seen
+        if self._follows_pins:
+            for broken in self._placement.unmet(command.model, seen):
+                raise self.broken(broken, f"version {command.version}")
+        if self._published != (seen.members, seen.version) or seen.model is None:
+            return
+        if seen.barrier is None or seen.barrier.state is not BarrierState.DONE:
+            return
+        before, after = places(seen.model.containers), places(command.model.containers)
+        moved = {task for task in before if before[task] != after.get(task)}
+        asked = {task for task, _ in requests.moving(seen)}
+        allowed = {
+            task for task in moved if active_task_of(task) in set(map(active_task_of, asked))
+        }
+        if asked and self._follows_pins and moved - allowed:
+            raise self.broken("a request moves what it names alone", f"{sorted(moved)} for {asked}")
+        if not asked and _spread(command.model) >= _spread(seen.model):
+            raise self.broken("no version without a cause", f"{command.version}")
+
+    def _note_changes(self, process: VirtualProcess | None) -> None:
+        server = self._server
+        changes, server.changes = server.changes, []
+        for change in changes:
+            self._judge_change(change, process)
+        fired, server.fired = server.fired, []
+        for watch in fired:
+            owner = getattr(watch, "__self__", None)
+            late_ms = self.random.randrange(400 if self.random.random() < 0.95 else 3_000)
+            for each in self._processes:
+                if each.runner.owns(owner) and not self._is_calm:
+                    self._watches.append((self.now_ms + late_ms, each))
+                elif self._is_calm:
+                    each.wake()
+
+    def _judge_change(self, change: Change, process: VirtualProcess | None) -> None:
+        if change.path == PATHS.version and change.data:
+            version = int(change.data)
+            if version <= self._version:
+                raise self.broken("versions only grow", f"{version} after {self._version}")
+            self._version, self._changed_ms = version, self.now_ms
+            if process is not None:
+                self._published = (process.seen.members, version)
+        elif change.path == PATHS.agreed_version and change.data:
+            agreed = int(change.data)
+            if agreed <= self._agreed:
+                raise self.broken("agreed versions only grow", f"{agreed} after {self._agreed}")
+            self._agreed = agreed
+        else:
+            for broken in self._placement.written(change, process, self._view):
+                raise self.broken(broken, change.path)
+
+    def _view(self) -> GroupView:
+        changes, self._server.changes = self._server.changes, []
+        view = replace(self._looker.view(None), read_ms=self.now_ms)
+        self._server.changes = changes
+        return view
+
+    def _numbers(self) -> list[int]:
+        node = self._server.nodes.get(PATHS.models)
+        return [int(name) for name in node.children] if node is not None else []
+
+    def _calm(self) -> None:
+        """Nothing fails any more; then nothing happens any more."""
+        self._is_calm, self._hangs, self._changed_ms = True, False, self.now_ms
         for process in self._processes:
-            yield from process.run.values()
-        yield from (run for run, _ in self._ghosts)
+            process.paused_until_ms, process.cut_off_until_ms, process.hangs = 0, 0, False
+        self._settle(_CALM_MS)
+        for _ in range(4 if self._settings.probe_ms > _CALM_MS else 0):
+            self._advance_to(self.now_ms + self._settings.probe_ms)
+            self._changed_ms = self.now_ms
+            self._settle(_CALM_MS // 4)
+        for process in self._processes:
+            if process.is_wrecked:
+                raise self.broken("who has lost its node ends", process.state.processor_id)
+        owned = [task for run, _ in self._running() for task in _actives(run)]
+        if sorted(owned) != sorted(self._tasks):
+            raise self.broken("no task forgotten", f"{sorted(owned)} run after {_CALM_MS} ms")
+        for process in self._processes:
+            count = len(process.active_containers())
+            if count > process.state.settings.containers:
+                raise self.broken("few containers when all is calm", f"{count}")
+            for hung in process.hung(self.now_ms):
+                raise self.broken("no container hangs for good", hung)
+        left, leader = self._placement.open_ones(), self._view().leader
+        if left and leader is not None and leader.holds_standbys and not self._by_hand:
+            raise self.broken("each request ends", f"{left} after {_CALM_MS} ms")
+        codes = (each.status_code.value for each in self._placement.responses.values())
+        self._answers = Counter(codes)
+        self._rest()
+
+    def _settle(self, ms: int) -> None:
+        ends_ms = self.now_ms + ms
+        while self.now_ms < ends_ms and not self._has_settled():
+            if not self._processes:  # as a service manager does, also for one that gave up
+                self._join("p0")
+            quiet_ms = min((p.woken_ms or 0 for p in self._processes), default=0) - self.now_ms
+            self._pass(max(self.random.randrange(1, 300), min(quiet_ms, 500)))
+            for process in list(self._processes):
+                if process.woken_ms is None or self.now_ms >= process.woken_ms:
+                    self._turn(process)
+            self._judge()
+
+    def _has_settled(self) -> bool:
+        """Nothing has changed for several probes, and nothing is left to do."""
+        probe_ms = self._settings.probe_ms
+        quiet_ms = 5_000 + (4 * probe_ms if probe_ms <= _CALM_MS else 0)
+        if self.now_ms < self._changed_ms + quiet_ms or self._placement.open_ones():
+            return False
+        self._changed_ms = self.now_ms - quiet_ms + 1_000
+        have_started = all(process.has_settled() for process in self._processes)
+        is_at_work = bool(self._processes) and have_started and self._view().is_at_work
+        if (
+            is_at_work and self._at_work != self._version
+        ):  # its leader begins to ask for better from now on
+            self._at_work, self._changed_ms = self._version, self.now_ms
+            return False
+        return is_at_work
+
+    def _rest(self) -> None:
+        before, steps = self._version, 12
+        for _ in range(steps):
+            self.now_ms += _AT_REST_MS // steps
+            self._advance_to(self.now_ms)
+            for _ in range(3):
+                for process in list(self._processes):
+                    self._turn(process)
+                self._advance_to(self.now_ms + 100)
+        if self._version != before:
+            raise self.broken(
+                "a group at rest stays at rest", f"{self._version - before} versions in a day"
+            )
+
+    def _running(self) -> Iterator[tuple[ContainerModel, bool]]:
+        """And whether somebody has wrecked its processor's node."""
+        for process in self._processes:
+            for run in process.run.values():
+                yield run, process.is_wrecked
+        yield from ((run, is_wrecked) for run, _, is_wrecked in self._ghosts)
 
     def _judge(self) -> None:
         for process in self._processes:
-            count = len(list(process.active_containers()))
+            count = len(process.active_containers())
             if count > process.state.settings.containers + 1:
-                raise self._broken("few containers", f"{count} of {process.state.processor_id}")
+                raise self.broken("few containers", f"{count} of {process.state.processor_id}")
         owned: set[str] = set()
-        for run in self._running():
-            for task in _actives(run):
+        for run, is_wrecked in self._running():
+            for task in () if is_wrecked else _actives(run):
                 if task in owned:
-                    raise self._broken("one owner for a task", task)
+                    raise self.broken("one owner for a task", task)
                 owned.add(task)
-        places = {
+        there = {
             (task, process.state.location)
             for process in self._processes
+            if not process.is_wrecked
             for run in process.run.values()
             for task in run.tasks
         }
-        for task, place in places:
-            if (f"Standby-{task}-0", place) in places:
-                raise self._broken("a standby is elsewhere than its active", f"{task} at {place}")
+        for task, place in there:
+            if (f"Standby-{task}-0", place) in there:
+                raise self.broken("a standby is elsewhere than its active", f"{task} at {place}")
 
-    def _broken(self, invariant: str, seen: str) -> GroupViolation:
-        return GroupViolation(f"{invariant}: {seen}; seed {self.seed}, event {self.events}")
+    def broken(self, rule: str, seen: str) -> GroupViolation:
+        """See `Judge`."""
+        return GroupViolation(f"{rule}: {seen}; seed {self.seed}, event {self.events}")
 
 
 def _actives(run: ContainerModel) -> list[str]:
     return [n for n, task in run.tasks.items() if task.task_mode is TaskMode.ACTIVE]
+
+
+def _spread(model: JobModel) -> tuple[int, ...]:
+    """The loads from the highest down, of actives and then of all: who has less of that is spread better."""
+    loads = [list(each.tasks.values()) for each in model.containers.values()]
+    actives = [sum(task.task_mode is TaskMode.ACTIVE for task in tasks) for tasks in loads]
+    return (
+        -sum(map(len, loads)),
+        *sorted(actives, reverse=True),
+        *sorted(map(len, loads), reverse=True),
+    )

@@ -55,12 +55,13 @@ class Running(NamedTuple):
 
     `restart` is the newest request by which it has restarted its containers. `silent_ms` is how long active tasks
     that this version or restart left there were without a container that had checked in: 0 where theirs
-    ran on, None before any task has stayed.
+    ran on, None before any task has stayed. `trouble` is why a leader can't make a version; empty when it can.
     """
 
     version: int
     restart: str | None = None
     silent_ms: int | None = None
+    trouble: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,10 @@ class GroupView:
     uuid. `pins` are by task. `restarts` is the request by which a processor is to restart its containers.
     `running` is by the members' sequences; Samza's own processors say nothing there.
     `read_ms` is when all this was read, since the epoch, by the reader's clock.
-    A member that doesn't lead sees neither locality nor placement but the restart that is its own.
+    `unreadable` says what was left out as it isn't of its form, or is gone; `before` is the newest model that
+    can be read where that of `version` can't.
+    A member that doesn't lead sees neither locality nor placement but the restart that is its own. A leader sees
+    where tasks ran, and their processors by older versions (`history`, newest first), when a reading `is_whole`.
     """
 
     members: tuple[Member, ...] = ()
@@ -101,6 +105,10 @@ class GroupView:
     restarts: Mapping[str, str] = field(default_factory=dict[str, str])
     running: Mapping[str, Running] = field(default_factory=dict[str, Running])
     read_ms: int = 0
+    unreadable: tuple[str, ...] = ()
+    before: JobModel | None = None
+    history: tuple[Mapping[str, str], ...] = ()
+    is_whole: bool = True
 
     @property
     def leader(self) -> Member | None:
@@ -115,6 +123,18 @@ class GroupView:
     def first_of(self, processor_id: str) -> Member | None:
         """The member of that id that came first; a later one of the same id is a duplicate."""
         return next((m for m in self.members if m.processor_id == processor_id), None)
+
+    def runs_newest(self, member: Member) -> bool:
+        """It says that it runs what the newest version gives it; Samza's own say nothing."""
+        running = self.running.get(member.sequence)
+        return running is not None and running.version == self.version > 0
+
+    @property
+    def is_at_work(self) -> bool:
+        """The newest version is agreed on, and each of ours runs what it is given."""
+        is_agreed = self.barrier is not None and self.barrier.state is BarrierState.DONE
+        ours = (member for member in self.members if member.holds_standbys)
+        return is_agreed and all(map(self.runs_newest, ours))
 
     @property
     def has_duplicates(self) -> bool:

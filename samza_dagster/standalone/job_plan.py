@@ -2,80 +2,96 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from samza_dagster.assignment import Grouper, TaskLocality, group_by_partition
+from samza_dagster.assignment import Grouper, TaskLocality, by_container_count, group_by_partition
 from samza_dagster.assignment import group as group_tasks
-from samza_dagster.assignment.contract import task_name
+from samza_dagster.assignment.comparison import actives_of, input_counts, inputs_of
+from samza_dagster.assignment.contract import in_order, task_name
+from samza_dagster.assignment.former import former_processors
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
-from samza_dagster.model.naming import ANY_HOST, active_task_of, standby_task_name
-from samza_dagster.standalone.group import GroupView, Member
-from samza_dagster.standalone.requests import moving
+from samza_dagster.model.naming import ANY_HOST, standby_task_name
+from samza_dagster.standalone.group import GroupView
 
 
 @dataclass(frozen=True)
 class JobPlan:
-    """One job: its inputs' partitions (topic → count) and systems, its standbys, and who groups."""
+    """One job: its inputs' partitions (topic → count) and systems, its standbys, who groups, and whether it has stores."""
 
     partition_counts: Mapping[str, int]
     systems: Mapping[str, str]
     replicas: int
     grouper: Grouper
+    is_stateful: bool = True
 
-    def model(self, group: GroupView) -> JobModel:
+    def model(self, group: GroupView, staying: Set[str] = frozenset()) -> JobModel:
         """The JobModel for the members of a group; its config is empty, as Samza's leader has it.
 
-        A task keeps its changelog partition, and goes where it is pinned or was, as far as the
-        grouper has it so. In a version for requests alone all other tasks stay: what somebody empties task by task
-        isn't filled again meanwhile.
+        A task keeps its changelog partition, and goes where it is pinned, was, or was formerly, as far as the
+        grouper has it so. Tasks that are `staying` keep their processor.
         Each member has a container, be it without a task. Raises what `assignment.group` does.
         """
-        before = group.model.containers if group.model is not None else {}
-        tasks = self._tasks(before)
+        model = group.model or group.before
+        before = model.containers if model is not None else {}
+        tasks = self._tasks(model)
         processors = {member.processor_id: member.location for member in group.members}
-        places = {
-            member.processor_id: member.location
-            for member in group.members
-            if not _is_elsewhere(group, member)
-        }
-        ran = {
-            name: TaskLocality(
-                processor_id, places.get(processor_id) or group.locality.get(name, ANY_HOST)
-            )
-            for processor_id, container in before.items()
-            for name in container.tasks
-        }
-        lasting = {
-            name: TaskLocality("", location)
-            for name, location in group.locality.items()
-            if name not in ran
-        }
-        known = {**lasting, **ran, **_staying(group, ran)}
+        known = {name: TaskLocality("", location) for name, location in group.locality.items()}
+        former = former_processors(group.history)
+        for processor_id, container in before.items():
+            for name in container.tasks:
+                stays = name in staying
+                at = _location(group, processor_id, name, stays=stays)
+                known[name] = TaskLocality(
+                    processor_id, at, stays=stays, former=former(name, processor_id)
+                )
         for name, pin in group.pins.items():
             known[name] = replace(known.get(name, TaskLocality()), pinned_to=pin.location)
+        actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
+        served = processors
+        if (
+            self.grouper is by_container_count and not self.replicas
+        ):  # which leaves no container without a task
+            served = {each: processors[each] for each in in_order(processors)[:actives]}
         found = group_tasks(
             tasks,
             known,
-            processors,
+            served,
             self.grouper,
             actives_only={m.processor_id for m in group.members if not m.holds_standbys},
         )
         idle = {each: ContainerModel(processor_id=each, tasks={}) for each in processors}
-        actives = sum(task.task_mode is TaskMode.ACTIVE for task in tasks)
         return JobModel(
             config={}, containers={**idle, **found}, max_change_log_stream_partitions=actives
         )
 
-    def _tasks(self, before: Mapping[str, ContainerModel]) -> tuple[TaskModel, ...]:
-        known = {
-            task.task_name: task.changelog_partition
-            for container in before.values()
-            for task in container.tasks.values()
-            if task.task_mode is TaskMode.ACTIVE
-        }
+    def refused(self, group: GroupView) -> str:
+        """Why inputs that have got more partitions have no task for these; empty where they have, or haven't got any."""
+        had = input_counts(group.model)
+        grown = {t: n for t, n in sorted(self.partition_counts.items()) if n > had.get(t, n)}
+        if not self.is_stateful:
+            grown = {topic: n for topic, n in grown.items() if n % had[topic]}
+        if not grown:
+            return ""
+        seen = ", ".join(
+            f"{topic} has {n} partitions and had {had[topic]}" for topic, n in grown.items()
+        )
+        if self.is_stateful:
+            fix = "its keys would miss their state: start it under another job.id, which builds that anew"
+            return f"a job with stores keeps its tasks; seen: {seen}; fix: {fix}"
+        return f"inputs grow by a multiple; seen: {seen}; fix: a multiple, or another job.id"
+
+    def _tasks(self, before: JobModel | None) -> tuple[TaskModel, ...]:
+        actives = actives_of(before)
+        had, counts = input_counts(before), dict(self.partition_counts)
+        for topic in had.keys() & counts.keys():
+            if self.is_stateful or counts[topic] % had[topic]:
+                counts[topic] = had[topic]
         actives = group_by_partition(
-            self.partition_counts, self.systems, changelog_partitions=known
+            counts,
+            self.systems,
+            changelog_partitions={task.task_name: task.changelog_partition for task in actives},
+            previous=inputs_of(before),
         )
         standbys = (
             task.model_copy(
@@ -90,24 +106,15 @@ class JobPlan:
         return tuple(sorted((*actives, *standbys), key=task_name))
 
 
-def _is_elsewhere(group: GroupView, member: Member) -> bool:
-    """One of ours has come back to where none of its active tasks ran last: it has left their state behind."""
-    work = group.work_of(member.processor_id)
-    tasks = work.tasks.values() if work is not None and member.holds_standbys else ()
-    actives = (task.task_name for task in tasks if task.task_mode is TaskMode.ACTIVE)
-    known = {group.locality.get(name) for name in actives} - {None}
-    return bool(known) and member.location not in known
+def _location(group: GroupView, processor_id: str, task: str, *, stays: bool) -> str:
+    """Where a task of the newest version has its state: with its processor once that runs the version.
 
-
-def _staying(group: GroupView, ran: Mapping[str, TaskLocality]) -> dict[str, TaskLocality]:
-    """What is held where it ran while others are moved and nobody has come or gone; who is in the way of a copy isn't."""
-    moves = dict(moving(group))
-    containers = group.model.containers if group.model is not None else {}
-    if not moves or containers.keys() != {member.processor_id for member in group.members}:
-        return {}
-    taken = {(active_task_of(task), pin.location) for task, pin in moves.items()}
-    return {
-        name: replace(at, pinned_to=at.location_id)
-        for name, at in ran.items()
-        if name not in moves and (active_task_of(name), at.location_id) not in taken
-    }
+    Until then it is where it ran last. Its processor may have come back elsewhere, or may not have started it yet.
+    Samza's own say nothing of that.
+    """
+    member = group.first_of(processor_id)
+    ran = group.locality.get(task, ANY_HOST)
+    if member is None:
+        return ran
+    is_here = stays or not member.holds_standbys or group.runs_newest(member)
+    return member.location if is_here or ran == ANY_HOST else ran

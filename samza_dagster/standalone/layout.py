@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from samza_dagster.errors import InvalidInput, MalformedRecord
 from samza_dagster.model import JobModel, SystemStreamPartition, TaskMode
@@ -20,6 +20,7 @@ PROTOCOL_VERSION = "1.0"
 _LAYOUT_VERSION = "2.0"
 _GENERATION = "jobModelGeneration"
 Inputs = tuple[SystemStreamPartition, ...]
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True)
@@ -137,16 +138,12 @@ def announcement_data(processor_id: str, stores: LocalStores) -> bytes:
 
 def announcement_of(data: bytes) -> tuple[str, LocalStores]:
     """The processor's id and its stores. Raises `MalformedRecord` for what isn't of this form."""
-    try:
-        found = json.loads(data)
-        stores = LocalStores(tuple(found["unused"]), tuple(found["barred"]))
-        return str(found["processor_id"]), stores
-    except (ValueError, KeyError, TypeError) as error:
-        raise MalformedRecord(
-            "read what a processor says of itself",
-            seen=repr(data),
-            fix="a JSON object with processor_id, unused, barred",
-        ) from error
+
+    def read(found: dict[str, Any]) -> tuple[str, LocalStores]:
+        stores = (tuple(map(str, found[name])) for name in LocalStores._fields)
+        return str(found["processor_id"]), LocalStores(*stores)
+
+    return _read("what a processor says of itself", data, read)
 
 
 def model_data(model: JobModel) -> bytes:
@@ -204,7 +201,9 @@ def pin_data(pin: Pin) -> bytes:
 
 def pin_of(task: str, data: bytes | None) -> Pin:
     """Reads a pin. Raises `MalformedRecord` for one that isn't of this form."""
-    return Pin(*_fields(f"read the pin of {task}", data, "location", "uuid"))
+    return _read(
+        f"the pin of {task}", data, lambda found: Pin(str(found["location"]), str(found["uuid"]))
+    )
 
 
 def restart_data(uuid: str) -> bytes:
@@ -214,7 +213,7 @@ def restart_data(uuid: str) -> bytes:
 
 def restart_of(processor_id: str, data: bytes | None) -> str:
     """The request by which a processor is to be restarted. Raises `MalformedRecord` as `pin_of`."""
-    return _fields(f"read the restart of {processor_id}", data, "uuid")[0]
+    return _read(f"the restart of {processor_id}", data, lambda found: str(found["uuid"]))
 
 
 def running_data(running: Running) -> bytes:
@@ -224,16 +223,23 @@ def running_data(running: Running) -> bytes:
 
 def running_of(sequence: str, data: bytes | None) -> Running:
     """Reads that. Raises `MalformedRecord` as `pin_of`."""
-    asked = f"read what the processor {sequence} runs"
-    version, restart, silent_ms = _fields(asked, data, *Running._fields)
-    return Running(int(version), restart, silent_ms)
+
+    def read(found: dict[str, Any]) -> Running:
+        restart, silent_ms = found["restart"], found["silent_ms"]
+        return Running(
+            int(found["version"]),
+            None if restart is None else str(restart),
+            None if silent_ms is None else int(silent_ms),
+            str(found.get("trouble", "")),
+        )
+
+    return _read(f"what the processor {sequence} runs", data, read)
 
 
-def _fields(asked: str, data: bytes | None, *names: str) -> list[Any]:
+def _read(what: str, data: bytes | None, read: Callable[[dict[str, Any]], _Read]) -> _Read:
     try:
-        document: dict[str, Any] = json.loads(data or b"")
-        return [document[name] for name in names]
-    except (ValueError, KeyError, TypeError) as error:
+        return read(json.loads(data or b""))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise MalformedRecord(
-            asked, seen=repr(data), fix=f"a JSON object with {', '.join(names)}"
+            f"read {what}", seen=repr(data), fix="a JSON object as a processor writes it"
         ) from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from samza_dagster.errors import InvalidInput
@@ -11,6 +12,10 @@ from samza_dagster.model.changelogs import store_changelogs
 from samza_dagster.model.naming import store_directory
 from samza_dagster.standalone.group import LocalStores
 
+BASE_DIRECTORY = "job.logged.store.base.dir"
+"""Where Samza keeps stores that have a changelog, unless the environment says so (`LOGGED_STORE_BASE_DIR`)."""
+_CHECKPOINT = re.compile(r"-\d+-\d+$")
+"""What a directory of a store's checkpoint has after the store's own name (Samza's `CheckpointId`): it goes with the store."""
 _USE = os.R_OK | os.W_OK | os.X_OK
 
 
@@ -43,6 +48,26 @@ def local_stores(
         if directory.is_dir()
     ]
     return LocalStores(
-        tuple(each for each in found if each not in used),
+        tuple(each for each in found if _CHECKPOINT.sub("", each) not in used),
         tuple(each for each in found if not os.access(state_dir / each, _USE)),
     )
+
+
+def barred_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
+    """What to do about stores that a processor's user may not use; empty when there are none."""
+    if not stores:
+        return []
+    return [
+        f"{processor_id} may not read and write {', '.join(stores)}: a container that needs them fails; "
+        "all processors of a location run as one user"
+    ]
+
+
+def unused_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
+    """What to know about stores that a processor doesn't use; empty when there are none."""
+    if not stores:
+        return []
+    return [
+        f"{processor_id} had unused stores when it started, of tasks that ran elsewhere: {', '.join(stores)}; "
+        "nobody clears them away"
+    ]

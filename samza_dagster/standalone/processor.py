@@ -19,9 +19,10 @@ repeated. The rules are `ZkJobCoordinator`'s (Samza 1.8), so that its Java proce
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Set
 from dataclasses import dataclass, replace
 
+from samza_dagster.assignment.comparison import inputs_of, places_of, uneven
 from samza_dagster.model import JobModel
 from samza_dagster.standalone import requests
 from samza_dagster.standalone.commands import (
@@ -73,14 +74,9 @@ class Settings:
 
 @dataclass(frozen=True)
 class Round:
-    """A version that this leader has published: who is expected at its barrier, and until when.
-
-    `places` is where each was for whom it was made. Who has come back elsewhere since may join, and
-    the version isn't agreed on: a standby could be beside its active.
-    """
+    """A version that this leader has published, and until when those for whom it was made are awaited."""
 
     version: int
-    places: Mapping[str, str]
     ends_ms: int
 
 
@@ -94,8 +90,9 @@ class ProcessorState:
     `samza_left_ms`. `work` are its containers. `joined` is the newest version
     whose barrier it has joined. `restarted` is the request by which it restarted its containers last,
     `running` what it has reported. Of a leader: `counted` are the members as it saw them
-    last, `plan_ms` when it publishes for them, `round` what it has published, `probe_ms` when it
-    asks again whether all is where it should be.
+    last, `plan_ms` when it publishes for them, `served` for whom it published last, `round` that
+    version until it has ended, `probe_ms` when it asks again whether all is where it should be,
+    `trouble` why it can't make a version, `refused` why the newest isn't for all inputs.
     """
 
     processor_id: str
@@ -113,12 +110,20 @@ class ProcessorState:
     running: Running | None = None
     counted: tuple[Member, ...] | None = None
     plan_ms: int | None = None
+    served: tuple[Member, ...] = ()
     round: Round | None = None
     probe_ms: int | None = None
+    trouble: str = ""
+    refused: str = ""
+
+    @property
+    def said(self) -> str:
+        """What its report says of that."""
+        return self.trouble or self.refused
 
 
-Grouper = Callable[[GroupView], JobModel]
-"""The JobModel for the members of a group, from where the tasks were before. Pure.
+Grouper = Callable[[GroupView, Set[str]], JobModel]
+"""The JobModel for the members of a group, from where the tasks were before; some are to stay where they are. Pure.
 
 It has a container for each member, without tasks where none are left: who is in it is expected.
 """
@@ -131,16 +136,13 @@ def registered(state: ProcessorState, sequence: str, now_ms: int) -> ProcessorSt
 
 def expired(state: ProcessorState) -> ProcessorState:
     """Its session is over: its node is gone, and whatever it led is led by another."""
-    return replace(
-        state,
-        sequence=None,
-        joined=0,
-        running=None,
-        counted=None,
-        plan_ms=None,
-        round=None,
-        probe_ms=None,
-    )
+    return replace(_without_lead(state), sequence=None, joined=0, running=None)
+
+
+def inputs_changed(state: ProcessorState, now_ms: int) -> ProcessorState:
+    """The job's inputs have got more partitions: who leads plans for them."""
+    is_settled = state.counted is not None and state.plan_ms is None and state.round is None
+    return replace(state, plan_ms=now_ms) if is_settled else state
 
 
 def stopped(state: ProcessorState, containers: frozenset[str]) -> ProcessorState:
@@ -177,8 +179,11 @@ def step(
         if group is not None and state.sequence is None and not state.work.running:
             return state, (*ended, Register())
         return state, ended
-    if group is None or not any(m.sequence == state.sequence for m in group.members):
+    if group is None:
         return state, ()
+    if not any(member.sequence == state.sequence for member in group.members):
+        why = f"its node {state.sequence} was deleted, or overwritten, while its session lived: others get its tasks"
+        return state, (GiveUp(why),)
     first = group.first_of(state.processor_id)
     if first is not None and first.sequence != state.sequence:
         return _as_duplicate(state, first, now_ms)
@@ -187,9 +192,16 @@ def step(
         why = f"container {late.container} hasn't checked in {state.settings.start_ms / 1_000:g} s after its start"
         return state, (GiveUp(why),)
     state = _with_samza(state, group, now_ms)
-    state, as_member = _as_member(state, group, now_ms)
     state, as_leader = _as_leader(state, group, now_ms, grouper)
-    return state, (*as_leader, *as_member)
+    said = (state.running or Running(0))._replace(trouble=state.said)
+    state, told = _reporting(state, said) if state.running or state.said else (state, ())
+    state, as_member = _as_member(state, group, now_ms)
+    return state, (*as_leader, *told, *as_member)
+
+
+def decides(state: ProcessorState, now_ms: int) -> bool:
+    """Whether it leads and its next step may give tasks away, for which it wants a whole reading."""
+    return any(at is not None and now_ms >= at for at in (state.plan_ms, state.probe_ms))
 
 
 def wake_ms(state: ProcessorState) -> int | None:
@@ -247,8 +259,8 @@ def _as_member(
     state: ProcessorState, group: GroupView, now_ms: int
 ) -> tuple[ProcessorState, tuple[Command, ...]]:
     barrier, model = group.barrier, group.model
-    if model is None or barrier is None:
-        return state, ()
+    if model is None or barrier is None or group.version < state.joined:
+        return state, ()  # it never goes back to what it has given up
     is_expected = state.processor_id in model.containers or state.found != group.version
     if barrier.state is BarrierState.NEW and is_expected and state.joined < group.version:
         state, ordered = _joined(state, group)
@@ -290,8 +302,15 @@ def _agreed(
         return state, ()
     work = work.agreed(state.processor_id, most, now_ms)
     state = replace(state, work=work)
-    running = Running(group.version, state.restarted, work.silent_ms)
-    if not work.has_checked_in or running == state.running:
+    if not work.has_checked_in:
+        return state, ()
+    return _reporting(state, Running(group.version, state.restarted, work.silent_ms, state.said))
+
+
+def _reporting(
+    state: ProcessorState, running: Running
+) -> tuple[ProcessorState, tuple[Command, ...]]:
+    if running == state.running:
         return state, ()
     return replace(state, running=running), (ReportRunning(running),)
 
@@ -300,7 +319,7 @@ def _as_leader(
     state: ProcessorState, group: GroupView, now_ms: int, grouper: Grouper
 ) -> tuple[ProcessorState, tuple[Command, ...]]:
     if group.members[0].sequence != state.sequence:
-        return replace(state, counted=None, plan_ms=None, round=None, probe_ms=None), ()
+        return _without_lead(state), ()
     if state.counted != group.members:
         plan_ms = now_ms + state.settings.debounce_ms
         if state.samza_left_ms is not None:
@@ -316,17 +335,47 @@ def _as_leader(
         plan_ms = now_ms + min(state.settings.debounce_ms, most_ms)
         state = replace(state, plan_ms=plan_ms)
     state = _probed(state, group, now_ms, grouper)
-    if state.plan_ms is None or now_ms < state.plan_ms or group.has_duplicates or asked:
+    is_due = state.plan_ms is not None and now_ms >= state.plan_ms and group.is_whole
+    if not is_due or group.has_duplicates or asked:
         return state, (*ended, *asked)
-    model = grouper(group)
+    is_held = group.barrier is not None and group.barrier.state is not BarrierState.TIMED_OUT
+    is_same = group.members == state.served and _is_for(group) and is_held
+    staying = requests.staying(group) if is_same else frozenset[str]()
+    state, model = _planned(state, group, grouper, staying)
+    if model is None:
+        return replace(state, plan_ms=now_ms + PINS_WAIT_MS), ended
     if unmet := requests.unmet(group, model):
         return state, (*ended, *unmet)
+    if is_same and not _is_news(group, model, is_asked=requests.awaits_version(group)):
+        return replace(state, plan_ms=None), ended
     version = max(group.version, group.highest) + 1
-    places = {member.processor_id: member.location for member in group.members}
-    published = Round(version, places, now_ms + state.settings.consensus_ms)
-    state = replace(state, plan_ms=None, round=published)
+    published = Round(version, now_ms + state.settings.consensus_ms)
+    state = replace(state, plan_ms=None, served=group.members, round=published)
     idle = requests.idle_pins(group, model)
     return state, (*ended, *idle, Publish(version, model, group.revision))
+
+
+def _without_lead(state: ProcessorState) -> ProcessorState:
+    return replace(
+        state,
+        counted=None,
+        plan_ms=None,
+        served=(),
+        round=None,
+        probe_ms=None,
+        trouble="",
+        refused="",
+    )
+
+
+def _planned(
+    state: ProcessorState, group: GroupView, grouper: Grouper, staying: Set[str] = frozenset()
+) -> tuple[ProcessorState, JobModel | None]:
+    """What the grouper makes, which may be another package's; None where that fails: the last version is kept."""
+    try:
+        return replace(state, trouble=""), grouper(group, staying)
+    except Exception as error:
+        return replace(state, trouble=str(error) or repr(error)), None
 
 
 def _with_round(
@@ -337,7 +386,7 @@ def _with_round(
         return state, ()
     is_seen = own.version == group.version and barrier is not None
     if is_seen and barrier is not None and barrier.state is BarrierState.NEW:
-        if _is_complete(own, group, barrier.participants):
+        if _is_complete(state.served, group, barrier.participants):
             return replace(state, round=None), (EndBarrier(own.version, BarrierState.DONE),)
         if now_ms < own.ends_ms:
             return state, ()
@@ -350,32 +399,36 @@ def _with_round(
     return state, ()
 
 
-def _is_complete(own: Round, group: GroupView, participants: frozenset[str]) -> bool:
-    """All that were expected have joined, and are where they were."""
-    moved = any(
-        own.places.get(member.processor_id, member.location) != member.location
-        for member in group.members
-    )
-    return not moved and own.places.keys() <= participants
+def _is_complete(served: tuple[Member, ...], group: GroupView, joined: frozenset[str]) -> bool:
+    """All that were expected have joined, and are where they were: else a standby could be beside its active."""
+    places = {each.processor_id: each.location for each in served}
+    moved = any(places.get(m.processor_id, m.location) != m.location for m in group.members)
+    return not moved and places.keys() <= joined
 
 
 def _probed(
     state: ProcessorState, group: GroupView, now_ms: int, grouper: Grouper
 ) -> ProcessorState:
-    """Plans once more when the grouper would place the tasks of a settled group otherwise by now."""
-    if state.plan_ms is not None or state.round is not None:
+    """Plans once more when the tasks of a group that is at work can be spread better by now.
+
+    Each such version is better than the last, so a group to which nothing happens comes to rest whatever its grouper does.
+    """
+    if state.plan_ms is not None or state.round is not None or not group.is_at_work:
         return replace(state, probe_ms=None)
     if state.probe_ms is None:
         return replace(state, probe_ms=now_ms + state.settings.probe_ms)
-    if now_ms < state.probe_ms:
+    if now_ms < state.probe_ms or not group.is_whole:
         return state
-    is_settled = _tasks_of(grouper(group)) == _tasks_of(group.model)
-    return replace(state, probe_ms=None, plan_ms=None if is_settled else now_ms)
+    state, model = _planned(state, group, grouper)
+    is_better = model is not None and _is_news(group, model, is_asked=False)
+    return replace(state, probe_ms=None, plan_ms=now_ms if is_better else None)
 
 
-def _tasks_of(model: JobModel | None) -> dict[str, frozenset[str]]:
-    containers = {} if model is None else model.containers
-    return {processor_id: frozenset(each.tasks) for processor_id, each in containers.items()}
+def _is_news(group: GroupView, model: JobModel, *, is_asked: bool) -> bool:
+    """Whether that is worth a version for members that run the newest: other places where somebody asked, else other inputs or a better spread."""
+    if group.model is None or is_asked:
+        return group.model is None or places_of(model) != places_of(group.model)
+    return inputs_of(model) != inputs_of(group.model) or uneven(model) < uneven(group.model)
 
 
 def _is_for(group: GroupView) -> bool:

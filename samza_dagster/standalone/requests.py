@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from samza_dagster.assignment.comparison import places_of
 from samza_dagster.model import JobModel
 from samza_dagster.model.naming import (
     ANY_HOST,
@@ -96,6 +97,15 @@ def awaits_version(group: GroupView) -> bool:
     return any(_location(group, task, group.model) != pin.location for task, pin in moving(group))
 
 
+def staying(group: GroupView) -> frozenset[str]:
+    """Tasks that a version for requests alone leaves where they are: all but those that move, and copies in their way."""
+    moves = dict(moving(group))
+    taken = {(active_task_of(task), pin.location) for task, pin in moves.items()}
+    names = places_of(group.model).keys() - moves.keys() if moves else ()
+    at = {name: (active_task_of(name), _location(group, name, group.model)) for name in names}
+    return frozenset(name for name, place in at.items() if place not in taken)
+
+
 def unmet(group: GroupView, model: JobModel) -> tuple[Command, ...]:
     """Requests that a model made for the group doesn't meet: they fail, and it is to be made without them."""
     commands: list[Command] = []
@@ -147,9 +157,8 @@ def _runs(group: GroupView, processor_id: str, is_settled: bool) -> bool:
     member = group.first_of(processor_id)
     if member is None or not member.holds_standbys:
         return member is not None and is_settled
-    running = group.running.get(member.sequence)
     is_restarting = processor_id in group.restarts
-    return running is not None and running.version == group.version and not is_restarting
+    return group.runs_newest(member) and not is_restarting
 
 
 def _restart_ended(group: GroupView, response: PlacementResponse) -> Iterator[Command]:

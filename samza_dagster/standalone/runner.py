@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Set
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -17,8 +18,8 @@ from samza_dagster.standalone import commands
 from samza_dagster.standalone import processor as rules
 from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores, Pin
 from samza_dagster.standalone.layout import GroupPaths
+from samza_dagster.standalone.local_stores import barred_stores, unused_stores
 from samza_dagster.standalone.processor import Grouper, ProcessorState, Settings
-from samza_dagster.standalone.report import barred_stores, unused_stores
 from samza_dagster.standalone.requests import Forget, Respond, SetPin, SetRestart
 from samza_dagster.standalone.zookeeper_group import ZooKeeperGroup
 
@@ -29,6 +30,10 @@ _SOONEST_MS = 20
 _LEASE_OF_SESSION = 0.95
 """A warden ends what outlives this part of the session's time, whatever became of its processor."""
 _log = logging.getLogger(__name__)
+
+
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
 
 
 class ContainerControl(Protocol):
@@ -67,7 +72,8 @@ class ProcessorRunner:
     """One processor of a group, until `leave`. `stores_of` finds its stores, by where each task ran last.
 
     `grouper` makes the JobModel when this one leads. The session's own time-out is `settings.session_ms`.
-    With a `fence` a version is agreed on once the brokers refuse whoever has left.
+    With a `fence` a version is agreed on once the brokers refuse whoever has left. `refused` says which inputs the
+    newest model has no tasks for, and why.
     """
 
     def __init__(
@@ -82,6 +88,8 @@ class ProcessorRunner:
         containers: ContainerControl,
         stores_of: Callable[[Mapping[str, str]], LocalStores] = lambda _: LocalStores(),
         fence: Fence | None = None,
+        refused: Callable[[GroupView], str] = lambda _: "",
+        now_ms: Callable[[], int] = _monotonic_ms,
     ) -> None:
         self._group = ZooKeeperGroup(zookeeper, paths, self._wake)
         self._grouper = grouper
@@ -89,7 +97,9 @@ class ProcessorRunner:
         self._stores_of = stores_of
         self._stores = LocalStores()
         self._fence = fence
-        self._state = ProcessorState(processor_id, location, settings, _now_ms())
+        self._refused = refused
+        self._now_ms = now_ms
+        self._state = ProcessorState(processor_id, location, settings, now_ms())
         self._woken = threading.Event()
         self._facts: list[Callable[[ProcessorState], ProcessorState]] = []
         self._lock = threading.Lock()
@@ -105,29 +115,39 @@ class ProcessorRunner:
     def run(self) -> None:
         """Until `leave` was called and its work has ended.
 
-        Raises `ActionFailed` when it has given up: its id is another's, or a container hasn't checked in in time.
+        Raises `ActionFailed` when it has given up: its id is another's, its node was deleted, or a container hasn't checked in in time.
         """
-        self._group.prepare()
-        self._find_stores()
-        while True:
-            self._woken.clear()
-            self._take_facts()
-            if self._is_leaving:
-                self._read()  # its containers live by that until they have ended
-                if self._has_left():
-                    break
-            else:
-                self._step()
-            self._woken.wait(self._wait_s())
+        self.begin()
+        while self.turn():
+            self._woken.wait(self.wait_s)
         if self._failure:
             raise ActionFailed(f"run the processor {self._state.processor_id}", seen=self._failure)
+
+    def begin(self) -> None:
+        """Makes the group's nodes where they are missing, and looks which stores are here."""
+        self._group.prepare()
+        self._find_stores()
+
+    def turn(self) -> bool:
+        """Reads the group once, and does what follows; False once it has left."""
+        self._woken.clear()
+        if not self._is_leaving:
+            self._step()
+            return True
+        self._read()  # its containers live by that until they have ended
+        self._take_facts()
+        return not self._has_left()
 
     def start_anew(self) -> None:
         """Its work has ended by itself, in part or whole: what is left of it ends too, and all starts again."""
         self._note(self._end_work)
 
+    def plan_anew(self) -> None:
+        """The job's inputs have changed: who leads asks its grouper again."""
+        self._note(lambda state: rules.inputs_changed(state, self._now_ms()))
+
     def _end_work(self, state: ProcessorState) -> ProcessorState:
-        state, ordered = rules.without_work(state, _now_ms())
+        state, ordered = rules.without_work(state, self._now_ms())
         for command in ordered:
             self._stop(command)
         return state
@@ -139,11 +159,11 @@ class ProcessorRunner:
         self._note(partial(rules.stopped, containers=frozenset({container})))
 
     def _note_there(self, container: str) -> None:
-        now_ms = _now_ms()
+        now_ms = self._now_ms()
         self._note(partial(rules.is_there, container=container, now_ms=now_ms))
 
     def _note_at_work(self, container: str) -> None:
-        now_ms = _now_ms()
+        now_ms = self._now_ms()
         self._note(partial(rules.at_work, container=container, now_ms=now_ms))
 
     def _find_stores(self) -> None:
@@ -158,8 +178,12 @@ class ProcessorRunner:
         self._wake()
 
     def _step(self) -> None:
-        asked_ms, before, group = _now_ms(), self._state, self._read()
-        self._state, ordered = rules.step(before, group, _now_ms(), self._grouper, asked_ms)
+        asked_ms, group = self._now_ms(), self._read()
+        self._take_facts()  # those too that came meanwhile: that the session is over, before its node is missed
+        if group is not None and group.is_whole:
+            self._state = replace(self._state, refused=self._refused(group))
+        before = self._state
+        self._state, ordered = rules.step(before, group, self._now_ms(), self._grouper, asked_ms)
         try:
             for command in ordered:
                 self._carry_out(command)
@@ -173,7 +197,8 @@ class ProcessorRunner:
     def _read(self) -> GroupView | None:
         asked = read_clocks()
         try:
-            group = self._group.view(self._state.sequence)
+            is_whole = rules.decides(self._state, self._now_ms())
+            group = self._group.view(self._state.sequence, is_whole=is_whole)
         except Unreachable as error:
             _log.warning("%s", error)
             return None
@@ -187,7 +212,9 @@ class ProcessorRunner:
         match command:
             case commands.Register():
                 sequence = self._group.register(state.processor_id, state.location, self._stores)
-                self._state = rules.registered(state, sequence, _now_ms())
+                if self._fence is not None:  # before it expects a container, which logs in as this
+                    self._fence.admit(self._group.registration(sequence))
+                self._state = rules.registered(state, sequence, self._now_ms())
             case commands.StopWork():
                 self._stop(command)
             case commands.Expect():
@@ -196,8 +223,6 @@ class ProcessorRunner:
                 self._group.write_locality(command, state.location)
                 self._containers.start(command, self._note_at_work)
             case commands.JoinBarrier():
-                if self._fence is not None and state.sequence is not None:
-                    self._fence.admit(self._group.registration(state.sequence))
                 self._group.join(command, state.processor_id)
             case commands.ReportRunning():
                 self._report(command)
@@ -215,6 +240,8 @@ class ProcessorRunner:
 
     def _report(self, command: commands.ReportRunning) -> None:
         state, running = self._state, command.running
+        if running.trouble:
+            _log.warning("%s", running.trouble)
         if running.silent_ms:
             _log.info("tasks that stay were silent for %.1f s", running.silent_ms / 1_000)
         assert state.sequence is not None  # it has joined a barrier
@@ -252,16 +279,14 @@ class ProcessorRunner:
     def _wake(self) -> None:
         self._woken.set()
 
-    def _wait_s(self) -> float:
+    @property
+    def wait_s(self) -> float:
+        """So long it waits until its next turn, unless something is heard before."""
         due_ms = self._state.settings.session_ms / _READINGS_A_SESSION
         wake_ms = rules.wake_ms(self._state)
         if wake_ms is not None:
-            due_ms = min(due_ms, max(_SOONEST_MS, wake_ms - _now_ms()))
+            due_ms = min(due_ms, max(_SOONEST_MS, wake_ms - self._now_ms()))
         return due_ms / 1_000
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000
 
 
 def _request_of(command: commands.Command) -> str | None:

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError, NotEmptyError
 
 from samza_dagster.errors import InvalidInput
+from samza_dagster.metadata.unreadable import Unreadable
 from samza_dagster.metadata.zookeeper import ZooKeeper, make_path, reached
 from samza_dagster.metadata.zookeeper_guard import Create, Delete, GuardedSession, SetData
 from samza_dagster.metadata.zookeeper_store import (
@@ -55,9 +57,10 @@ class ZooKeeperGroup:
         self._on_change = on_change
         self._models = ZooKeeperMetadataStore(zookeeper, paths.models.rpartition("/")[0])
         self._born_ms = 0
-        self._model: tuple[int, JobModel] | None = None
-        self._locality: tuple[tuple[object, ...], dict[str, str]] = ((), {})
-        self._placement = GroupPlacement(zookeeper, paths)
+        self._read_models: dict[int, JobModel | None] = {}
+        self._processors_by: dict[int, dict[str, str]] = {}
+        self._unreadable = Unreadable()
+        self._placement = GroupPlacement(zookeeper, paths, self._unreadable)
         self._own = GuardedSession(zookeeper, f"{paths.processors}/{_NOT_REGISTERED}")
 
     def prepare(self) -> None:
@@ -80,29 +83,37 @@ class ZooKeeperGroup:
                     seen=f"protocol version {found!r}",
                     fix=f"processors that speak {PROTOCOL_VERSION}",
                 )
-            for path in (
-                *(paths.processors, paths.version, paths.agreed_version),
-                *(paths.models, paths.barriers, paths.task_locality, paths.standby_locality),
-                *(f"{paths.placement}/{PLACEMENT_NAMESPACE}", paths.pins, paths.restarts),
-                *(paths.running, paths.standby_processors),
-            ):
+            self._make_nodes()
+            make_path(self._zookeeper, f"{paths.placement}/{PLACEMENT_NAMESPACE}")
+
+    def _make_nodes(self, there: Set[str] = frozenset()) -> None:
+        """Those that aren't there, by their names: a node that somebody has deleted stops nobody."""
+        paths = self._paths
+        for path in (
+            *(paths.processors, paths.version, paths.agreed_version),
+            *(paths.models, paths.barriers, paths.task_locality, paths.standby_locality),
+            *(paths.placement, paths.pins, paths.restarts, paths.running, paths.standby_processors),
+        ):
+            if path.rpartition("/")[2] not in there:
                 make_path(self._zookeeper, path)
 
-    def view(self, sequence: str | None) -> GroupView:
+    def view(self, sequence: str | None, *, is_whole: bool = True) -> GroupView:
         """The group now, for the processor whose node is `sequence`; watches what that one needs.
 
         None is for who looks on, and is told everything, as the leader is. The leader watches all members and who joins the barrier; everybody else the one before it alone,
-        so that nobody's end wakes all (`on_change`).
+        so that nobody's end wakes all (`on_change`). It is one pass after a `sync`: a version that all say they run has its tasks' locations, which are read after that.
+        `is_whole`: a leader is told where tasks ran too.
         """
         zookeeper, paths = self._zookeeper, self._paths
+        self._unreadable.begin()
         with reached(f"read the group at {paths.root}"):
             zookeeper.sync(paths.root)
-            if zookeeper.exists(paths.processors) is None:
-                return GroupView()
-            version, stat = zookeeper.get(paths.version, watch=self._changed)
-            newest = layout.version_of(version)
-            agreed = layout.version_of(zookeeper.get(paths.agreed_version)[0])
-            numbers = self._versions()
+            if sequence is not None:
+                above = (path.rpartition("/")[0] for path in (paths.version, paths.barriers))
+                self._make_nodes({n for path in (paths.root, *above) for n in self._names(path)})
+            barriers = self._numbers(paths.barriers)
+            newest, revision, agreed = self._newest(barriers)
+            numbers = {*self._numbers(paths.models), *barriers}
             barrier = self._barrier(newest)
             members = self._members()
             own = next((member for member in members if member.sequence == sequence), None)
@@ -110,30 +121,75 @@ class ZooKeeperGroup:
             view = GroupView(
                 members,
                 newest,
-                stat.version,
+                revision,
                 agreed,
                 max(numbers, default=0),
-                self._model_of(newest),
+                self._model_of(newest, numbers),
                 barrier,
                 read_ms=time.time_ns() // 1_000_000,
+                is_whole=False,
             )
-            if sequence is not None and own is None:
-                return view
-            if own is not None and own != view.leader:
+            if sequence is None or (own is not None and own == view.leader):
+                requests, responses = self._placement.requests_and_responses(self._changed)
+                view = replace(
+                    view,
+                    requests=requests,
+                    responses=responses,
+                    pins=self._placement.pins(),
+                    restarts=self._placement.restarts(),
+                    running=self._placement.running(self._changed),
+                )
+                if is_whole:
+                    view = replace(view, locality=self.locality(), is_whole=True)
+                if is_whole and sequence is not None:
+                    view = self._with_past(view, numbers)
+            elif own is not None:
                 restarts = self._placement.restart(own.processor_id, self._changed)
-                return replace(view, restarts=restarts)
-            # A leader asks again once it knows of a change; who looks on is told of none.
-            as_of = (members, newest) if own is not None else (object(),)
-            requests, responses = self._placement.requests_and_responses(self._changed)
-            return replace(
-                view,
-                locality=self._locality_for(*as_of),
-                requests=requests,
-                responses=responses,
-                pins=self._placement.pins(),
-                restarts=self._placement.restarts(),
-                running=self._placement.running(self._changed),
-            )
+                view = replace(view, restarts=restarts)
+            return replace(view, unreadable=tuple(self._unreadable.seen.values()))
+
+    def _newest(self, barriers: Set[int]) -> tuple[int, int, int]:
+        """The newest version, its node's revision, and the agreed one.
+
+        Each version that was published has a barrier. So where its node says what can't be, be it that somebody has
+        overwritten it, the newest barrier tells: nobody goes back to an older version.
+        """
+        paths, read = self._paths, self._unreadable.unless
+        try:
+            data, stat = self._zookeeper.get(paths.version, watch=self._changed)
+            agreed_data = self._zookeeper.get(paths.agreed_version)[0]
+        except NoNodeError:  # a group of nobody yet
+            return 0, 0, 0
+        agreed = read(paths.agreed_version, lambda: layout.version_of(agreed_data)) or 0
+        newest = read(paths.version, lambda: layout.version_of(data))
+        if newest is None or newest < agreed or (barriers and newest not in barriers):
+            if newest is not None:
+                self._unreadable.note(
+                    paths.version,
+                    f"{paths.version} says {newest}, but the newest barrier is of version "
+                    f"{max(barriers, default=0)}, and {agreed} is agreed on: the next version mends it",
+                )
+            newest = max(barriers, default=0)
+        return newest, stat.version, agreed
+
+    def _with_past(self, view: GroupView, numbers: Set[int]) -> GroupView:
+        """With where tasks ran formerly; of a version that can't be read nothing is known."""
+        older = sorted((each for each in numbers if each < view.version), reverse=True)
+        self._processors_by = {each: self._processors_of(each) for each in older}
+        readable = next((each for each in older if self._processors_by[each]), None)
+        before = self._read_model(readable) if view.model is None and readable else None
+        history = tuple(self._processors_by.values())
+        return replace(view, before=before, history=history)
+
+    def _processors_of(self, version: int) -> dict[str, str]:
+        """Task → its processor by a version, which doesn't change."""
+        if version in self._processors_by:
+            return self._processors_by[version]
+        with suppress(InvalidInput):
+            model = self._read_model(version)
+            containers = {} if model is None else model.containers
+            return {name: pid for pid, each in containers.items() for name in each.tasks}
+        return {}
 
     def register(self, processor_id: str, location: str, stores: LocalStores) -> str:
         """Announces the processor, then makes its ephemeral node; returns its sequence.
@@ -212,7 +268,9 @@ class ZooKeeperGroup:
         with reached("read where the tasks ran"):
             for path in (self._paths.task_locality, self._paths.standby_locality):
                 read = self._children(path)
-                found |= {name: data.decode() for name, data in read.items() if data}
+                found |= {
+                    name: data.decode(errors="replace") for name, data in read.items() if data
+                }
         return found
 
     def write_locality(self, command: StartWork, location: str) -> None:
@@ -241,7 +299,7 @@ class ZooKeeperGroup:
     def place(self, command: requests.Command) -> None:
         """Writes what a leader makes of a request."""
         with reached("write what was asked of the group"):
-            GroupPlacement(self._own, self._paths).carry_out(command)
+            GroupPlacement(self._own, self._paths, self._unreadable).carry_out(command)
 
     def _changed(self, _: Any) -> None:
         self._on_change()
@@ -250,13 +308,15 @@ class ZooKeeperGroup:
         before = [
             member for member in members if sequence is not None and member.sequence < sequence
         ]
-        if before:
-            path = f"{self._paths.processors}/{before[-1].sequence}"
+        watched = [*before[-1:], *(member for member in members if member.sequence == sequence)]
+        for member in watched:
+            path = f"{self._paths.processors}/{member.sequence}"
             if self._zookeeper.exists(path, watch=self._changed) is None:
                 self._on_change()
+        if before:
             return
-        self._zookeeper.get_children(self._paths.processors, watch=self._changed)
         with suppress(NoNodeError):
+            self._zookeeper.get_children(self._paths.processors, watch=self._changed)
             path = self._paths.barrier_participants(version)
             self._zookeeper.get_children(path, watch=self._changed)
 
@@ -264,7 +324,9 @@ class ZooKeeperGroup:
         """Samza's own aren't announced; of ours who comes or goes meanwhile is so before or after it is listed."""
         announced = self._announced()
         found = self._children(self._paths.processors)
-        members = [layout.member_of(name, found[name]) for name in sorted(found)]
+        read = self._unreadable.unless
+        asked = (read(n, partial(layout.member_of, n, found[n])) for n in sorted(found))
+        members = [member for member in asked if member is not None]
         if any(member.processor_id not in announced for member in members):
             announced |= self._announced()
         none = LocalStores()
@@ -277,8 +339,10 @@ class ZooKeeperGroup:
         )
 
     def _announced(self) -> dict[str, LocalStores]:
-        found = self._children(self._paths.standby_processors).values()
-        return dict(map(layout.announcement_of, found))
+        found = self._children(self._paths.standby_processors).items()
+        read = self._unreadable.unless
+        asked = (read(f"{n} of ours", partial(layout.announcement_of, data)) for n, data in found)
+        return dict(each for each in asked if each is not None)
 
     def _numbered(self, parent: str, data: bytes) -> str:
         """Makes an ephemeral node that ZooKeeper numbers, unless this session has one with these data."""
@@ -313,31 +377,39 @@ class ZooKeeperGroup:
             path = self._paths.barrier_state(version)
             state, _ = self._zookeeper.get(path, watch=self._changed)
             joined = self._zookeeper.get_children(self._paths.barrier_participants(version))
+            return Barrier(BarrierState((state or b"").decode(errors="replace")), frozenset(joined))
         except NoNodeError:
             return None
-        return Barrier(BarrierState((state or b"").decode()), frozenset(joined))
+        except ValueError as error:
+            self._unreadable.note(self._paths.barrier_state(version), f"{error} of a barrier")
+            return None
 
-    def _model_of(self, version: int) -> JobModel | None:
-        if version and (self._model is None or self._model[0] != version):
-            stored = self._models.get(_MODELS, str(version))
-            if stored is None:
-                return None
-            self._model = (version, layout.model_of(stored))
-        return None if self._model is None else self._model[1]
+    def _model_of(self, version: int, numbers: Set[int]) -> JobModel | None:
+        """That of a version, which is read once; None, too, where it can't be: the next version mends it."""
+        for old in self._read_models.keys() - {version}:
+            del self._read_models[old]
+        if version in numbers and version not in self._read_models:
+            found = self._unreadable.unless(
+                f"version {version}", partial(self._read_model, version)
+            )
+            self._read_models[version] = found
+        model = self._read_models.get(version)
+        if model is None and version:
+            self._unreadable.note(f"version {version}", f"the JobModel of version {version}")
+        return model
 
-    def _locality_for(self, *seen: object) -> dict[str, str]:
-        """Where each task ran last; read anew when the members or the version have changed."""
-        if self._locality[0] != seen:
-            self._locality = (seen, self.locality())
-        return self._locality[1]
+    def _read_model(self, version: int) -> JobModel | None:
+        stored = self._models.get(_MODELS, str(version))
+        return None if stored is None else layout.model_of(stored)
 
-    def _versions(self) -> set[int]:
-        barriers = (name.rpartition("_")[2] for name in self._names(self._paths.barriers))
-        numbers = [*self._names(self._paths.models), *barriers]
-        return {int(number) for number in numbers if number.isdigit()}
+    def _numbers(self, path: str) -> set[int]:
+        """Of the versions that have a node there."""
+        numbers = (name.rpartition("_")[2] for name in self._names(path))
+        return {int(number) for number in numbers if number.isascii() and number.isdigit()}
 
     def _delete_old(self) -> None:
-        for version in sorted(self._versions())[:-VERSIONS_KEPT]:
+        versions = self._numbers(self._paths.models) | self._numbers(self._paths.barriers)
+        for version in sorted(versions)[:-VERSIONS_KEPT]:
             for path in (
                 f"{self._paths.models}/{version}",
                 f"{self._paths.barriers}/barrier_{version}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -10,8 +9,8 @@ from typing import Any, TypeVar
 
 from kazoo.exceptions import NoNodeError
 
-from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.metadata.unreadable import Unreadable
 from samza_dagster.metadata.zookeeper import Nodes
 from samza_dagster.metadata.zookeeper_store import ZooKeeperMetadataStore, key_of, node_name
 from samza_dagster.model.placement_messages import (
@@ -27,7 +26,6 @@ from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.requests import Command, Forget, Respond, SetPin, SetRestart
 
 _Read = TypeVar("_Read")
-_log = logging.getLogger(__name__)
 
 
 def placement_store(zookeeper: Nodes, paths: GroupPaths) -> ZooKeeperMetadataStore:
@@ -42,15 +40,15 @@ def placement_store(zookeeper: Nodes, paths: GroupPaths) -> ZooKeeperMetadataSto
 class GroupPlacement:
     """Reads what was asked of a group and what has become of it.
 
-    A response that ends its request is read once. What can't be read is logged once, and left out.
+    A response that ends its request is read once.
     """
 
-    def __init__(self, zookeeper: Nodes, paths: GroupPaths) -> None:
+    def __init__(self, zookeeper: Nodes, paths: GroupPaths, unreadable: Unreadable) -> None:
+        self._unreadable = unreadable
         self._zookeeper = zookeeper
         self._paths = paths
         self._messages = ContainerPlacementMetadataStore(placement_store(zookeeper, paths))
         self._ended: dict[str, PlacementResponse] = {}
-        self._unreadable: set[str] = set()
 
     def requests_and_responses(
         self, watch: Callable[[Any], None]
@@ -64,16 +62,18 @@ class GroupPlacement:
         self._ended = {uuid: self._ended[uuid] for uuid in self._ended if uuid in uuids[RESPONSE]}
         responses = dict(self._ended)
         for uuid in uuids[RESPONSE] - responses.keys():
-            response = self._readable(uuid, partial(self._messages.read_response, uuid))
+            response = self._unreadable.unless(uuid, partial(self._messages.read_response, uuid))
             if response is not None:
                 responses[uuid] = response
         self._ended |= {u: each for u, each in responses.items() if each.status_code.is_terminal}
         requests: list[PlacementRequest] = []
         for uuid in uuids[REQUEST] - responses.keys():
-            request = self._readable(uuid, partial(self._messages.read_request, uuid))
+            request = self._unreadable.unless(uuid, partial(self._messages.read_request, uuid))
             if request is not None:
                 requests.append(request)
-            elif uuid not in self._unreadable and self._names(f"{path}/{uuid}.{REQUEST}", watch):
+            elif uuid not in self._unreadable.seen and self._names(
+                f"{path}/{uuid}.{REQUEST}", watch
+            ):
                 watch(None)  # its value was written meanwhile
         return tuple(sorted(requests, key=lambda each: (each.timestamp, each.uuid))), responses
 
@@ -142,7 +142,7 @@ class GroupPlacement:
     ) -> dict[str, _Read]:
         with suppress(NoNodeError):
             data = self._zookeeper.get(path, watch=watch)[0]
-            document = self._readable(path, partial(read, key, data))
+            document = self._unreadable.unless(path, partial(read, key, data))
             return {} if document is None else {key: document}
         return {}
 
@@ -150,12 +150,3 @@ class GroupPlacement:
         with suppress(NoNodeError):
             return [key_of(name) for name in self._zookeeper.get_children(path, watch=watch)]
         return []
-
-    def _readable(self, name: str, read: Callable[[], _Read | None]) -> _Read | None:
-        try:
-            return read()
-        except InvalidInput as error:
-            if name not in self._unreadable:
-                _log.warning("left out: %s", error)
-            self._unreadable.add(name)
-            return None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 from samza_dagster.model import ContainerModel, JobModel, TaskModel
 from samza_dagster.standalone.group import GroupView
 from samza_dagster.standalone.work import ProcessorWork
 
 
-def dealt(tasks: Iterable[str], group: GroupView) -> JobModel:
+def dealt(tasks: Iterable[str], group: GroupView, staying: Set[str]) -> JobModel:
     """Tasks in turn to processors in order of their ids."""
+    del staying
     ids = sorted(member.processor_id for member in group.members)
     containers = {
         pid: ContainerModel(

@@ -11,6 +11,7 @@ from samza_dagster.client.access import JobAccess
 from samza_dagster.client.group import GroupReader
 from samza_dagster.metadata.job_topics import JobTopics, OffsetRange
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
+from samza_dagster.metadata.published_config import publish_config
 from samza_dagster.metadata.topic_reader import TopicRecord
 from samza_dagster.model import (
     ContainerModel,
@@ -30,7 +31,6 @@ from samza_dagster.model.naming import (
 )
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE, REQUEST, parse_request
 from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Pin, Running
-from samza_dagster.standalone.job_config import publish_config
 from tests.rig.memory_store import MemoryMetadataStore
 
 CONFIG = {

@@ -16,11 +16,11 @@ from samza_dagster.cli.main import cli
 from samza_dagster.client import PlacementClient
 from samza_dagster.errors import InvalidInput
 from samza_dagster.metadata.connection import Connection
+from samza_dagster.metadata.published_config import publish_config
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.model import StatusCode
 from samza_dagster.model.placement_messages import PLACEMENT_NAMESPACE
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
-from samza_dagster.standalone.job_config import publish_config
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.zookeeper_placement import placement_store
 from tests.contract.standalone.test_group_on_zookeeper import (

@@ -15,13 +15,13 @@ from samza_dagster.agent.lease import Now
 from samza_dagster.assignment import by_locality
 from samza_dagster.errors import ActionFailed, InvalidInput
 from samza_dagster.metadata.placement_store import ContainerPlacementMetadataStore
-from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect
+from samza_dagster.metadata.zookeeper import ZooKeeper, ZooKeeperAddress, connect, connected
 from samza_dagster.model import ContainerModel
 from samza_dagster.model.naming import STANDALONE_DEPLOYMENT
 from samza_dagster.model.placement_messages import PlacementResponse, StatusCode
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.commands import Expect, StartWork
-from samza_dagster.standalone.group import Pin
+from samza_dagster.standalone.group import GroupView, Pin
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.layout import GroupPaths
 from samza_dagster.standalone.processor import Grouper, Settings
@@ -125,17 +125,18 @@ class Started:
         grouper: Grouper = DEALT,
         login: Mapping[str, str] = NO_LOGIN,
         *,
-        session_ms: int = SETTINGS.session_ms,
         hangs: bool = False,
+        **changed: int,
     ) -> None:
-        address = ZooKeeperAddress(hosts, session_ms / 1_000, login)
+        settings = replace(SETTINGS, **changed)
+        address = ZooKeeperAddress(hosts, settings.session_ms / 1_000, login)
         self.session: ZooKeeper = connect(address)
         self.runner = ProcessorRunner(
             self.session,
             PATHS,
             processor_id=processor_id,
             location=f"host-of-{processor_id}",
-            settings=replace(SETTINGS, session_ms=session_ms),
+            settings=settings,
             grouper=grouper,
             containers=RecordedWork(processor_id, owners, hangs),
         )
@@ -222,6 +223,162 @@ def test_processors_come_lead_and_go_and_no_task_has_two_owners(server: ZooKeepe
     assert judge.get_children(PATHS.processors) == []
     judge.stop()
     judge.close()
+
+
+def view_of(server: ZooKeeperServer) -> GroupView:
+    with connected(ZooKeeperAddress(server.hosts)) as session:
+        return ZooKeeperGroup(session, PATHS, lambda: None).view(None)
+
+
+def places_of(group: GroupView) -> dict[str, str]:
+    assert group.model is not None
+    return {t: pid for pid, each in group.model.containers.items() for t in each.tasks}
+
+
+def at_rest(server: ZooKeeperServer, *ids: str) -> GroupView:
+    """Once each of these runs what the newest version gives it."""
+
+    def seen() -> GroupView | None:
+        group = view_of(server)
+        are_there = {member.processor_id for member in group.members} == set(ids)
+        return group if are_there and group.is_at_work else None
+
+    return until("all are at work", seen, seconds=DEADLINE_S)
+
+
+def test_a_group_to_which_nothing_happens_makes_no_version(server: ZooKeeperServer) -> None:
+    """However often its leader asks whether tasks could be spread better: with standbys, on three locations."""
+    owners, ids = Owners(), ("p1", "p2", "p3")
+    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=1, grouper=by_locality).model
+    group = [
+        Started(server.hosts, pid, owners, plan, probe_ms=300, session_ms=6_000) for pid in ids
+    ]
+
+    def is_even() -> GroupView | None:
+        found = at_rest(server, *ids)
+        actives = [pid for t, pid in places_of(found).items() if t.startswith("Partition")]
+        return found if sorted(map(actives.count, ids)) == [1, 1, 2] else None
+
+    before = until("actives are even", is_even, seconds=DEADLINE_S)
+    due: set[int] = set()
+
+    def ten_probes() -> bool:
+        due.update(at for each in group if (at := each.runner.state.probe_ms) is not None)
+        return len(due) > 10
+
+    until("ten probes", ten_probes, seconds=DEADLINE_S)
+    assert view_of(server).version == before.version
+    for processor in group:
+        processor.leave()
+    assert owners.twice == []
+
+
+def test_a_request_for_one_task_moves_no_other(server: ZooKeeperServer) -> None:
+    """Right after a version has moved some of them, of which the leader has read an older one."""
+    owners = Owners()
+    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
+    first = Started(server.hosts, "a", owners, plan, session_ms=6_000)
+    at_rest(server, "a")
+    second = Started(server.hosts, "b", owners, plan, session_ms=6_000)
+    before = places_of(at_rest(server, "a", "b"))
+    task = min(task for task, pid in before.items() if pid == "a")
+    with connected(ZooKeeperAddress(server.hosts)) as session:
+        messages = ContainerPlacementMetadataStore(placement_store(session, PATHS))
+        uuid = messages.write_request(STANDALONE_DEPLOYMENT, task, "host-of-b")
+
+        def is_there() -> bool:
+            response = messages.read_response(uuid)
+            return response is not None and response.status_code is StatusCode.SUCCEEDED
+
+        until("it is there", is_there, seconds=DEADLINE_S)
+    assert places_of(at_rest(server, "a", "b")) == {**before, task: "b"}
+    first.leave()
+    second.leave()
+
+
+def test_who_was_restarted_gets_its_tasks_back(server: ZooKeeperServer) -> None:
+    """In a rolling upgrade in which each is away for longer than the debounce."""
+    owners = Owners()
+    plan = JobPlan({"in": 6}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
+    ids = ("p1", "p2", "p3")
+    group = {pid: Started(server.hosts, pid, owners, plan, session_ms=6_000) for pid in ids}
+    before = places_of(at_rest(server, *ids))
+    for pid in ids:
+        group[pid].leave()
+        at_rest(server, *(each for each in ids if each != pid))
+        group[pid] = Started(server.hosts, pid, owners, plan, session_ms=6_000)
+        assert places_of(at_rest(server, *ids)) == before
+    for processor in group.values():
+        processor.leave()
+
+
+def test_nodes_that_somebody_has_overwritten_or_deleted_stop_nobody(
+    server: ZooKeeperServer,
+) -> None:
+    """The group runs on by what is agreed, says what it can't read, and the next version mends it."""
+    owners = Owners()
+    plan = JobPlan({"in": 4}, {"in": "kafka"}, replicas=0, grouper=by_locality).model
+    group = [Started(server.hosts, pid, owners, plan, session_ms=6_000) for pid in ("p1", "p2")]
+    at_rest(server, "p1", "p2")
+    session = connect(ZooKeeperAddress(server.hosts))
+
+    def newest() -> int:
+        return max(int(name) for name in session.get_children(PATHS.models))
+
+    def wreck(path: str, data: bytes | None) -> None:
+        if data is None:
+            for name in session.get_children(path):
+                wreck(f"{path}/{name}", None)
+            session.delete(path)
+        else:
+            session.set(path, data)
+
+    garbage = (
+        lambda: (PATHS.version, b"garbage"),
+        lambda: (PATHS.version, b"1"),
+        lambda: (PATHS.version, b"999"),
+        lambda: (PATHS.version, None),
+        lambda: (PATHS.agreed_version, b"garbage"),
+        lambda: (PATHS.agreed_version, None),
+        lambda: (PATHS.barrier_state(newest()), b"garbage"),
+        lambda: (PATHS.barrier_state(newest()), None),
+        lambda: (f"{PATHS.models}/{newest()}/0", b"garbage"),
+        lambda: (f"{PATHS.models}/{newest()}", None),
+        lambda: (f"{PATHS.task_locality}/Partition 0", b"\xff\xfe"),
+        lambda: (PATHS.running, None),
+        lambda: (PATHS.pins, None),
+        lambda: (PATHS.task_locality, None),
+    )
+    for what in garbage:
+        path, data = what()
+        wreck(path, data)
+        third = Started(server.hosts, "p3", owners, plan, session_ms=6_000)
+        at_rest(server, "p1", "p2", "p3")
+        third.leave()
+        found = at_rest(server, "p1", "p2")
+        assert found.unreadable == (), what()
+        assert [each.failure for each in group] == ["", ""], path
+    foreign = f"{PATHS.processors}/none-of-samzas"
+    session.create(foreign, b"")
+    until("it is told", lambda: view_of(server).unreadable != (), seconds=DEADLINE_S)
+    assert "none-of-samzas" in view_of(server).unreadable[0]
+    session.delete(foreign)
+
+    node = next(m.sequence for m in view_of(server).members if m.processor_id == "p2")
+    session.delete(f"{PATHS.processors}/{node}")
+    owners.wait_until(all_of(4, "p1"))
+    group[1].thread.join(DEADLINE_S)
+    assert f"its node {node} was deleted" in group[1].failure
+    for processor in group:
+        processor.leave()
+    session.stop()
+    session.close()
+    assert owners.twice == []
+
+
+def all_of(tasks: int, processor_id: str) -> Callable[[dict[str, frozenset[str]]], bool]:
+    """It alone runs so many."""
+    return lambda now: {pid: len(each) for pid, each in now.items()} == {processor_id: tasks}
 
 
 def test_a_task_goes_where_it_is_placed_and_a_processor_restarts_where_it_is(

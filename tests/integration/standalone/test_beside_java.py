@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.client.group_report import group_report, troubles
 from samza_dagster.coordinator.fencing.principals import KAFKA_FACTORY
 from samza_dagster.metadata import KafkaCluster
 from samza_dagster.metadata.topics import ensure_topics
@@ -20,7 +21,6 @@ from samza_dagster.sandbox.load_plan import LoadPlan
 from samza_dagster.sandbox.process import ProcessRecord
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.standalone.group import GroupView
-from samza_dagster.standalone.report import group_report, troubles
 from tests.rig.java_processor import JavaProcessors, exceptions, runs
 from tests.rig.pace import PACE
 from tests.rig.processor_group import ProcessorGroup

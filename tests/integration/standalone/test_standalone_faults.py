@@ -97,6 +97,42 @@ def follower_killed(rig: Rig) -> None:
     rig.start(lost)
 
 
+def follower_killed_and_started_at_once(rig: Rig) -> None:
+    """As a service manager does: its session is still there, and its login at the brokers not any more."""
+    lost = rig.follower()
+    version = rig.group.view().version
+    rig.kill(lost)
+    rig.start(lost)
+    rig.group.wait_for(*IDS, within_s=AGREES_S + SESSION_S, after_version=version)
+    assert rig.group.processes[lost].is_alive
+
+
+def node_deleted(rig: Rig) -> None:
+    """By hand: its tasks go to the others, and it says why it ends."""
+    lost = rig.follower()
+    node = next(m.sequence for m in rig.group.view().members if m.processor_id == lost)
+    rig.group.session.delete(f"{rig.group.paths.processors}/{node}")
+    rig.group.wait_for(*(pid for pid in IDS if pid != lost), within_s=AGREES_S)
+    assert rig.group.processes[lost].wait(20 * PACE)
+    assert not rig.containers(lost)
+    assert f"its node {node} was deleted" in rig.group.files.log_of(lost).read_text()
+    rig.start(lost)
+
+
+def version_overwritten(rig: Rig) -> None:
+    """By hand: nobody stops, `processor status` says it, and the next version mends it."""
+    before = rig.containers(*IDS)
+    rig.group.session.set(rig.group.paths.version, b"garbage")
+    said = until("it is said", lambda: rig.group.view().unreadable, seconds=SESSION_S)
+    assert "garbage" in said[0]
+    lost = rig.follower()
+    assert set(before) <= set(rig.containers(*IDS))
+    rig.kill(lost)
+    rig.without(lost)
+    assert rig.group.view().unreadable == ()
+    rig.start(lost)
+
+
 def server_paused(rig: Rig) -> None:
     server = rig.group.server.process
     server.send(signal.SIGSTOP)
@@ -203,6 +239,9 @@ def disk_full(rig: Rig) -> None:
 FAULTS: tuple[Callable[[Rig], None], ...] = (
     leader_killed,
     follower_killed,
+    follower_killed_and_started_at_once,
+    node_deleted,
+    version_overwritten,
     server_paused,
     server_restarted,
     session_expired,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from samza_dagster.cli.standalone_processor import settings_of
+from samza_dagster.cli.standalone_processor import settings_of, state_dir_of
 from samza_dagster.errors import InvalidInput
 from samza_dagster.standalone.processor import Settings
 
@@ -32,3 +34,11 @@ def test_what_is_out_of_bounds_is_refused_by_its_key(key: str, value: str) -> No
     """Before anything is started."""
     with pytest.raises(InvalidInput, match=key):
         settings_of({key: value})
+
+
+def test_stores_are_where_the_jobs_config_has_them_unless_the_option_says_so() -> None:
+    """As Samza reads `job.logged.store.base.dir`; without either they are in the processor's directory."""
+    own, config = Path("/var/p1"), {"job.logged.store.base.dir": "/data/stores"}
+    assert state_dir_of(config, None, own) == Path("/data/stores")
+    assert state_dir_of(config, Path("/other"), own) == Path("/other")
+    assert state_dir_of({}, None, own) == Path("/var/p1/state")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 from samza_dagster.model import ContainerModel, JobModel, TaskMode, TaskModel
@@ -66,7 +67,8 @@ def group(
     return GroupView(members, version, version, 0, version, made, barrier)
 
 
-def planned(group: GroupView) -> JobModel:
+def planned(group: GroupView, staying: Set[str] = frozenset()) -> JobModel:
+    del staying
     return model(**{member.processor_id: member.processor_id for member in group.members})
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from samza_dagster.assignment import by_locality
+from samza_dagster.assignment import Grouper, by_container_count, by_container_ids, by_locality
 from samza_dagster.errors import InvalidInput
 from samza_dagster.model import JobModel, TaskMode
 from samza_dagster.standalone.division import divided, served_model
@@ -110,6 +110,76 @@ def test_a_rolling_upgrade_moves_the_tasks_of_who_is_down_away_and_back_and_no_o
             locality |= {task: f"host-{pid}" for task, pid in at(model).items()}
             counted.append(len(moved))
         assert counted == moves, down
+
+
+@pytest.mark.parametrize("replicas", [0, 1, 2])
+@pytest.mark.parametrize("tasks", [4, 12, 13])
+def test_who_was_away_gets_its_tasks_back(replicas: int, tasks: int) -> None:
+    """All of them, in a rolling upgrade of processors with equally many: by older versions."""
+    plan = JobPlan({"in": tasks}, {"in": "kafka"}, replicas, by_locality)
+    ids = ("a", "b", "c", "d")
+    versions = [plan.model(group(*ids))]
+
+    def publish(*members: str) -> dict[str, str]:
+        locality = {t: f"host-{pid}" for model in versions for t, pid in at(model).items()}
+        seen = group(*members, model=versions[-1], locality=locality)
+        history = tuple(at(model) for model in reversed(versions[-9:-1]))
+        versions.append(plan.model(replace(seen, history=history)))
+        return {t: pid for t, pid in at(versions[-1]).items() if t.startswith("Partition")}
+
+    first = publish(*ids)
+    for down in ids:
+        had = {task for task, pid in publish(*ids).items() if pid == down}
+        publish(*(pid for pid in ids if pid != down))
+        found = [publish(*ids) for _ in range(4)][-1]
+        has = {task for task, pid in found.items() if pid == down}
+        assert has <= had or tasks == 13, down
+    kept = sum(first[task] == found[task] for task in first)
+    assert kept == tasks or (tasks == 13 and kept >= 9)
+
+
+def test_inputs_that_have_grown_go_to_the_tasks_that_had_their_keys() -> None:
+    """As Samza's leader does it (SEP-5); a job with stores, or another number, keeps its tasks, and it is said."""
+    small = JobPlan({"in": 2}, {"in": "kafka"}, 1, by_locality, is_stateful=False)
+    seen = group("a", "b", model=small.model(group("a", "b")))
+    assert small.refused(seen) == ""
+    grown = replace(small, partition_counts={"in": 4})
+    model = grown.model(seen)
+    tasks = {name: task for each in model.containers.values() for name, task in each.tasks.items()}
+    inputs = {n: [p.partition for p in t.system_stream_partitions] for n, t in tasks.items()}
+    assert inputs["Partition 0"] == inputs["Standby-Partition 0-0"] == [0, 2]
+    assert inputs["Partition 1"] == [1, 3]
+    assert len(inputs) == 4
+    assert grown.refused(replace(seen, model=model)) == ""
+    assert grown.model(replace(seen, model=model)) == model
+    for plan, why in (
+        (replace(grown, is_stateful=True), "another job.id"),
+        (replace(grown, partition_counts={"in": 3}), "multiple"),
+    ):
+        assert plan.model(seen) == seen.model
+        assert why in plan.refused(seen)
+        assert "in has" in plan.refused(seen)
+
+
+@pytest.mark.parametrize("grouper", [by_container_count, by_container_ids])
+def test_samzas_groupers_have_standbys_placed_around_what_they_give(grouper: Grouper) -> None:
+    """Of any size, beside Samza's own processors too; the groupers themselves know no standby."""
+    for tasks in range(1, 7):
+        plan = JobPlan({"in": tasks}, {"in": "kafka"}, 1, grouper)
+        for ids in (("a",), ("a", "b"), ("a", "b", "c", "d", "e"), ("a", "b", "java1")):
+            seen = group(*ids)
+            for _ in range(3):
+                model = plan.model(seen)
+                found = at(model)
+                assert {f"Partition {n}" for n in range(tasks)} <= found.keys()
+                for name, pid in found.items():
+                    if name.startswith("Standby-"):
+                        assert pid != found[name.removeprefix("Standby-").removesuffix("-0")]
+                        assert not pid.startswith("java")
+                locality = {task: f"host-{pid}" for task, pid in found.items()}
+                seen = group(*ids, model=model, locality=locality)
+        more = JobPlan({"in": 1}, {"in": "kafka"}, 0, grouper).model(group("a", "b"))
+        assert sorted(len(each.tasks) for each in more.containers.values()) == [0, 1]
 
 
 def test_an_empty_group_is_refused() -> None:

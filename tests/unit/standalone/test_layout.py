@@ -60,7 +60,7 @@ def test_a_processor_of_ours_announces_itself_and_its_stores() -> None:
     data = layout.announcement_data("3f0c-11", stores)
     assert layout.announcement_of(data) == ("3f0c-11", stores)
     for bad in (b"", b"p1", b'{"processor_id": "p1"}'):
-        with pytest.raises(MalformedRecord, match="processor_id"):
+        with pytest.raises(MalformedRecord, match="says of itself"):
             layout.announcement_of(bad)
 
 

@@ -34,6 +34,14 @@ def test_stores_of_tasks_that_run_elsewhere_since_are_unused(tmp_path: Path) -> 
     assert local_stores(tmp_path / "new", CONFIG, {}, "here") == LocalStores()
 
 
+def test_checkpoints_of_a_store_in_use_are_in_use_too(tmp_path: Path) -> None:
+    """Samza's transactional state keeps them beside the store, by when they were made."""
+    of_one = ("Partition_1", "Partition_1-1700000000000-123456")
+    made(tmp_path, "Partition_0", "Partition_0-1700000000000-123456", *of_one)
+    found = local_stores(tmp_path, CONFIG, {"Partition 0": "here"}, "here")
+    assert found.unused == tuple(f"orders-1/counts/{each}" for each in of_one)
+
+
 def test_what_its_user_may_not_use_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from samza_dagster.cli import location_ids as locations
+from samza_dagster.cli.location_ids import location_id
 from samza_dagster.errors import InvalidInput
-from samza_dagster.standalone import locations
-from samza_dagster.standalone.locations import location_id
 
 pytestmark = pytest.mark.unit
 

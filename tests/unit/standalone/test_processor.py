@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 
 import pytest
@@ -21,8 +22,9 @@ from members import (
     stopped,
 )
 
+from samza_dagster.model import JobModel
 from samza_dagster.standalone import processor as rules
-from samza_dagster.standalone.group import Barrier, BarrierState, Member, Running
+from samza_dagster.standalone.group import Barrier, BarrierState, GroupView, Member, Running
 from samza_dagster.standalone.processor import (
     EndBarrier,
     GiveUp,
@@ -31,6 +33,7 @@ from samza_dagster.standalone.processor import (
     Register,
     ReportRunning,
     StartWork,
+    decides,
     step,
 )
 from tests.rig.standalone_groups import runs
@@ -164,18 +167,59 @@ def test_a_leader_whose_newest_version_is_for_other_members_plans_anew() -> None
     assert rules.wake_ms(state) == 120
 
 
-def test_a_leader_asks_its_grouper_again_and_publishes_only_what_would_change() -> None:
-    """Who has joined has standbys by then, and may get actives."""
-    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="a", b="b")
-    leader = at(A, counted=(A, B), joined=1, work=runs(container("a", "a")))
+def test_a_leader_asks_its_grouper_again_and_publishes_only_what_is_spread_better() -> None:
+    """Who has joined has standbys by then, and may get actives. It asks once all run what they are given."""
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="1 2", b="")
+    leader = at(A, counted=(A, B), joined=1, work=runs(container("a", "1 2")))
+    assert step(leader, settled, 100, planned)[0].probe_ms is None
+    settled = replace(settled, running={each.sequence: Running(1) for each in (A, B)})
     state, _ = step(leader, settled, 100, planned)
     probe_ms = 100 + SETTINGS.probe_ms
     assert state.probe_ms == probe_ms
-    again, commands = step(state, settled, probe_ms, planned)
-    assert (commands, again.plan_ms) == ((), None)
-    _, (published,) = step(state, settled, probe_ms, lambda _: model(a="a b", b=""))
+    assert decides(state, probe_ms)
+    for no_better in (model(a="", b="1 2"), model(a="2 1", b="")):
+        again, commands = step(state, settled, probe_ms, lambda *_, it=no_better: it)
+        assert (commands, again.plan_ms, again.probe_ms) == ((), None, None)
+    partial = replace(settled, is_whole=False)
+    assert step(state, partial, probe_ms, planned)[0].probe_ms == probe_ms
+    _, (published,) = step(state, settled, probe_ms, lambda *_: model(a="1", b="2"))
     assert isinstance(published, Publish)
     assert published.version == 2
+
+
+def test_a_plan_that_fails_keeps_the_last_version_and_is_said() -> None:
+    """Whatever its grouper raises, be it another package's: the leader goes on, and tries again."""
+
+    def failing(group: GroupView, staying: Set[str]) -> JobModel:
+        raise TypeError("unexpected keyword argument 'actives_only'")
+
+    settled = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="1", b="2")
+    leader = at(
+        A, counted=(A, B), joined=1, plan_ms=100, work=runs(container("a", "1")), running=Running(1)
+    )
+    state, (said,) = step(leader, settled, 100, failing)
+    assert isinstance(said, ReportRunning)
+    assert "actives_only" in said.running.trouble
+    assert state.plan_ms == 100 + rules.PINS_WAIT_MS
+    again, (published, ended) = step(state, settled, 100 + rules.PINS_WAIT_MS, planned)
+    assert isinstance(published, Publish)
+    assert isinstance(ended, ReportRunning)
+    assert (ended.running.trouble, again.trouble) == ("", "")
+
+
+def test_whose_node_is_gone_ends_while_its_session_lives() -> None:
+    """Somebody has deleted or overwritten it: others get its tasks."""
+    _, (given_up,) = step(at(A), group(B, C), 100, planned)
+    assert isinstance(given_up, GiveUp)
+    assert "its node 0000 was deleted" in given_up.why
+    assert step(rules.expired(at(A)), group(B, C), 100, planned)[1] == (Register(),)
+
+
+def test_nobody_goes_back_to_an_older_version_than_it_has_joined() -> None:
+    """Whatever its node says: what it gave up for that may be another's."""
+    older = group(A, B, version=1, state=BarrierState.DONE, joined="a b", a="1", b="2")
+    gave_up = at(B, joined=2)
+    assert step(gave_up, older, 100, planned)[1] == ()
 
 
 def test_a_leader_waits_for_a_sessions_time_after_one_of_samzas_own_has_left() -> None:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from samza_dagster.client.group_report import group_report, troubles
 from samza_dagster.standalone.group import BarrierState, GroupView, LocalStores, Running
-from samza_dagster.standalone.report import group_report, troubles
 from tests.unit.standalone.test_processor import A, B, group
 
 pytestmark = pytest.mark.unit

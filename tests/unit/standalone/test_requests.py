@@ -160,6 +160,30 @@ def test_a_leader_publishes_for_those_that_came_together_within_a_second() -> No
         assert place_of(name, replace(seen, model=published.model)) == target
 
 
+def test_the_only_task_of_a_group_moves_where_it_is_asked_though_nothing_gets_evener() -> None:
+    """And once it is there no other version follows."""
+    plan = JobPlan({"in": 1}, {"in": "kafka"}, 0, by_locality)
+    group = replace(GROUP, model=plan.model(GroupView(MEMBERS)))
+    leader = ProcessorState(
+        *("p0", "h0", Settings(), 0, "0000"),
+        found=0,
+        joined=1,
+        counted=MEMBERS,
+        served=MEMBERS,
+        plan_ms=0,
+        running=Running(1),
+    )
+    target = min({"h0", "h1", "h2"} - {place_of(TASK, group)})
+    seen = begun(ask(TASK, target), group=group)
+    _, commands = step(leader, seen, 0, plan.model)
+    (published,) = (each for each in commands if isinstance(each, Publish))
+    there = replace(seen, model=published.model)
+    assert place_of(TASK, there) == target
+    settled, commands = step(leader, replace(there, responses={}), 0, plan.model)
+    assert settled.plan_ms is None
+    assert not [each for each in commands if isinstance(each, Publish)]
+
+
 def test_to_its_standby_is_where_that_is_and_the_standby_gives_way() -> None:
     """And a pin of the standby that is in the way counts no more."""
     pinned = replace(GROUP, pins={STANDBY_TASK: Pin(place_of(STANDBY_TASK), U2)})
@@ -185,7 +209,7 @@ def test_a_location_that_is_emptied_task_by_task_is_not_filled_meanwhile() -> No
             others = {place_of(each, group) for each in (task, f"Standby-{task}-0")}
             target = min({"h0", "h1"} - (others - {"h2"}))
             seen = begun(ask(name, target, str(UUID(int=len(group.responses)))), group=group)
-            before, model = seen.model, PLAN.model(seen)
+            before, model = seen.model, PLAN.model(seen, requests.staying(seen))
             assert before is not None
             moved = {n for e in model.containers.values() for n in e.tasks} & {
                 n

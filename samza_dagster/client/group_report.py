@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from samza_dagster.model import TaskMode
 from samza_dagster.standalone.group import BarrierState, GroupView
+from samza_dagster.standalone.local_stores import barred_stores
 
 
 def group_report(group: GroupView) -> dict[str, Any]:
-    """`{version, agreed, barrier, awaited, duplicates, processors, without_processor}`.
+    """`{version, agreed, barrier, awaited, duplicates, processors, without_processor, unreadable}`.
 
     Of a processor, `runs_version` is which it says that it runs, `silent_ms` how long active tasks that stayed there
     had no container at its newest change (`Running`). `awaited` are the processors that a barrier that is NEW waits for. `without_processor` are active
-    tasks that the agreed version gives to nobody who is registered: nobody processes them.
+    tasks that the agreed version gives to nobody who is registered: nobody processes them. `unreadable` are nodes
+    that were left out, and `trouble` of a leader is why it makes no version.
     """
     containers = group.model.containers if group.model is not None else {}
     registered = {member.processor_id for member in group.members}
@@ -35,6 +36,7 @@ def group_report(group: GroupView) -> dict[str, Any]:
                 "has_joined": member.processor_id in joined,
                 "runs_version": None if running is None else running.version,
                 "silent_ms": None if running is None else running.silent_ms,
+                "trouble": "" if running is None else running.trouble,
                 "holds_standbys": member.holds_standbys,
                 "unused_stores": list(member.stores.unused),
                 "barred_stores": list(member.stores.barred),
@@ -51,6 +53,7 @@ def group_report(group: GroupView) -> dict[str, Any]:
         "duplicates": group.has_duplicates,
         "processors": processors,
         "without_processor": sorted(n for tasks in left for n in _names(tasks, TaskMode.ACTIVE)),
+        "unreadable": list(group.unreadable),
     }
 
 
@@ -71,32 +74,17 @@ def troubles(report: dict[str, Any]) -> list[str]:
             f"{leader['processor_id']}, one of Samza's own processors, leads: no task has a standby, and "
             "no request is taken up, until one of ours does; for that, restart Samza's after ours have started"
         )
+    found += [f"left out: {each}" for each in report["unreadable"]]
     for row in report["processors"]:
+        if row["trouble"]:
+            found.append(
+                f"{row['processor_id']} leads, and the group stays with version {report['version']}: {row['trouble']}"
+            )
         found += barred_stores(row["processor_id"], row["barred_stores"])
     if report["without_processor"]:
         tasks = ", ".join(report["without_processor"])
         found.append(f"nobody processes {tasks}: the leader's next version gives them away")
     return found
-
-
-def barred_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
-    """What to do about stores that a processor's user may not use; empty when there are none."""
-    if not stores:
-        return []
-    return [
-        f"{processor_id} may not read and write {', '.join(stores)}: a container that needs them fails; "
-        "all processors of a location run as one user"
-    ]
-
-
-def unused_stores(processor_id: str, stores: Sequence[str]) -> list[str]:
-    """What to know about stores that a processor doesn't use; empty when there are none."""
-    if not stores:
-        return []
-    return [
-        f"{processor_id} had unused stores when it started, of tasks that ran elsewhere: {', '.join(stores)}; "
-        "nobody clears them away"
-    ]
 
 
 def _names(tasks: Any, mode: TaskMode) -> list[str]:
