@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,11 +14,12 @@ from confluent_kafka import Producer  # noqa: TID253 - the outside writer
 from samza_dagster.client import PlacementClient, ReplicaLag
 from samza_dagster.lag import (
     Bounds,
+    Part,
+    ReplicaReadiness,
     ReplicaReport,
-    ReplicaReports,
-    StandbyReadiness,
+    of_standby,
     published,
-    standby_readiness,
+    replica_readiness,
 )
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.metadata.lag_topic import publish
@@ -71,28 +72,33 @@ def report(job: Job, partition: int, standby: dict[str, Any], applied: int | Non
     return json.dumps({"header": header, "metrics": group}).encode()
 
 
-def readiness_of(looks: Sequence[Sequence[ReplicaLag]]) -> list[StandbyReadiness]:
-    """What the reports that a client saw at these looks tell of each standby."""
-
-    def reported(part: ReplicaLag) -> Iterator[ReplicaReport]:
-        for lag in (lag for lags in looks for lag in lags):
-            same = (lag.task_name, lag.store) == (part.task_name, part.store)
-            if same and lag.lag is not None and lag.end_offset is not None and lag.came_ms:
-                applied = lag.end_offset - 1 - lag.lag
-                process = lag.execution_id or ""
-                yield ReplicaReport(lag.came_ms, process, applied, 0, lag.end_offset)
-
-    return standby_readiness(
-        (
-            ReplicaReports(
-                *(lag.processor_id, lag.host, lag.task_name, lag.store, lag.partition),
-                reports=tuple(reported(lag)),
-            )
-            for lag in looks[-1]
-            if lag.mode is TaskMode.STANDBY
-        ),
-        Bounds(report_s=5),
-    )
+def published_of(
+    looks: Sequence[Sequence[ReplicaLag]], as_of_ms: int
+) -> list[tuple[bytes, bytes | None]]:
+    """What is published of each standby by the reports that a client saw at these looks."""
+    of: dict[str, dict[Part, ReplicaReadiness]] = {}
+    for part in (lag for lag in looks[-1] if lag.mode is TaskMode.STANDBY):
+        reports = [
+            ReplicaReport(lag.came_ms, lag.execution_id or "", lag.end_offset - 1 - lag.lag, 0, lag.end_offset)
+            for lags in looks
+            for lag in lags
+            if (lag.task_name, lag.store) == (part.task_name, part.store)
+            and lag.lag is not None
+            and lag.end_offset is not None
+            and lag.came_ms
+        ]  # fmt: skip
+        found = replica_readiness(reports, Bounds(report_s=5))
+        of.setdefault(part.processor_id, {})[part.task_name, part.store, part.partition] = found
+    return [
+        published(
+            standby,
+            of_standby({str(part): one.judgement for part, one in parts.items()}),
+            {part: one.pace for part, one in parts.items()},
+            as_of_ms,
+            60_000,
+        )
+        for standby, parts in of.items()
+    ]
 
 
 def limits(client: PlacementClient, lags: Sequence[ReplicaLag]) -> set[int]:
@@ -154,14 +160,13 @@ def test_the_status_shows_how_far_a_standby_is(job_of: Callable[..., Job]) -> No
     assert found["age_ms"] < 20_000
     with job.client() as client:
         looks.append(client.lag())
-        rows = readiness_of(looks)
         newest_ms = max(one.came_ms for one in looks[-1] if one.came_ms is not None)
         # One that is too old is said, and nobody goes by it.
-        assert publish(job.connection, published(rows, newest_ms - 60_001, 60_000)) == 2
+        assert publish(job.connection, published_of(looks, newest_ms - 60_001)) == 2
         assert limits(client, looks[-1]) == {0}
         (told,) = [text for text in client.explain("0", "STANDBY").notices if "0-0: " in text]
         assert told.endswith("it isn't used")
-    assert publish(job.connection, published(rows, newest_ms, 60_000)) == 2
+    assert publish(job.connection, published_of(looks, newest_ms)) == 2
     with job.client() as client:
         applies = client.readiness(looks[-1]).apply_per_s("0-0")
         assert applies > 0

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from samza_dagster.orchestration.assets.readiness_now import readiness_of, readiness_rows
 
 from samza_dagster.client.readiness import standbys_now
 from samza_dagster.client.replica_lag import replica_lags, store_replicas
 from samza_dagster.client.views import HostView, JobView, ProcessorView, ReplicaLag
 from samza_dagster.errors import Refused
-from samza_dagster.lag import Bounds, NewestReadiness, Pace, Published, StandbyStatus
+from samza_dagster.lag import NewestReadiness, Pace, Published, StandbyStatus
 from samza_dagster.metadata.job_topics import OffsetRange, Ranges
 from samza_dagster.model import TaskMode
 from samza_dagster.model.changelogs import StoreChangelog
@@ -130,18 +129,6 @@ def test_a_takeover_by_it_waits_for_nobody_knows_how_long(ranges: Ranges) -> Non
     found = standbys_now(newest, [*mine, *well], (STANDBY, OTHER))
     assert found.standbys == (OTHER, STANDBY)
     assert found.notices[0].endswith("how long a takeover would wait for its state isn't known")
-
-
-@every_loss
-def test_readiness_now_has_a_row_that_says_why(ranges: Ranges) -> None:
-    """Not ready, of no known number of records; a standby is never left out."""
-    rows = {
-        row["standby"]: row for row in readiness_rows(readiness_of([lags(ranges)] * 3, Bounds()))
-    }
-    assert set(rows) == {STANDBY, OTHER}
-    told = {name: rows[STANDBY][name] for name in ("status", "records", "ready_in_s")}
-    assert told == {"status": "unknown", "records": None, "ready_in_s": None}
-    assert f"topic {LOG}" in rows[STANDBY]["why"]
 
 
 @every_loss
