@@ -18,6 +18,8 @@ LEAST_SPREAD = 0.01
 """No forecast is taken for better: a report's time and its offset aren't of one instant."""
 _LONGEST_MS = 366 * 86_400_000
 _NORMAL_95 = 1.645
+_MOST_EXPONENT = 700.0
+"""Of what `math.exp` can tell: a rate of so wide a spread may be anything."""
 _CARRIED_OVER = math.sqrt(3)
 """What is slow now is slow a while: of a deviation half carries over to the next interval, and so
 averages deviate by the root of (1 + ½) ÷ (1 − ½) more."""
@@ -159,7 +161,9 @@ def forecast(
     spread = deviation / net
     return Forecast(
         ready_in_ms=_time(distance, net, start_ms),
-        soonest_ms=_time(distance, net * math.exp(expected.high * spread), start_ms),
+        soonest_ms=_time(
+            distance, net * math.exp(min(expected.high * spread, _MOST_EXPONENT)), start_ms
+        ),
         latest_ms=_time(distance, net * math.exp(expected.low * spread), start_ms),
         spread=spread,
     )

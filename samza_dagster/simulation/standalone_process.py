@@ -115,7 +115,7 @@ class VirtualProcess:
     """`run` are its containers by id, each with its login; when each of them will have ended, be at work or ready to start, in the world's time.
 
     `hangs`: a container may start that is never at work. `was_ended`: one has ended that it hadn't told to, and others
-    may run on. `is_busy`: it is in the middle of a turn. `is_wrecked`: somebody has deleted or overwritten its node.
+    may run on. `is_busy`: it is in the middle of a turn. `wrecked_node`: the sequence of its node that somebody has deleted or overwritten.
     """
 
     session: Session
@@ -134,7 +134,7 @@ class VirtualProcess:
     hangs: bool = False
     was_ended: bool = False
     is_busy: bool = False
-    is_wrecked: bool = False
+    wrecked_node: str | None = None
     has_begun: bool = False
     lease_ms: int = 0
     woken_ms: int | None = 0
@@ -159,6 +159,11 @@ class VirtualProcess:
             now_ms=lambda: self.clock(self.world_ms()),
         )
         self.runner.process = self
+
+    @property
+    def is_wrecked(self) -> bool:
+        """Whether its node is gone by hand; one that has registered anew since has another."""
+        return self.wrecked_node is not None and self.state.sequence == self.wrecked_node
 
     @property
     def state(self) -> ProcessorState:

@@ -361,10 +361,10 @@ class StandaloneWorld(Judge):
                 server.delete_all(path)
             else:
                 server.set(path, data, -1, 0)
-            for process in self._processes if path == node else ():
-                process.is_wrecked |= (
-                    member is not None and process.state.sequence == member.sequence
-                )
+            if member is not None and path == node:
+                for process in self._processes:
+                    if process.state.sequence == member.sequence:
+                        process.wrecked_node = member.sequence
         if path == PATHS.pins or path.startswith(f"{PATHS.pins}/"):
             self._placement.pins.pop("Partition 1", None)
         server.changes.clear()

@@ -224,3 +224,10 @@ def test_it_is_the_longest_time_without_headway(moves: list[tuple[int, int]]) ->
     first = still[0] if newest.behind else newest
     expected = newest.at_ms - first.at_ms if newest.end > first.end else 0
     assert stalled(samples) == expected
+
+
+def test_a_rate_of_which_hardly_anything_is_known_has_a_forecast_too() -> None:
+    """Its interval is wider than any number tells; a snapshot ended with an OverflowError."""
+    found = forecast(1_000, Pace(0.001, 0.0, 1_000.0, 1, 1_000.0))
+    assert found is not None
+    assert (found.ready_in_ms, found.soonest_ms, found.latest_ms) == (1_000_000_000, 0, None)
