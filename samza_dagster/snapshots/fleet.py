@@ -282,10 +282,13 @@ class _Taking:
                 self._fail(it, span)
 
     def _refuse_foreign(self) -> None:
-        """Of two jobs whose streams have one name, only the one that wrote it is there."""
-        for it in list(self._jobs):
+        """Of two jobs whose streams have one name, only the one that wrote it is there; without settings it is nobody's."""
+        for it, job in list(self._jobs.items()):
+            config = self._configs.get(it, {})
             try:
-                require_owner(self._configs.get(it, {}), *it)
+                if not (job.zookeeper or config.get("job.name")):
+                    raise _without_settings(it, job.coordinator_stream_topic)
+                require_owner(config, *it)
             except SamzaDagsterError as error:
                 self._fail(it, error)
 
@@ -336,4 +339,12 @@ def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:
         f"a snapshot of job {job[0]!r}, id {job[1]!r}",
         seen=f"no topic {stream} on {servers}",
         fix="the name and id of a job that has been deployed on this Kafka",
+    )
+
+
+def _without_settings(job: JobId, stream: str) -> InvalidInput:
+    return InvalidInput(
+        f"a snapshot of job {job[0]!r}, id {job[1]!r}",
+        seen=f"no job.name in topic {stream}: it is empty, or has lost its first records",
+        fix="a deployment of the job; that topic with cleanup.policy=compact and no other",
     )
