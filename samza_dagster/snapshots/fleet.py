@@ -249,14 +249,16 @@ class _Taking:
         ]
 
     def _keep(self, spans: Sequence[Span]) -> None:
-        """Read these ranges. What couldn't be read to its end is told of; what was read of it counts."""
+        """Read these ranges. What couldn't be read to its end is told of; what was read of it counts, but of no stream."""
         every: list[Read] = self._readers.read(self._workers, spans)
         for read in every:
             for job, piece in read.pieces:
                 self._pieces[job].append(piece)
             self._configs |= read.configs
-            for span, why in read.unread:
-                self._unread[span.topic] = why
+            for span, error in read.unread:
+                self._unread[span.topic] = str(error)
+                if span.what == COORDINATOR and span.job in self._jobs:
+                    self._fail(span.job, error)
             for span, came_ms in read.newest_ms:
                 self._newest_ms[span.topic] = max(came_ms, self._newest_ms.get(span.topic, 0))
 
