@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from samza_dagster.metadata import Connection
-from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, take_fleet
 from samza_dagster.model.naming import checkpoint_topic
+from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, take_fleet
 from tests.spark.conftest import Record, Topics, at, checkpoint_v2, entry, metrics_report
 
 NOW_MS = 500_000_000
@@ -45,7 +45,10 @@ def deployed(
         records.append(entry("set-task-container-assignment", task, containerId=processor))
         records.append(entry("set-task-mode-assignment", task, taskMode=mode))
     records.append(entry("set-changelog", "Partition 0", Partition=partition))
-    return [*records, *(entry("set-container-host-assignment", p, host=h) for p, h in hosts.items())]
+    return [
+        *records,
+        *(entry("set-container-host-assignment", p, host=h) for p, h in hosts.items()),
+    ]
 
 
 def report(name: str, applied: int | None, at_ms: int = NOW_MS - 5_000, host: str = "h1") -> Record:

@@ -20,7 +20,7 @@ from samza_dagster.snapshots import Tables, Workers, clock, take_fleet
 from tests.rig.job import ROOT
 from tests.rig.waiting import until
 from tests.spark.conftest import Topics, deletion, entry
-from tests.spark.reported import HOUR_MS, MINUTE_MS, NOW_MS, Reported, located, standby_lag, HOSTS
+from tests.spark.reported import HOSTS, HOUR_MS, MINUTE_MS, NOW_MS, Reported, located, standby_lag
 
 pytestmark = pytest.mark.spark
 
