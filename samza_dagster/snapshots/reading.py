@@ -222,7 +222,9 @@ class _Reading:
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name has the underscore
                 if error.retriable():
                     continue
-                self._read.unread.append((span, self._cluster.unread(*at, error)))
+                self._read.unread.append(
+                    (span, self._cluster.unread(span.topic, span.partition, error))
+                )
             elif error is None and offset < span.end:
                 self._keep(at, span, offset, message)
             if error is not None or offset >= span.end - 1:
