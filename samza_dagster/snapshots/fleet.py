@@ -249,14 +249,16 @@ class _Taking:
         ]
 
     def _keep(self, spans: Sequence[Span]) -> None:
-        """Read these ranges. What couldn't be read to its end is told of; what was read of it counts."""
+        """Read these ranges. What couldn't be read to its end is told of; what was read of it counts, but of no stream."""
         every: list[Read] = self._readers.read(self._workers, spans)
         for read in every:
             for job, piece in read.pieces:
                 self._pieces[job].append(piece)
             self._configs |= read.configs
-            for span, why in read.unread:
-                self._unread[span.topic] = why
+            for span, error in read.unread:
+                self._unread[span.topic] = str(error)
+                if span.what == COORDINATOR and span.job in self._jobs:
+                    self._fail(span.job, error)
             for span, came_ms in read.newest_ms:
                 self._newest_ms[span.topic] = max(came_ms, self._newest_ms.get(span.topic, 0))
 
@@ -282,10 +284,13 @@ class _Taking:
                 self._fail(it, span)
 
     def _refuse_foreign(self) -> None:
-        """Of two jobs whose streams have one name, only the one that wrote it is there."""
-        for it in list(self._jobs):
+        """Of two jobs whose streams have one name, only the one that wrote it is there; without settings it is nobody's."""
+        for it, job in list(self._jobs.items()):
+            config = self._configs.get(it, {})
             try:
-                require_owner(self._configs.get(it, {}), *it)
+                if not (job.zookeeper or config.get("job.name")):
+                    raise _without_settings(it, job.coordinator_stream_topic)
+                require_owner(config, *it)
             except SamzaDagsterError as error:
                 self._fail(it, error)
 
@@ -336,4 +341,12 @@ def _never_deployed(job: JobId, stream: str, servers: str) -> InvalidInput:
         f"a snapshot of job {job[0]!r}, id {job[1]!r}",
         seen=f"no topic {stream} on {servers}",
         fix="the name and id of a job that has been deployed on this Kafka",
+    )
+
+
+def _without_settings(job: JobId, stream: str) -> InvalidInput:
+    return InvalidInput(
+        f"a snapshot of job {job[0]!r}, id {job[1]!r}",
+        seen=f"no job.name in topic {stream}: it is empty, or has lost its first records",
+        fix="a deployment of the job; that topic with cleanup.policy=compact and no other",
     )

@@ -19,6 +19,7 @@ REMEMBERED = timedelta(days=1)
 MOST_REPLICAS = 200
 """Whose forecasts of a day are judged: their quantiles are told well enough by so many."""
 MOST_PACES = 10_000
+_TABLE = "changelog_lag"
 _REPLICA = ["job_name", "job_id", "task_name", "store"]
 _OF_A_FORECAST = ["ready_in_s", "ready_soonest_s", "ready_latest_s", "ready_spread"]
 Replica = tuple[str, str, str, str]
@@ -38,9 +39,11 @@ def history(tables: Tables, at: datetime) -> History:
     rows, newer = _day_before(tables, at)
     restoring = _field("lag_records") > _field("apply_per_s")
     restoring &= _field("apply_per_s") > _field("write_per_s")
-    paces = rows.to_table(columns=["host", "apply_per_s"], filter=newer & restoring)
+    with tables.errors_at(_TABLE):
+        paces = rows.to_table(columns=["host", "apply_per_s"], filter=newer & restoring)
+        past = back_test(_pasts(rows, newer))
     return History(
-        back_test(_pasts(rows, newer)),
+        past,
         tuple(
             (row["host"], row["apply_per_s"])
             for row in paces.slice(max(0, paces.num_rows - MOST_PACES)).to_pylist()
@@ -61,7 +64,8 @@ def earlier_reports(
     mine = newer & (came >= _scalar(since_ms)) & (came < _scalar(before_ms))
     mine &= _field("job_name").isin(sorted(jobs)) & _field("end_offset").is_valid()
     columns = [*_REPLICA, "came_at", "process", "applied_offset", "beginning_offset", "end_offset"]
-    found = rows.to_table(columns=columns, filter=mine).to_pylist()
+    with tables.errors_at(_TABLE):
+        found = rows.to_table(columns=columns, filter=mine).to_pylist()
     reports: dict[Any, dict[Any, dict[datetime, ReplicaReport]]] = {}
     for row in sorted(found, key=_came):
         job, task, store = (row["job_name"], row["job_id"]), row["task_name"], row["store"]
@@ -80,7 +84,8 @@ def last_heard_ms(tables: Tables, replicas: Collection[Replica], at_ms: int) -> 
     rows, newer = _day_before(tables, _time(at_ms))
     mine = newer & _field("task_name").isin(sorted({task for _, _, task, _ in replicas}))
     mine &= _field("observed_at").is_valid()
-    found = rows.to_table(columns=[*_REPLICA, "came_at", "observed_at"], filter=mine)
+    with tables.errors_at(_TABLE):
+        found = rows.to_table(columns=[*_REPLICA, "came_at", "observed_at"], filter=mine)
     heard: dict[Replica, int] = {}
     for row in found.to_pylist():
         replica: Replica = tuple(row[name] for name in _REPLICA)  # pyright: ignore[reportAssignmentType]
@@ -95,7 +100,7 @@ def _day_before(tables: Tables, at: datetime) -> tuple[Any, Any]:
     time, day = _field("snapshot_time"), _field("snapshot_day")
     newer = (day >= day_of(at - REMEMBERED)) & (day <= day_of(at))
     newer &= (time > compute.scalar(at - REMEMBERED)) & (time < compute.scalar(at))
-    return tables.opened("changelog_lag").to_pyarrow_dataset(), newer
+    return tables.opened(_TABLE).to_pyarrow_dataset(), newer
 
 
 def _pasts(rows: Any, newer: Any) -> Iterator[Past]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from samza_dagster.errors import MalformedRecord
+from samza_dagster.errors import MalformedRecord, Unreachable
 from samza_dagster.metadata.job_topics import ANSWER_S
 from samza_dagster.metadata.kafka_client import KafkaCluster
 from samza_dagster.model.metrics_snapshots import TaskSample
@@ -130,7 +130,7 @@ class Read(NamedTuple):
 
     pieces: list[tuple[JobId, bytes]]
     configs: dict[JobId, dict[str, str]]
-    unread: list[tuple[Span, str]]
+    unread: list[tuple[Span, Unreachable]]
     newest_ms: list[tuple[Span, int]]
 
 
@@ -207,7 +207,7 @@ class _Reading:
         finally:
             consumer.close()
         for at, one in self._pending.items():
-            self._read.unread.append((one, str(self._cluster.unread(*at))))
+            self._read.unread.append((one, self._cluster.unread(*at)))
         for at in [*self._found]:
             self._pack(at)
         self._pack_reports()
@@ -215,7 +215,7 @@ class _Reading:
         return self._read
 
     def _take(self, consumer: Consumer, messages: Sequence[Message]) -> None:
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
+        from confluent_kafka import KafkaError, TopicPartition
 
         for message in messages:
             at: Any = message.topic(), message.partition()
@@ -225,10 +225,12 @@ class _Reading:
             offset: Any = message.offset()
             error = message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - the public name has the underscore
-                if not error.retriable():
-                    raise KafkaException(error)
-                continue
-            if error is None and offset < span.end:
+                if error.retriable():
+                    continue
+                self._read.unread.append(
+                    (span, self._cluster.unread(span.topic, span.partition, error))
+                )
+            elif error is None and offset < span.end:
                 self._keep(at, span, offset, message)
             if error is not None or offset >= span.end - 1:
                 del self._pending[at]

@@ -16,7 +16,7 @@ import os
 import re
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -252,6 +252,10 @@ class Tables:
     def _place(self) -> Any:
         """The directory of all tables as `pyarrow` opens files."""
         return filesystem.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.storage_options)))
+
+    def errors_at(self, table: str) -> AbstractContextManager[None]:
+        """Tell in one line what a reader of the opened table meets there: files that are gone or cut, other columns."""
+        return self._at(table)
 
     @contextmanager
     def _at(self, table: str) -> Generator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from functools import partial
@@ -50,6 +50,12 @@ def in_parts() -> Iterator[None]:
         yield
 
 
+Record = tuple[str | None, str | None, int]
+"""Key, value and timestamp in ms."""
+KEPT = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
+"""Of a topic that keeps every record, however old or new it claims to be."""
+
+
 class Topics:
     """Creates topics anew and fills them."""
 
@@ -70,10 +76,9 @@ class Topics:
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise
-        config = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
         deadline = time.monotonic() + DEADLINE_S
         while True:
-            new = NewTopic(name, partitions, 1, config=config)
+            new = NewTopic(name, partitions, 1, config=KEPT)
             try:
                 self.admin.create_topics([new])[name].result()
             except KafkaException as error:
@@ -83,21 +88,31 @@ class Topics:
             else:
                 return
 
-    def fill(
-        self, name: str, records: Sequence[tuple[str | None, str | None, int]], partition: int = 0
-    ) -> None:
+    def create_all(self, names: Collection[str]) -> None:
+        """Topics of one partition that aren't there yet, by one request."""
+        from confluent_kafka.admin import NewTopic
+
+        new = [NewTopic(name, 1, 1, config=KEPT) for name in names]
+        for future in self.admin.create_topics(new).values():
+            future.result()
+
+    def fill(self, name: str, records: Sequence[Record], partition: int = 0) -> None:
         """Writes (key, value, timestamp in ms) in order."""
+        self.fill_all({name: records}, partition)
+
+    def fill_all(self, topics: Mapping[str, Sequence[Record]], partition: int = 0) -> None:
+        """The same of many topics, by one producer."""
         from confluent_kafka import Producer
 
         producer, errors = Producer({"bootstrap.servers": self.bootstrap}), list[object]()
-        for key, value, timestamp in records:
+        for name, (key, value, timestamp) in ((t, r) for t in topics for r in topics[t]):
             producer.produce(
                 *(name, value, key, partition),
                 timestamp=timestamp,
                 on_delivery=lambda error, _: errors.append(error),
             )
         assert producer.flush(DEADLINE_S) == 0
-        assert errors == [None] * len(records)
+        assert set(errors) <= {None}
 
     def fill_numbers(self, name: str, partition: int, count: int) -> None:
         """`count` records of no content: only their offsets matter."""
@@ -272,14 +287,20 @@ def edge_stream() -> list[tuple[str, str | None, int]]:
     ]
 
 
-def _checkpoint_v1(task: str, topic: str, partition: int, offset: str) -> tuple[str, str, int]:
+def checkpoint_v1(
+    task: str, topic: str, partition: int, offset: str, at_ms: int = 2_000
+) -> tuple[str, str, int]:
+    """A checkpoint of the first version, of one changelog partition."""
     key = {"systemstreampartition-grouper-factory": "G", "taskName": task, "type": "checkpoint"}
     ssp = {"system": "kafka", "stream": topic, "partition": str(partition), "offset": offset}
     value = {f"SystemStreamPartition [kafka, {topic}, {partition}]": ssp}
-    return (json.dumps(key), json.dumps(value), 2_000)
+    return (json.dumps(key), json.dumps(value), at_ms)
 
 
-def _checkpoint_v2(task: str, stores: dict[str, tuple[str, int, str]]) -> tuple[str, str, int]:
+def checkpoint_v2(
+    task: str, stores: dict[str, tuple[str, int, str]], at_ms: int = 2_000
+) -> tuple[str, str, int]:
+    """A checkpoint of the second version: store → changelog, partition and offset."""
     key = {"systemstreampartition-grouper-factory": "G", "taskName": task, "type": "checkpoint-v2"}
     markers = {
         store: json.dumps(
@@ -303,7 +324,7 @@ def _checkpoint_v2(task: str, stores: dict[str, tuple[str, int, str]]) -> tuple[
         "state-checkpoint-markers": {backend: markers},
         "version": 2,
     }
-    return (json.dumps(key), json.dumps(value), 2_000)
+    return (json.dumps(key), json.dumps(value), at_ms)
 
 
 def metrics_report(
@@ -361,9 +382,9 @@ def edge_job(topics: Topics) -> Connection:
     topics.fill(
         checkpoints,
         [
-            _checkpoint_v2("Partition 0", {"s1": ("edge-s1", 0, "0"), "s3": ("edge-s3", 0, "500")}),
-            _checkpoint_v1("Partition 0", "edge-s1", 0, "17-42:1"),
-            _checkpoint_v1("Partition 1", "edge-s1", 1, "17-42:null"),
+            checkpoint_v2("Partition 0", {"s1": ("edge-s1", 0, "0"), "s3": ("edge-s3", 0, "500")}),
+            checkpoint_v1("Partition 0", "edge-s1", 0, "17-42:1"),
+            checkpoint_v1("Partition 1", "edge-s1", 1, "17-42:null"),
             ("not json", "x", 2_000),
         ],
     )

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -16,96 +15,19 @@ import psutil
 import pytest
 
 from samza_dagster.errors import Refused
-from samza_dagster.metadata import Connection
 from samza_dagster.metadata.lag_topic import brokers_time_ms
-from samza_dagster.snapshots import FleetSnapshot, Tables, Workers, clock, take_fleet
+from samza_dagster.snapshots import Tables, Workers, clock, take_fleet
 from tests.rig.job import ROOT
 from tests.rig.waiting import until
-from tests.spark.conftest import Topics, at, deletion, entry, metrics_report
+from tests.spark.conftest import Topics, deletion, entry
+from tests.spark.reported import HOSTS, HOUR_MS, MINUTE_MS, NOW_MS, Reported, located, standby_lag
 
 pytestmark = pytest.mark.spark
-NOW_MS = 500_000_000
-MINUTE_MS = 60_000
-HOUR_MS = 60 * MINUTE_MS
-TASKS = {"Partition 0": "0", "Standby-Partition 0-0": "0-0"}
-HOSTS = {"0": "h0", "0-0": "h1"}
-Record = tuple[str | None, str | None, int]
-
-
-class Reported:
-    """A job of its own: an active and its standby, one store; topics of its own."""
-
-    numbers = count(1)
-
-    def __init__(self, topics: Topics, workers: Workers, directory: Path) -> None:
-        self.topics, self.workers = topics, workers
-        self.name = f"reported{next(self.numbers)}"
-        self.stream, self.metrics = f"__samza_coordinator_{self.name}_1", f"{self.name}-metrics"
-        self.changelog = f"{self.name}-changelog"
-        self.tables = Tables(str(directory / "tables"))
-        self.job = Connection(topics.bootstrap, self.name, "1")
-        for topic in (self.stream, self.metrics, self.changelog):
-            topics.create(topic)
-        topics.fill(self.stream, self.deployed())
-
-    def deployed(self) -> list[Record]:
-        """Its coordinator stream."""
-        config = {
-            "job.name": self.name,
-            "job.id": "1",
-            "job.default.system": "kafka",
-            "stores.s.factory": "F",
-            "stores.s.changelog": f"kafka.{self.changelog}",
-            "metrics.reporters": "r",
-            "metrics.reporter.r.stream": f"kafka.{self.metrics}",
-            "metrics.reporter.r.interval": "10",
-        }
-        records: list[Record] = [entry("set-config", key, value=config[key]) for key in config]
-        for task, processor in TASKS.items():
-            mode = "Standby" if task.startswith("Standby-") else "Active"
-            records.append(entry("set-task-container-assignment", task, containerId=processor))
-            records.append(entry("set-task-mode-assignment", task, taskMode=mode))
-        records.append(entry("set-changelog", "Partition 0", Partition="0"))
-        records += [entry("set-container-host-assignment", p, host=h) for p, h in HOSTS.items()]
-        return records
-
-    def write(self, count: int) -> None:
-        """Add records to the changelog, long ago."""
-        self.topics.fill(self.changelog, [("k", "v", 1)] * count)
-
-    def report(self, applied: int | None, at_ms: int, host: str = "h1") -> None:
-        """What the standby reports."""
-        gauges = {f"kafka-{self.changelog}-0-offset": applied}
-        report = metrics_report(self.name, "Standby-Partition 0-0", host, gauges, at_ms)
-        self.topics.fill(self.metrics, [report])
-
-    def move(self, *hosts: str) -> None:
-        """Container 0 reports these hosts, one after the other."""
-        moved = [entry("set-container-host-assignment", "0", host=host) for host in hosts]
-        self.topics.fill(self.stream, moved)
-
-    def made_anew(self, records: list[Record]) -> None:
-        """Its coordinator stream holds these records alone."""
-        self.topics.create(self.stream)
-        self.topics.fill(self.stream, records)
-
-    def take(self, at_ms: int = NOW_MS, tables: Tables | None = None) -> FleetSnapshot:
-        return take_fleet(self.workers, [self.job], at(at_ms), tables or self.tables)
 
 
 @pytest.fixture
 def reported(topics: Topics, workers: Workers, tmp_path: Path) -> Reported:
     return Reported(topics, workers, tmp_path)
-
-
-def standby_lag(snapshot: FleetSnapshot) -> tuple[Any, ...]:
-    """Applied offset, lag, and why it isn't known, of the standby's only replica."""
-    (row,) = (r for r in snapshot.rows("changelog_lag") if r["mode"] == "Standby")
-    return row["applied_offset"], row["lag_records"], row["unknown_because"]
-
-
-def located(snapshot: FleetSnapshot) -> dict[str, str | None]:
-    return {row["processor_id"]: row["host"] for row in snapshot.rows("container_locality")}
 
 
 def test_kip_58_what_a_redeployment_removed_is_gone_however_long_nobody_looked(
