@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from samza_dagster.standalone.job_config import publish_config
 
 from samza_dagster.assignment import by_locality
 from samza_dagster.errors import SamzaDagsterError
@@ -14,7 +15,6 @@ from samza_dagster.metadata import Connection
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.snapshots import Tables, Workers, take_fleet
-from samza_dagster.standalone.job_config import publish_config
 from samza_dagster.standalone.job_plan import JobPlan
 from samza_dagster.standalone.zookeeper_placement import placement_store
 from tests.contract.standalone.test_group_on_zookeeper import (
