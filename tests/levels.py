@@ -97,7 +97,7 @@ LEVELS = (
         (_pytest("dagster and not longdagster", "dagster", workers=3),),
     ),
     Level("stack", 120, (_pytest("stack", "dagster"),)),
-    Level("spark", 75, (_pytest("spark"),)),
+    Level("spark", 100, (_pytest("spark"),)),
     Level(
         "integration",
         200,

@@ -118,8 +118,7 @@ def take_fleet(
     """
     cluster = KafkaCluster.of(_one_cluster(jobs))
     with closing(KafkaJobTopics(cluster)) as topics, ThreadPoolExecutor() as side_by_side:
-        now = moment(jobs, datetime.now(UTC)) if at is None else Moment(at)
-        return _Taking(workers, jobs, now, store, topics, bounds, clock).take(side_by_side)
+        return _Taking(workers, jobs, at, store, topics, bounds, clock).take(side_by_side)
 
 
 def _one_cluster(jobs: Sequence[Connection]) -> Connection:
@@ -140,19 +139,17 @@ class _Taking:
         self,
         workers: Workers,
         jobs: Sequence[Connection],
-        now: Moment,
+        at: datetime | None,
         store: Tables,
         topics: KafkaJobTopics,
         bounds: Bounds,
         clock: Callable[[], float],
     ) -> None:
         self._workers, self._store, self._topics, self._bounds = workers, store, topics, bounds
-        self._now, self._at_ms = now, int(now.at.timestamp() * 1000)
-        self._at = datetime.fromtimestamp(self._at_ms / 1000, UTC)  # as rows have it
+        self._given = at
         self._jobs = {(job.job_name, job.job_id): job for job in jobs}
         self._servers = jobs[0].bootstrap_servers
         self._client = Secret.of("brokers", jobs[0].client_config)
-        self._readers = Readers(self._servers, self._client, self._at_ms, frozenset(self._jobs))
         self._pieces = defaultdict[JobId, list[bytes]](list)
         self._configs: dict[JobId, dict[str, str]] = {}
         self._newest_ms: dict[str, int] = {}
@@ -170,11 +167,12 @@ class _Taking:
         checkpoints = {checkpoint_topic(*it): it for it in self._jobs}
         ranges = self._asked({*streams, *states, *checkpoints})
         list(tables)  # before anything is made there: a place may not be ours
-        remembered = side_by_side.submit(history, self._store, self._at)
         self._refuse_undeployed(streams, ranges)
+        self._read_groups()
+        now = self._moment()
+        remembered = side_by_side.submit(history, self._store, self._at)
         self._lap("offsets")
         self._keep(self._spans(ranges, COORDINATOR, streams) + self._spans(ranges, STATE, states))
-        self._read_groups()
         self._refuse_foreign()
         self._lap("coordinator_streams")
         window = window_ms(self._configs.values())
@@ -184,7 +182,7 @@ class _Taking:
         spans = self._spans(ranges, CHECKPOINTS, checkpoints) + self._spans(ranges, METRICS, shared)
         self._keep(self._within(spans, self._at_ms - window))
         newest_ms = max(self._newest_ms.values(), default=None)
-        refuse_unconfirmed(self._now, newest_ms, window)
+        refuse_unconfirmed(now, newest_ms, window)
         self._lap("reports")
         past = remembered.result()
         self._lap("history")
@@ -217,6 +215,15 @@ class _Taking:
             past.past,
             self._seconds,
         )
+
+    def _moment(self) -> Moment:
+        """The brokers are asked by a topic of a job that is there: a name that is wrong makes none."""
+        given, jobs = self._given, [*self._jobs.values()]
+        now = moment(jobs, datetime.now(UTC)) if given is None else Moment(given)
+        self._at_ms = int(now.at.timestamp() * 1000)
+        self._at = datetime.fromtimestamp(self._at_ms / 1000, UTC)  # as rows have it
+        self._readers = Readers(self._servers, self._client, self._at_ms, frozenset(self._jobs))
+        return now
 
     def _lap(self, part: str) -> None:
         now = self._clock()
@@ -263,11 +270,12 @@ class _Taking:
                 self._newest_ms[span.topic] = max(came_ms, self._newest_ms.get(span.topic, 0))
 
     def _read_groups(self) -> None:
-        """Standalone jobs are in ZooKeeper."""
+        """Standalone jobs are in ZooKeeper, which is read now."""
+        now_ms = int((self._given or datetime.now(UTC)).timestamp() * 1000)
         for it, job in list(self._jobs.items()):
             if job.zookeeper:
                 try:
-                    found = found_in_zookeeper(job, self._at_ms)
+                    found = found_in_zookeeper(job, now_ms)
                 except SamzaDagsterError as error:
                     self._fail(it, error)
                     continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient  # noqa: TID253 - an outsider looks
 
 from samza_dagster.errors import InvalidInput, Unreachable
 from samza_dagster.metadata import Connection
@@ -160,9 +161,13 @@ def test_a_store_without_changelog_has_no_rows(edge_snapshot: FleetSnapshot) -> 
 def test_a_job_that_was_never_deployed_is_named(
     bootstrap_servers: str, workers: Workers, tables: Tables
 ) -> None:
-    """No coordinator stream: the error says which topic was looked for."""
-    with pytest.raises(InvalidInput, match="__samza_coordinator_nobody_1"):
-        take_fleet(workers, [Connection(bootstrap_servers, "nobody", "1")], at(0), tables)
+    """No coordinator stream: the error says which topic was looked for, and no topic is made to ask for the time."""
+    job = Connection(bootstrap_servers, "nobody", "1")
+    for moment in (at(0), None):
+        with pytest.raises(InvalidInput, match="__samza_coordinator_nobody_1"):
+            take_fleet(workers, [job], moment, tables)
+    topics = AdminClient({"bootstrap.servers": bootstrap_servers}).list_topics().topics
+    assert not [name for name in topics if "nobody" in name]
 
 
 def test_no_broker_is_unreachable(workers: Workers, tables: Tables) -> None:
