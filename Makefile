@@ -35,7 +35,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants operators release-check docs lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants mutants-standalone operators release-check docs lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 21
 
@@ -171,6 +171,9 @@ simulate-standalone: $(STAMP) ## 1,000,000 events (EVENTS) of standalone process
 
 mutants: $(STAMP) ## each planted bug against the simulator alone
 	@$(BIN)/python -m tests.mutants --json $(or $(RESULT),$(RESULTS)/mutants.json)
+
+mutants-standalone: $(STAMP) ## the same for standalone processors, against histories of groups (20 minutes)
+	@$(BIN)/python -m pytest tests/unit/standalone/test_planted_bugs.py -q -m planted -n 2 --dist worksteal
 
 test-assignment: $(STAMP) ## HISTORIES of a group, each step held against an exact bound (1 minute)
 	@HISTORIES=$(HISTORIES) $(BIN)/python -m pytest tests/unit/assignment -q

@@ -20,7 +20,7 @@ from samza_dagster.standalone import (
 )
 from samza_dagster.standalone import processor as rules
 
-pytestmark = pytest.mark.unit
+pytestmark = pytest.mark.planted
 
 _MODULES = (rules, requests, work, division, job_plan, runner, zookeeper_group)
 _EXPECTED = "served=group.members, round=published"
