@@ -46,7 +46,7 @@ assert not heavy, heavy
 """
 SPARK = """
 from pyspark.sql import SparkSession
-import dagster_pyspark, samza_dagster.snapshots.snapshot
+import dagster_pyspark, samza_dagster.snapshots
 spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
 assert spark.range(3).count() == 3
 spark.stop()
