@@ -55,7 +55,8 @@ def test_a_job_asks_under_the_uuid_of_its_step(
     asked: tuple[str, str, str],
 ) -> None:
     """One request each, and where it holds its destination one commit."""
-    world.lag_now = {"0-1": [0]}
+    if job != "drain_host":  # of a container without state it asks for one move
+        world.lag_now = {"0-1": [0]}
     given = {"processor": "0", **config}
     result = run(job, **{k: v for k, v in given.items() if v is not None})
     assert result.success

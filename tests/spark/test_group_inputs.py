@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from samza_dagster.standalone.job_config import publish_config
 
 from samza_dagster.assignment import by_locality
 from samza_dagster.errors import SamzaDagsterError
 from samza_dagster.metadata import Connection
+from samza_dagster.metadata.published_config import publish_config
 from samza_dagster.metadata.zookeeper import ZooKeeperAddress, connect
 from samza_dagster.sandbox.zookeeper import ZooKeeperServer
 from samza_dagster.snapshots import Tables, Workers, take_fleet
