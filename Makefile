@@ -103,7 +103,7 @@ killmatrix-further: $(STAMP) java ## of the same, what `make test` has no time f
 killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios; SHARE=2/3 for a third of its points (20 minutes)
 	@$(BIN)/python -m pytest tests/integration -q -s -m realkillmatrix
 
-faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for
+faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for; SHARE=2/2 for a half
 	@$(BIN)/python -m pytest tests/integration -q -s -m realfault
 
 test-beside-java: $(STAMP) java ## two of Samza's Java processors and two of ours in one group, 10 changes of leader (5 minutes)

@@ -152,7 +152,7 @@ SUITES = (
     Suite("kill matrix on real containers", 320, ("make", "killmatrix-real", "SHARE={day}/4")),
     # 578 alone, 988 and 877 beside other suites, as it mostly waits.
     Suite("kill matrix on stubs", 660, ("make", "killmatrix-further")),
-    Suite("real faults", 540, ("make", "faults-real")),
+    Suite("real faults", 280, ("make", "faults-real", "SHARE={day}/2")),
     Suite("faults of standalone groups", 125, ("make", "test-standalone", "SHARE={day}/5")),
     Suite("YARN", 390, ("make", "test-yarn")),
     Suite("absences", 280, ("make", "absences", "SHARE={day}/8")),
