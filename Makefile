@@ -35,7 +35,7 @@ export SAMZA_DAGSTER_TEST_SHARE := $(SHARE)
 # Where it is set, each of a hundred processes would compile Dagster's sources for itself.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants mutants-standalone operators release-check docs lock clean
+.PHONY: help setup demo test lint format bench bench-response bench-reducer bench-assignment bench-failover bench-downtime bench-cockpit bench-fleet killmatrix killmatrix-further killmatrix-real faults-real test-standalone test-first-job test-yarn test-yarn-page test-yarn-long test-yarn-requests cockpit-real absences test-dagster test-dagster-long test-browser test-deploy test-packaging chaos chaos-blind simulate simulate-standalone test-beside-java test-assignment small-world mutants mutants-standalone operators release-check docs lock clean
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 21
 
@@ -103,8 +103,11 @@ killmatrix-further: $(STAMP) java ## of the same, what `make test` has no time f
 killmatrix-real: $(STAMP) java ## the same over real Samza containers, of the three main scenarios; SHARE=2/3 for a third of its points (20 minutes)
 	@$(BIN)/python -m pytest tests/integration -q -s -m realkillmatrix
 
-faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for; SHARE=2/2 for a half
+faults-real: $(STAMP) java ## faults of real containers that `make test` has no time for
 	@$(BIN)/python -m pytest tests/integration -q -s -m realfault
+
+test-first-job: $(STAMP) java ## docs/howto/your-first-job.md as it is written, in each deployment (8 minutes)
+	@$(BIN)/python -m pytest tests/integration -q -s -m firstjob
 
 test-beside-java: $(STAMP) java ## two of Samza's Java processors and two of ours in one group, 10 changes of leader (5 minutes)
 	@CHANGES=10 $(BIN)/python -m pytest tests/integration/standalone/test_beside_java.py -q -s

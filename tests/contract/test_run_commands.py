@@ -215,13 +215,13 @@ MAKEFILE = commands.ROOT / "Makefile"
 def test_every_suite_that_make_test_has_no_time_for_is_among_the_long_ones() -> None:
     """`make killmatrix` is: its parts are a level of `make test` and a suite of these.
 
-    `make test-yarn-long`, `test-beside-java` and `mutants-standalone` aren't: two hours have no room for them. `make docs-pictures`
+    `make test-yarn-long`, `test-beside-java`, `test-first-job` and `mutants-standalone` aren't: two hours have no room for them. `make docs-pictures`
     takes pictures in two tests of `make test-browser`.
     """
     recipes = re.findall(r"^([\w-]+):.*\n((?:\t.*\n)+)", MAKEFILE.read_text(), re.MULTILINE)
     tests = {target for target, recipe in recipes if "-m pytest" in recipe}
     targets = {suite.command[1] for suite in (*suites.SUITES, *suites.MEASUREMENTS)}
-    no_room = {"test-yarn-long", "test-beside-java", "mutants-standalone"}
+    no_room = {"test-yarn-long", "test-beside-java", "test-first-job", "mutants-standalone"}
     no_suites = {"killmatrix", "docs-pictures", *no_room}
     assert tests - no_suites <= targets
     assert targets <= {target for target, _ in recipes}

@@ -16,7 +16,7 @@ from tests.rig.kafka_tools import put_on_path
 from tests.rig.pace import PACE
 from tests.rig.pages import follow, script, with_one_deployment
 
-pytestmark = [pytest.mark.integration, pytest.mark.realfault]
+pytestmark = pytest.mark.firstjob
 
 WORDS = 1000
 LIMIT_S = 300 * PACE

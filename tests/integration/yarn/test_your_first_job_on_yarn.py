@@ -15,7 +15,7 @@ from tests.rig.kafka_tools import put_on_path
 from tests.rig.pace import PACE
 from tests.rig.pages import follow, script, with_one_deployment
 
-pytestmark = [pytest.mark.yarn, pytest.mark.longyarn]
+pytestmark = pytest.mark.firstjob
 
 
 def test_a_new_job_runs_under_samzas_own_application_master(tmp_path: Path) -> None:
