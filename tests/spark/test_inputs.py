@@ -247,7 +247,7 @@ CASES = (
         CHANGELOG,
         "empty",
         lambda _: [],
-        Told(standby=(7, 0, None), active=(9, 0, None)),
+        Told(standby=(7, None, "beyond-end"), active=(9, None, "beyond-end"), status="unknown"),
     ),
     Case(
         CHANGELOG,
