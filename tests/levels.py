@@ -89,11 +89,11 @@ LEVELS = (
         ),
     ),
     Level("unit", 110, (_pytest("unit", workers=2),), (sys.executable, "-m", "tests.rig.promtool")),
-    Level("simulator", 90, (_pytest("simulator", "simulation"),)),
+    Level("simulator", 110, (_pytest("simulator", "simulation"),)),
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level(
         "dagster",
-        120,
+        130,
         (_pytest("dagster and not longdagster", "dagster", workers=3),),
     ),
     Level("stack", 120, (_pytest("stack", "dagster"),)),
@@ -119,7 +119,7 @@ LEVELS = (
     ),
     Level(
         "contract",
-        360,
+        420,
         (
             _pytest(
                 "(contract or killpoints) and not longcontract",
