@@ -89,15 +89,15 @@ LEVELS = (
         ),
     ),
     Level("unit", 110, (_pytest("unit", workers=2),), (sys.executable, "-m", "tests.rig.promtool")),
-    Level("simulator", 110, (_pytest("simulator", "simulation"),)),
+    Level("simulator", 90, (_pytest("simulator", "simulation"),)),
     Level("small-world", 60, (_pytest("small_world", "simulation"),)),
     Level(
         "dagster",
-        130,
+        120,
         (_pytest("dagster and not longdagster", "dagster", workers=3),),
     ),
     Level("stack", 120, (_pytest("stack", "dagster"),)),
-    Level("spark", 100, (_pytest("spark"),)),
+    Level("spark", 75, (_pytest("spark"),)),
     Level(
         "integration",
         200,

@@ -170,6 +170,7 @@ GONE = Told(
     rules=("no-changelog",),
     status="unknown",
 )
+BEYOND_END = Told(standby=(7, None, "beyond-end"), active=(9, None, "beyond-end"), status="unknown")
 TEN_MIN_MS = 600_000
 
 CASES = (
@@ -243,24 +244,14 @@ CASES = (
     Case(STATE, "doubled", twice(lambda _: coordinated("run-1")), COORDINATED),
     Case(STATE, "foreign", lambda _: [("theirs", "no state of ours", 1), (None, "x", 1)]),
     Case(CHANGELOG, "absent", lambda _: None, GONE),
-    Case(
-        CHANGELOG,
-        "empty",
-        lambda _: [],
-        Told(standby=(7, None, "beyond-end"), active=(9, None, "beyond-end"), status="unknown"),
-    ),
+    Case(CHANGELOG, "empty", lambda _: [], BEYOND_END),
     Case(
         CHANGELOG,
         "newer than the report",
         lambda _: [*[("k", "v", 1)] * 10, *[("k", "v", NOW_MS - 1_000)] * 5],
         Told(active=(9, 5, None)),
     ),
-    Case(
-        CHANGELOG,
-        "shorter",
-        lambda _: [("k", "v", 1)] * 5,
-        Told(standby=(7, None, "beyond-end"), active=(9, None, "beyond-end"), status="unknown"),
-    ),
+    Case(CHANGELOG, "shorter", lambda _: [("k", "v", 1)] * 5, BEYOND_END),
     Case(
         CHANGELOG,
         "doubled",
